@@ -4,13 +4,13 @@
 
 use crate::exec::{BatchStream, Fold, GroupEnd, MatchFilter, NumberOnly, SortPattern};
 use crate::physical::{
-    Change, Count, Distinct, FoldRead, Limit, LooseScan, Narrow, Nothing, Operator, Project,
-    ProjectionSpec, Read, Shape, Skip, Sort, Write, all_counted, first_of_groups, has_parts,
+    Change, ColumnRead, Count, Distinct, FoldRead, Limit, LooseScan, Narrow, Nothing, Operator,
+    Project, ProjectionSpec, Read, Shape, Skip, Sort, Write, all_counted, first_of_groups,
 };
 use crate::pipeline::QueryParts;
 use crate::plan::{
-    AllowedIndexes, ColumnChoice, Hint, Plan, PlanRequest, Rivals, columns, distinct_plan,
-    may_scan, plan_read,
+    AllowedIndexes, Behind, Hint, Plan, PlanRequest, Rivals, columns, distinct_plan, may_scan,
+    plan_read,
 };
 use model::{Doc, DocBuf, Result, bail, code};
 use operators::Env;
@@ -127,6 +127,7 @@ impl Find {
             remember: self.remember.then(|| self.projection_spec()),
             near: None,
             rivals: self.rivals.as_deref(),
+            columns: None,
         }
     }
 
@@ -166,46 +167,48 @@ impl Find {
             });
         }
         let plan = self.plan(&coll)?;
-        if let Some(read) = self.by_columns(&coll, &plan)? {
-            return Ok(Planned {
-                root: Box::new(read),
-                plan: Some(plan),
-                counted: true,
-            });
-        }
         let ends = self.group_end.as_ref();
-        let root = match ends.and_then(|end| first_of_groups(&coll, &request, end)) {
-            Some(scan) => self.above(Box::new(scan), true),
-            None => self.operators(coll, plan.clone()),
+        let ends = ends.and_then(|end| first_of_groups(&coll, &request, end));
+        let (root, counted): (Box<dyn Operator>, bool) = if let Some(scan) = ends {
+            (self.above(Box::new(scan), true), false)
+        } else if let Some(scan) = self.loose(&coll, &plan) {
+            (self.above(Box::new(scan), self.sort.is_none()), false)
+        } else if let Some(read) = self.fold_by_columns(&coll, &plan) {
+            (Box::new(read), true)
+        } else {
+            (self.operators(coll, plan.clone()), false)
         };
         Ok(Planned {
             root,
             plan: Some(plan),
-            counted: false,
+            counted,
         })
     }
 
+    /// The scan of an index that gives one document for each value, where that is enough.
+    fn loose(&self, coll: &Arc<Collection>, plan: &Plan) -> Option<LooseScan> {
+        let path = self.distinct.as_ref()?;
+        let loose = distinct_plan(coll, &self.plan_request(), plan, path)?;
+        let loose = loose.covering(coll, None, self.fields.as_deref());
+        LooseScan::new(Arc::clone(coll), loose)
+    }
+
     /// The read that does the work of the stage above it by a column index.
-    fn by_columns(&self, coll: &Arc<Collection>, plan: &Plan) -> Result<Option<FoldRead>> {
-        let is_plain = self.skip == 0 && self.limit.is_none() && self.sort.is_none();
-        let Some(fold) = self.fold.as_ref().filter(|_| is_plain) else {
-            return Ok(None);
-        };
-        let filter = Some(self.filter.as_ref());
-        let choice = ColumnChoice::of(coll, plan, &self.plan_request());
-        if choice.is_none() || !has_parts(plan, filter) {
-            return Ok(None);
-        }
-        let (coll, filter) = (Arc::clone(coll), Some(Arc::clone(&self.filter)));
-        let read = FoldRead::new(
-            coll,
+    fn fold_by_columns(&self, coll: &Arc<Collection>, plan: &Plan) -> Option<FoldRead> {
+        let (fold, _) = self.fold_alone().zip(plan.columns.as_ref())?;
+        Some(FoldRead::new(
+            Arc::clone(coll),
             plan.clone(),
-            filter,
+            Some(Arc::clone(&self.filter)),
             Arc::clone(fold),
             self.fields.clone(),
-        );
-        let mut read = read.choosing(choice);
-        Ok(read.decide(&|| Ok(()))?.then_some(read))
+        ))
+    }
+
+    /// What a read may do of the stage above it: nothing stands between them.
+    fn fold_alone(&self) -> Option<&Arc<dyn Fold>> {
+        let is_plain = self.skip == 0 && self.limit.is_none() && self.sort.is_none();
+        self.fold.as_ref().filter(|_| is_plain)
     }
 
     /// The operators by another plan than the chosen one.
@@ -220,19 +223,22 @@ impl Find {
         mut plan: Plan,
         may_be_shown: bool,
     ) -> Box<dyn Operator> {
-        if let Some(path) = &self.distinct
-            && let Some(loose) = distinct_plan(&coll, &self.plan_request(), &plan, path)
-            && let loose = loose.covering(&coll, None, self.fields.as_deref())
-            && let Some(scan) = LooseScan::new(coll.clone(), loose)
-        {
+        if let Some(scan) = self.loose(&coll, &plan) {
             return self.above(Box::new(scan), self.sort.is_none());
+        }
+        if let Some(read) = self.fold_by_columns(&coll, &plan) {
+            return Box::new(read);
         }
         if !may_be_shown {
             plan.drop_bounds();
         }
         let sorted = plan.sorted || self.sort.is_none();
-        let read = self.read(coll, plan, sorted);
-        self.above(Box::new(read), sorted)
+        let limit = self.enough().filter(|_| sorted);
+        let (filter, fields) = (Some(&self.filter), self.fields.as_deref());
+        match ColumnRead::new(&coll, &plan, filter, limit, fields) {
+            Some(read) => self.above(Box::new(read), sorted),
+            None => self.above(Box::new(self.read(coll, plan, sorted)), sorted),
+        }
     }
 
     /// What counts the documents that match, between skip and limit.
@@ -282,9 +288,17 @@ impl Find {
     }
 
     fn plan(&self, coll: &Arc<Collection>) -> Result<Plan> {
-        let needed = self.fields.clone().or_else(|| self.needed_fields());
+        let paths = self.needed_paths();
+        let needed = self
+            .fields
+            .clone()
+            .or_else(|| paths.as_deref().map(first_parts));
+        let made = self.fields.as_deref().or(paths.as_deref());
+        let made = made.filter(|fields| !fields.is_empty() && !self.shows_row_metadata());
+        let by_fold = self.fold_alone().map(|fold| Behind::Values(fold.paths()));
         let request = PlanRequest {
             fields: needed.as_deref().filter(|_| !self.shows_row_metadata()),
+            columns: by_fold.or(made.map(Behind::Documents)),
             ..self.plan_request()
         };
         plan_read(coll, &request)
@@ -334,8 +348,8 @@ impl Find {
         Ok(Box::new(root))
     }
 
-    /// The top-level fields that order and projection look at; `None` is all of them.
-    fn needed_fields(&self) -> Option<Vec<String>> {
+    /// The paths that order and projection look at; `None` is all of them.
+    fn needed_paths(&self) -> Option<Vec<String>> {
         if self.shows_row_metadata() {
             return None;
         }
@@ -346,13 +360,12 @@ impl Find {
             }
             paths.push(path.to_owned());
         }
-        let mut fields: Vec<String> = paths
-            .iter()
-            .map(|p| p.split('.').next().unwrap_or_default().to_owned())
-            .collect();
-        fields.sort_unstable();
-        fields.dedup();
-        Some(fields)
+        Some(paths)
+    }
+
+    /// The top-level fields of these.
+    fn needed_fields(&self) -> Option<Vec<String>> {
+        self.needed_paths().as_deref().map(first_parts)
     }
 
     fn shows_row_metadata(&self) -> bool {
@@ -425,6 +438,15 @@ impl From<Distinct> for Planned {
             counted: false,
         }
     }
+}
+
+/// The first parts of paths, each once.
+fn first_parts(paths: &[String]) -> Vec<String> {
+    let first = |path: &String| path.split('.').next().unwrap_or_default().to_owned();
+    let mut fields: Vec<String> = paths.iter().map(first).collect();
+    fields.sort_unstable();
+    fields.dedup();
+    fields
 }
 
 /// A bound of the hinted index; an empty document is none.

@@ -55,7 +55,7 @@ pub use validate::Validation;
 pub use view::ReadView;
 pub use view::bucket_facts::BucketStats;
 pub use view::buckets::{BucketsRead, SeriesRead, SeriesScan, ShownBucket};
-pub use view::columns::{Segment, Segments};
+pub use view::columns::{NextSegment, Segment, Segments};
 pub use view::estimate::CountedEntries;
 pub use view::index_scan::IndexScan;
 pub use view::parts::{Part, Parts};

@@ -102,10 +102,20 @@ fn validate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         );
     }
     // Specifications are checked when they are made and read; there is nothing to scan for them.
-    let found = match metadata {
+    let mut found = match metadata {
         true => None,
         false => Some(c.validate_while(&cx.operation, &|| cx.operation.check())?),
     };
+    if let (true, Some(found)) = (full, &mut found) {
+        for index in c
+            .indexes()
+            .iter()
+            .filter(|i| i.is_columns() && i.is_ready())
+        {
+            let wrong = query::segments::wrong_values(&c, index, &cx.operation)?;
+            found.errors.extend(wrong);
+        }
+    }
     put_validation(&mut cx.reply, &named, &c, found.as_ref())?;
     cx.reply.put(
         "repairMode",

@@ -132,7 +132,7 @@ impl Column {
     }
 
     /// Bytes held in memory.
-    pub(super) fn capacity_bytes(&self) -> usize {
+    pub fn capacity_bytes(&self) -> usize {
         self.bytes.capacity() + 9 * self.tags.capacity()
     }
 

@@ -5,9 +5,11 @@ mod batch;
 mod column;
 mod operand;
 mod paths;
+mod shape;
 
 pub use batch::Batch;
 pub use column::{Column, Types};
 pub use operand::Operand;
 pub(crate) use operand::row_of;
 pub use paths::Paths;
+pub use shape::Assembly;

@@ -17,11 +17,11 @@ pub struct Paths {
 
 /// One component of paths.
 #[derive(Clone)]
-struct Name {
-    name: Box<str>,
+pub(super) struct Name {
+    pub(super) name: Box<str>,
     /// The column of the path that ends here.
-    column: Option<usize>,
-    below: Vec<Name>,
+    pub(super) column: Option<usize>,
+    pub(super) below: Vec<Name>,
 }
 
 impl Paths {
@@ -39,6 +39,11 @@ impl Paths {
     /// The paths, in the order of their columns.
     pub fn list(&self) -> &[FieldPath] {
         &self.list
+    }
+
+    /// The tree of names.
+    pub(super) fn roots(&self) -> &[Name] {
+        &self.roots
     }
 
     /// Number of columns.

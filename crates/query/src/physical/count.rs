@@ -6,13 +6,17 @@ use super::operator::Operator;
 use super::parts::{PartsRead, Taken, has_parts};
 use super::read::Read;
 use super::reader::{STEP_DOCS, Wanted, counts_entries};
+use super::row_filter::RowMatches;
 use super::taker::Taker;
+use super::whole_columns::WholeColumns;
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
-use crate::plan::{Plan, PlanRequest, plan_read};
+use crate::plan::{Behind, Plan, PlanRequest, plan_read};
 use crate::shown::{self, PlanNode, count};
 use model::{Doc, DocBuf, Result};
 use operation::Examined;
 use operators::Env;
+use operators::columns::{Column, Paths};
+use std::ops::Range;
 use std::sync::Arc;
 use store::Collection;
 
@@ -25,6 +29,8 @@ enum Source {
     Entries(Box<Read>),
     /// Documents.
     Documents(Box<Read>),
+    /// Columns.
+    Columns(Box<WholeColumns>),
 }
 
 /// Counts what matches. It gives no documents.
@@ -55,12 +61,22 @@ impl Count {
             None => Source::Nothing(Nothing::default()),
             Some(c) if Count::is_by_counter(request) => Source::Counter(c),
             Some(c) => {
-                let plan = plan_read(&c, request)?;
+                let nothing = Paths::default();
+                let request = PlanRequest {
+                    columns: Some(Behind::Values(&nothing)),
+                    ..*request
+                };
+                let plan = plan_read(&c, &request)?;
                 let entries = counts_entries(&plan);
-                let read = Box::new(Read::new(c, plan, Some(filter.clone()), None));
-                match entries {
-                    true => Source::Entries(read),
-                    false => Source::Documents(read),
+                match WholeColumns::of(&c, &plan, filter) {
+                    Some(columns) => Source::Columns(Box::new(columns)),
+                    None => {
+                        let read = Box::new(Read::new(c, plan, Some(filter.clone()), None));
+                        match entries {
+                            true => Source::Entries(read),
+                            false => Source::Documents(read),
+                        }
+                    }
                 }
             }
         };
@@ -95,7 +111,7 @@ impl Count {
     pub fn for_running(mut self) -> Count {
         self.unseen = true;
         match &mut self.source {
-            Source::Nothing(_) | Source::Counter(_) => {}
+            Source::Nothing(_) | Source::Counter(_) | Source::Columns(_) => {}
             Source::Entries(read) | Source::Documents(read) => read.drop_bounds(),
         }
         self
@@ -106,6 +122,7 @@ impl Count {
         match &self.source {
             Source::Nothing(_) | Source::Counter(_) => None,
             Source::Entries(read) | Source::Documents(read) => Some(read.plan()),
+            Source::Columns(columns) => Some(columns.plan()),
         }
     }
 
@@ -122,6 +139,14 @@ impl Count {
         match &mut self.source {
             Source::Nothing(_) => {}
             Source::Counter(c) => *met = c.count().min(most),
+            Source::Columns(columns) => {
+                let parts = columns.run(env, &|matches| RowCount {
+                    matches,
+                    met: 0,
+                    most,
+                })?;
+                *met = parts.iter().map(|part| part.met).sum::<u64>().min(most);
+            }
             Source::Entries(read) => {
                 let (reader, _) = read.parts(env);
                 while *met < most
@@ -193,6 +218,30 @@ impl Taker for Matches {
     }
 }
 
+/// Counts the rows and documents of a part that match.
+struct RowCount<'f> {
+    matches: RowMatches<'f>,
+    met: u64,
+    most: u64,
+}
+
+impl Taker for RowCount<'_> {
+    fn take(&mut self, doc: Doc<'_>) -> Result<bool> {
+        self.met += u64::from(self.matches.has(doc)?);
+        Ok(self.met < self.most)
+    }
+    fn take_rows(&mut self, from: &[Option<Column>], rows: Range<usize>) -> Result<bool> {
+        self.met += self.matches.among(from, rows)?.len() as u64;
+        Ok(self.met < self.most)
+    }
+    fn settle(&mut self) -> Result<bool> {
+        Ok(true)
+    }
+    fn filters(&self) -> bool {
+        true
+    }
+}
+
 impl BatchStream for Count {
     fn next_batch(&mut self, exec: &ExecContext<'_>, _: &mut DocBatch) -> Result<bool> {
         self.run(exec.env)?;
@@ -203,7 +252,7 @@ impl BatchStream for Count {
 impl Operator for Count {
     fn begin(&mut self, env: &Env) {
         match &mut self.source {
-            Source::Nothing(_) | Source::Counter(_) => {}
+            Source::Nothing(_) | Source::Counter(_) | Source::Columns(_) => {}
             Source::Entries(read) | Source::Documents(read) => read.begin(env),
         }
     }
@@ -225,6 +274,7 @@ impl Operator for Count {
             }
             Source::Entries(read) => shown::count_scan(read.plan(), &read.counts()),
             Source::Documents(read) => read.show(),
+            Source::Columns(columns) => columns.show(self.met),
         };
         PlanNode {
             counted,
@@ -236,6 +286,7 @@ impl Operator for Count {
         match &self.source {
             Source::Nothing(_) | Source::Counter(_) => Examined::default(),
             Source::Entries(read) | Source::Documents(read) => read.examined(),
+            Source::Columns(columns) => columns.examined(),
         }
     }
 }

@@ -7,12 +7,17 @@ use super::nothing::Nothing;
 use super::operator::Operator;
 use super::read::Read;
 use super::reader::{STEP_DOCS, Wanted};
+use super::row_filter::RowMatches;
+use super::taker::Taker;
+use super::whole_columns::WholeColumns;
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter, drain};
-use crate::plan::{Plan, PlanRequest, distinct_plan, plan_read};
+use crate::plan::{Behind, Plan, PlanRequest, distinct_plan, plan_read};
 use crate::shown::PlanNode;
-use model::{DocBuf, FieldPath, OwnedValue, Result, Value};
+use model::{Doc, DocBuf, FieldPath, OwnedValue, Result, Value};
 use operation::Examined;
 use operators::Env;
+use operators::columns::{Column, Paths};
+use std::ops::Range;
 use std::sync::Arc;
 use store::Collection;
 
@@ -23,6 +28,8 @@ enum Source {
     Loose(Box<LooseScan>),
     /// All documents that match.
     Documents(Box<Read>),
+    /// Columns.
+    Columns(Box<WholeColumns>),
 }
 
 /// Collects values. It gives no documents.
@@ -30,6 +37,48 @@ pub struct Distinct {
     source: Source,
     path: FieldPath,
     values: DistinctValues,
+    /// Documents that matched, where columns were read.
+    met: u64,
+}
+
+/// The values of a part.
+struct RowValues<'f> {
+    matches: RowMatches<'f>,
+    path: &'f FieldPath,
+    env: &'f Env,
+    values: DistinctValues,
+    met: u64,
+}
+
+impl Taker for RowValues<'_> {
+    fn take(&mut self, doc: Doc<'_>) -> Result<bool> {
+        if self.matches.has(doc)? {
+            self.met += 1;
+            let doc = Value::Document(doc);
+            self.values.collect(doc, self.path, self.env.collate())?;
+        }
+        Ok(true)
+    }
+
+    fn take_rows(&mut self, from: &[Option<Column>], rows: Range<usize>) -> Result<bool> {
+        let found = self.matches.among(from, rows.clone())?;
+        self.met += found.len() as u64;
+        if let Some(Some(column)) = from.first() {
+            for row in found {
+                let v = column.value(rows.start + *row as usize);
+                self.values.collect_value(v, self.env.collate())?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn settle(&mut self) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn filters(&self) -> bool {
+        true
+    }
 }
 
 impl Distinct {
@@ -47,14 +96,22 @@ impl Distinct {
         let source = match coll {
             None => Source::Nothing(Nothing::default()),
             Some(c) => {
+                let mut paths = Paths::default();
+                let at = paths.add(&FieldPath::new(key));
+                let request = &PlanRequest {
+                    columns: at.map(|_| Behind::Values(&paths)),
+                    ..*request
+                };
                 let plan = plan_read(&c, request)?;
+                let columns = WholeColumns::of(&c, &plan, filter);
                 let fields = [FieldPath::new(key).first().to_owned()];
                 let loose = distinct_plan(&c, request, &plan, key)
                     .map(|loose| loose.covering(&c, None, Some(&fields)))
                     .and_then(|loose| LooseScan::new(c.clone(), loose));
-                match loose {
-                    Some(scan) => Source::Loose(Box::new(scan)),
-                    None => {
+                match (loose, columns) {
+                    (Some(scan), _) => Source::Loose(Box::new(scan)),
+                    (None, Some(columns)) => Source::Columns(Box::new(columns)),
+                    (None, None) => {
                         let read = Read::new(c, plan, Some(filter.clone()), None);
                         Source::Documents(Box::new(read.covering(Some(&fields))))
                     }
@@ -65,6 +122,7 @@ impl Distinct {
             source,
             path: FieldPath::new(key),
             values: DistinctValues::default(),
+            met: 0,
         })
     }
 
@@ -74,6 +132,7 @@ impl Distinct {
             Source::Nothing(_) => None,
             Source::Loose(scan) => Some(scan.plan()),
             Source::Documents(read) => Some(read.plan()),
+            Source::Columns(columns) => Some(columns.plan()),
         }
     }
 
@@ -90,6 +149,19 @@ impl Distinct {
                 while scan.next(env, &mut |doc| {
                     values.collect(Value::Document(doc), path, env.collate())
                 })? {}
+            }
+            Source::Columns(columns) => {
+                let parts = columns.run(env, &|matches| RowValues {
+                    matches,
+                    path,
+                    env,
+                    values: DistinctValues::default(),
+                    met: 0,
+                })?;
+                for part in &parts {
+                    values.merge(&part.values, env.collate())?;
+                    self.met += part.met;
+                }
             }
             Source::Documents(read) => {
                 let (reader, filter) = read.parts(env);
@@ -138,6 +210,7 @@ impl Operator for Distinct {
             Source::Nothing(_) => {}
             Source::Loose(scan) => scan.begin(env),
             Source::Documents(read) => read.begin(env),
+            Source::Columns(_) => {}
         }
     }
 
@@ -147,6 +220,7 @@ impl Operator for Distinct {
             Source::Nothing(nothing) => nothing.show(),
             Source::Loose(scan) => scan.show(),
             Source::Documents(read) => read.show(),
+            Source::Columns(columns) => columns.show(self.met),
         };
         if !below.is_covered() {
             return below;
@@ -165,6 +239,7 @@ impl Operator for Distinct {
             Source::Nothing(_) => Examined::default(),
             Source::Loose(scan) => scan.examined(),
             Source::Documents(read) => read.examined(),
+            Source::Columns(columns) => columns.examined(),
         }
     }
 }

@@ -28,6 +28,31 @@ impl DistinctValues {
         Ok(self.list.len() > before)
     }
 
+    /// Collects the value that a document has at the path, no array on the way there.
+    ///
+    /// # Errors
+    /// As [`DistinctValues::collect`].
+    pub(super) fn collect_value(
+        &mut self,
+        v: Value<'_>,
+        collate: Option<&dyn Collate>,
+    ) -> Result<()> {
+        self.collect_at(v, &[], collate)
+    }
+
+    /// Takes over what later documents have.
+    ///
+    /// # Errors
+    /// As [`DistinctValues::collect`].
+    pub(super) fn merge(
+        &mut self,
+        later: &DistinctValues,
+        collate: Option<&dyn Collate>,
+    ) -> Result<()> {
+        let mut values = later.list.iter();
+        values.try_for_each(|v| self.add(v.get(), collate))
+    }
+
     /// The values in their order.
     pub(super) fn sorted(&mut self, collate: Option<&dyn Collate>) -> &[OwnedValue] {
         self.list

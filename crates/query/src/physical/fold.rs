@@ -10,7 +10,7 @@ use super::segments::ColumnScan;
 use super::taker::Taker;
 use crate::exec::{BatchStream, DocBatch, ExecContext, Fold, Folded, MatchFilter};
 use crate::meter::open_read;
-use crate::plan::{ColumnChoice, Plan};
+use crate::plan::Plan;
 use crate::shown::PlanNode;
 use model::{Doc, Result};
 use operation::{AccessPath, Examined};
@@ -36,10 +36,8 @@ pub(crate) struct FoldRead {
     fold: Arc<dyn Fold>,
     /// The fields that the stage needs.
     fields: Option<Vec<String>>,
-    /// Column indexes it may be read by.
-    choice: ColumnChoice,
-    /// The one it is read by, or none; decided once.
-    columns: Option<Option<Arc<ColumnScan>>>,
+    /// The column index it is read by.
+    columns: Option<Arc<ColumnScan>>,
     result: Option<Box<dyn BatchStream>>,
     returned: u64,
     docs: u64,
@@ -54,57 +52,23 @@ impl FoldRead {
         fold: Arc<dyn Fold>,
         fields: Option<Vec<String>>,
     ) -> FoldRead {
+        let columns = plan.columns.as_ref().filter(|c| !c.lens.makes_documents);
+        let columns = columns.map(|columns| Arc::new(ColumnScan::new(&coll, columns)));
         FoldRead {
             coll,
             plan,
             filter,
             fold,
             fields,
-            choice: ColumnChoice::default(),
-            columns: None,
+            columns,
             result: None,
             returned: 0,
             docs: 0,
         }
     }
 
-    /// The same, by a column index where one of these has all that is looked at.
-    pub(crate) fn choosing(self, choice: ColumnChoice) -> FoldRead {
-        FoldRead { choice, ..self }
-    }
-
-    /// Decides whether it is read by a column index, and says so.
-    ///
-    /// # Errors
-    /// Those of the store; those of `go_on`.
-    pub(crate) fn decide(&mut self, go_on: &dyn Fn() -> Result<()>) -> Result<bool> {
-        if self.columns.is_none() {
-            self.columns = Some(self.open_columns(go_on)?);
-        }
-        Ok(matches!(self.columns, Some(Some(_))))
-    }
-
-    fn open_columns(&self, go_on: &dyn Fn() -> Result<()>) -> Result<Option<Arc<ColumnScan>>> {
-        if self.choice.is_none() {
-            return Ok(None);
-        }
-        let filter = self.filter.as_deref();
-        let filter = filter.filter(|f| !f.filter.is_always_true());
-        let by_columns = filter.map(|f| ByColumns::of(f, self.fold.paths()));
-        let paths = match &by_columns {
-            None => self.fold.paths(),
-            Some(Some(by)) => &by.paths,
-            // The filter may look at anything.
-            Some(None) => return Ok(None),
-        };
-        let (coll, plan) = (&self.coll, &self.plan);
-        let scan = ColumnScan::open(coll, plan, &self.choice, paths, filter, go_on)?;
-        Ok(scan.map(Arc::new))
-    }
-
     fn run(&mut self, exec: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
-        self.decide(&|| exec.env.check_interrupt())?;
-        let columns = self.columns.clone().flatten();
+        let columns = self.columns.clone();
         if let Some(columns) = &columns {
             columns.begin();
             open_read(exec.env, || AccessPath::Columns(columns.index().clone()));
@@ -195,7 +159,7 @@ impl Operator for FoldRead {
 
     fn show(&self) -> PlanNode {
         match &self.columns {
-            Some(Some(columns)) => columns.show(self.filter.as_deref(), self.returned),
+            Some(columns) => columns.show(self.filter.as_deref(), self.returned),
             _ => PlanNode::default(),
         }
     }

@@ -5,6 +5,7 @@
 //! Must not know: commands, how plans are chosen, stages of pipelines.
 
 mod buckets;
+mod column_read;
 mod count;
 mod count_all;
 mod distinct;
@@ -17,11 +18,13 @@ mod narrow;
 mod near;
 mod nothing;
 mod open;
+mod open_segment;
 mod operator;
 mod parts;
 mod project;
 mod read;
 mod reader;
+mod row_filter;
 mod row_metadata;
 mod scan;
 mod segments;
@@ -30,9 +33,11 @@ mod sort;
 mod steps;
 mod taker;
 mod union;
+mod whole_columns;
 mod write;
 
 pub use buckets::BucketStream;
+pub(crate) use column_read::ColumnRead;
 pub use count::Count;
 pub use distinct::Distinct;
 pub(crate) use fold::FoldRead;
@@ -44,7 +49,6 @@ pub(crate) use nothing::Nothing;
 pub use open::{ReadOptions, open_read};
 pub(crate) use open::{all_counted, first_of_groups};
 pub use operator::{Operator, run_to_end};
-pub(crate) use parts::has_parts;
 pub use project::ProjectionSpec;
 pub(crate) use project::{Project, Shape};
 pub use read::Read;

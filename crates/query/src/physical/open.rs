@@ -1,6 +1,7 @@
 //! Opening a read, for find and for pipelines alike: the plan, then the stream over it that does as
 //! much of what was asked as the plan allows.
 
+use super::column_read::ColumnRead;
 use super::count::Count;
 use super::count_all::CountAll;
 use super::fold::FoldRead;
@@ -10,7 +11,7 @@ use super::parts::has_parts;
 use super::read::Read;
 use crate::exec::{AllowedIndexes, BatchStream, GroupEnd, NumberOnly, OpenedRead, ReadRequest};
 use crate::plan::{
-    Access, ColumnChoice, GroupedPlan, Hint, PlanRequest, columns, distinct_plan, group_end_plan,
+    Access, Behind, GroupedPlan, Hint, PlanRequest, columns, distinct_plan, group_end_plan,
     plan_read,
 };
 use model::{Doc, Result};
@@ -50,8 +51,19 @@ impl<'r> PlanRequest<'r> {
             remember: options.remember.then_some(Doc::EMPTY),
             near: read.near.and_then(|f| f.filter.near()),
             rivals: None,
+            columns: behind(read),
         }
     }
+}
+
+/// What is looked at of a read that may be done by columns.
+fn behind<'r>(read: &ReadRequest<'r>) -> Option<Behind<'r>> {
+    if read.row_metadata {
+        return None;
+    }
+    let fields = read.fields.filter(|fields| !fields.is_empty());
+    let fold = read.fold.map(|fold| Behind::Values(fold.paths()));
+    fold.or(fields.map(Behind::Documents))
 }
 
 /// The scan that gives the first document of each group, or the last, where an index has them so.
@@ -133,17 +145,28 @@ pub fn open_read(
         && !read.row_metadata
         && has_parts(&plan, read.filter.map(Arc::as_ref))
     {
-        let choice = ColumnChoice::of(&coll, &plan, &request);
         let fields = read.fields.map(<[String]>::to_vec);
         let fold = FoldRead::new(coll, plan, read.filter.cloned(), Arc::clone(fold), fields);
         return Ok(OpenedRead {
             folded: true,
-            ..matching(Box::new(fold.choosing(choice)))
+            ..matching(Box::new(fold))
         });
     }
     let sorted = plan.sorted && read.sort.is_some();
     let limit = read.limit.filter(|_| sorted || read.sort.is_none());
     let near = matches!(plan.access, Access::Near(_));
+    let opened = |docs| OpenedRead {
+        docs,
+        filtered: true,
+        sorted,
+        limited: limit.is_some(),
+        near,
+        folded: false,
+    };
+    if let Some(mut docs) = ColumnRead::new(&coll, &plan, read.filter, limit, read.fields) {
+        docs.begin(env);
+        return Ok(opened(Box::new(docs)));
+    }
     let mut docs = Read::new(coll, plan, read.filter.cloned(), limit);
     if read.row_metadata {
         docs = docs.with_row_metadata();
@@ -153,12 +176,5 @@ pub fn open_read(
         None => docs.covering(None),
     };
     docs.begin(env);
-    Ok(OpenedRead {
-        docs: Box::new(docs),
-        filtered: true,
-        sorted,
-        limited: limit.is_some(),
-        near,
-        folded: false,
-    })
+    Ok(opened(Box::new(docs)))
 }

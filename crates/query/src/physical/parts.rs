@@ -8,10 +8,9 @@ use super::scan::reads_ids;
 use super::segments::ColumnScan;
 use super::taker::{Step, Taker};
 use crate::exec::{MatchFilter, Permit};
-use crate::plan::{Access, Plan};
+use crate::plan::{Access, Plan, is_named};
 use crate::shown::ReadCounts;
 use model::{MongoError, Result};
-use operators::Reads;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -59,11 +58,7 @@ pub(super) struct Taken<T> {
 /// Whether a plan reads documents in an order that has parts, and its filter is the same on every
 /// thread: scripts and chance are not.
 pub(crate) fn has_parts(plan: &Plan, filter: Option<&MatchFilter>) -> bool {
-    let mut reads = Reads::default();
-    if let Some(f) = filter {
-        f.filter.root().reads(&mut reads);
-    }
-    if reads.names().is_none() {
+    if !is_named(filter) {
         return false;
     }
     let forward = matches!(

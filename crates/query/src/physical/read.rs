@@ -18,7 +18,7 @@ use store::Collection;
 const FIRST_DOCS: usize = 32;
 
 /// What of a matching document goes into the batch.
-enum RowOutput {
+pub(super) enum RowOutput {
     Whole,
     /// These top-level fields.
     Fields(Vec<String>),
@@ -27,7 +27,8 @@ enum RowOutput {
 }
 
 impl RowOutput {
-    fn push(&self, doc: Doc<'_>, out: &mut DocBatch) {
+    /// Puts what is wanted of a document into a batch.
+    pub(super) fn push(&self, doc: Doc<'_>, out: &mut DocBatch) {
         match self {
             RowOutput::Whole => out.push(doc),
             RowOutput::Entries => out.push(Doc::EMPTY),

@@ -1,6 +1,7 @@
 //! A plan: the access path chosen for a read and what it promises. Must not know how it was chosen.
 
 use super::bounds::FieldBounds;
+use super::column_plan::ColumnPlan;
 use super::estimate::Estimate;
 use super::rings::Rings;
 use crate::exec::SortPattern;
@@ -121,6 +122,8 @@ pub struct Plan {
     pub complete: bool,
     /// What is wanted of documents, when entries of the index say it: no document is read then.
     pub covered: Option<Arc<WantedFields>>,
+    /// The collection is read by the segments of a column index.
+    pub columns: Option<Arc<ColumnPlan>>,
     /// The plan's entry in the cache, where it was chosen among several.
     pub cached: Option<Arc<CachedPlan>>,
     /// What was expected of it, where that was asked for.
@@ -153,6 +156,7 @@ impl Plan {
             bounds: Vec::new(),
             complete: false,
             covered: None,
+            columns: None,
             cached: None,
             estimate: None,
         }
@@ -176,7 +180,8 @@ impl Plan {
             _ => true,
         };
         let skips = self.skips_first_field() == other.skips_first_field();
-        same && branches && skips && name(self) == name(other)
+        let columns = |p: &Plan| p.columns.as_ref().map(|c| c.lens.index.ident());
+        same && branches && skips && name(self) == name(other) && columns(self) == columns(other)
     }
 
     /// The index is read for each value of its first field, see `skip`.

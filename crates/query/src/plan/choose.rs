@@ -6,6 +6,7 @@ use super::access::{Access, Plan};
 use super::best::{best, compared, usable};
 use super::bounds;
 use super::cache::Lookup;
+use super::column_choice::plan_columns;
 use super::cost::Costs;
 use super::disjunction::by_disjunction;
 use super::estimate::Estimate;
@@ -144,12 +145,10 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
             .is_none_or(|points| points < score::EQUALITY_FIELD)
             .then(|| by_disjunction(coll, request, root, &indexes))?
     };
-    Ok(among.choose(by_id, union)?.unwrap_or_else(|| {
-        Plan::of(
-            Access::Collection { reverse: false },
-            request.sort.is_none(),
-        )
-    }))
+    match among.choose(by_id, union)? {
+        Some(plan) => Ok(plan),
+        None => among.scan_or_columns(),
+    }
 }
 
 /// The indexes that a plan is chosen among.
@@ -194,11 +193,12 @@ impl Among<'_> {
         let ids = by_id.clone();
         let best = best(by_id, self.request, self.root, self.indexes, |_| true);
         let costs = Costs::of(self.coll, self.request);
-        let other = instead(best.as_ref().map(|b| b.points)).or_else(|| {
-            // A scan is what is preferred where nothing else is, but what it is compared with.
-            let none = costs.is_some() && best.is_none() && self.may_scan();
-            (none && !self.skippable().is_empty()).then(|| self.scan())
-        });
+        let mut other = instead(best.as_ref().map(|b| b.points));
+        // A scan is what is preferred where nothing else is, but what it is compared with.
+        let is_none = other.is_none() && best.is_none() && costs.is_some();
+        if is_none && self.may_scan() && !self.skippable().is_empty() {
+            other = Some(self.scan_or_columns()?);
+        }
         let preferred = other.as_ref().or(best.as_ref().map(|b| &b.plan));
         let mut estimate = None;
         if let Some(costs) = costs
@@ -286,9 +286,12 @@ impl Among<'_> {
             ));
         }
         plans.extend(skipping);
-        let is_lone = plans.len() == 1 && matches!(preferred.access, Access::Index { .. });
+        let mut is_lone = plans.len() == 1 && matches!(preferred.access, Access::Index { .. });
         if self.may_scan() {
             plans.push(self.scan());
+            let by_columns = self.by_columns()?;
+            is_lone &= by_columns.is_none();
+            plans.extend(by_columns);
         }
         let at = costs.cheapest(&mut plans)?;
         if let Some(lookup) = lookup.filter(|_| is_lone && at == 0) {
@@ -314,6 +317,33 @@ impl Among<'_> {
     fn scan(&self) -> Plan {
         let scan = Access::Collection { reverse: false };
         Plan::of(scan, self.request.sort.is_none())
+    }
+
+    /// The read by a column index that has all that is looked at.
+    fn by_columns(&self) -> Result<Option<Plan>> {
+        let columns = plan_columns(self.coll, self.request)?;
+        Ok(columns.map(|columns| Plan {
+            columns: Some(Arc::new(columns)),
+            ..self.scan()
+        }))
+    }
+
+    /// The whole collection: its documents, unless reading columns costs clearly less.
+    fn scan_or_columns(&self) -> Result<Plan> {
+        let Some(by_columns) = self.by_columns()? else {
+            return Ok(self.scan());
+        };
+        let costs = match Costs::of(self.coll, self.request) {
+            Some(costs) if costs.can_compare()? => costs,
+            _ => Costs::without_sample(self.coll, self.request),
+        };
+        let mut plans = vec![self.scan(), by_columns];
+        let at = costs.cheapest(&mut plans)?;
+        let taken = plans.remove(at);
+        if let Some(rivals) = self.request.rivals {
+            rivals.note(&taken, plans);
+        }
+        Ok(taken)
     }
 
     /// Indexes that may be read for each value of their first field.
@@ -371,10 +401,7 @@ fn among_allowed(
     };
     match among.choose(by_id, |_| None)? {
         Some(plan) => Ok(plan),
-        None if allowed.filter => {
-            let scan = Access::Collection { reverse: false };
-            Ok(Plan::of(scan, request.sort.is_none()))
-        }
+        None if allowed.filter => Among { request, ..among }.scan_or_columns(),
         None => choose(coll, &free),
     }
 }
@@ -443,6 +470,13 @@ fn hinted(
             .map(|(_, p)| p)
             .or_else(|| by_disjunction(coll, request, root, std::slice::from_ref(index)))
             .ok_or_else(no_solutions);
+    }
+    if index.is_columns() {
+        let columns = plan_columns(coll, request)?.map(Arc::new);
+        return Ok(Plan {
+            columns,
+            ..Plan::scan()
+        });
     }
     if !index.is_keyed() && !index.has_cells() {
         // A wildcard index without entries is none of the fields that a query names.

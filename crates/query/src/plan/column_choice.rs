@@ -1,61 +1,132 @@
-//! Which column indexes a read may take its values from, and what its filter says of a path. Must
-//! not know: segments.
+//! Which column index has all that a read looks at. Must not know: what that costs, other access
+//! paths.
 
 use super::bounds::{Combine, directed, of_filter};
+use super::column_plan::{Behind, ColumnLens, ColumnPlan, Ranges, row_cost};
 use super::index_bounds::collation_fits;
-use super::request::{Hint, PlanRequest};
-use super::{Access, Plan};
+use super::request::PlanRequest;
 use crate::exec::MatchFilter;
+use model::{FieldPath, Result};
+use operators::Reads;
+use operators::columns::Paths;
+use operators::vector::Sieve;
 use std::sync::Arc;
 use store::{Collection, Index};
 
-/// Column indexes for a read.
-#[derive(Clone, Default)]
-pub(crate) struct ColumnChoice {
-    /// In the order in which they were made.
-    pub(crate) indexes: Vec<Arc<Index>>,
-    /// Strings compare by their bytes.
-    pub(crate) simple_collation: bool,
+/// Columns are no alternative when more than one of so many of their documents was touched since.
+const TOUCHED_ONE_OF: u64 = 2;
+
+/// Whether what is looked at by a filter is the same whenever and wherever it is asked, and can be
+/// named: scripts and chance are not.
+pub(crate) fn is_named(filter: Option<&MatchFilter>) -> bool {
+    let mut reads = Reads::default();
+    if let Some(f) = filter {
+        f.filter.root().reads(&mut reads);
+    }
+    reads.names().is_some()
 }
 
-impl ColumnChoice {
-    /// Those that a read may use which is planned so: it scans the collection, and is not told
-    /// otherwise.
-    pub(crate) fn of(coll: &Collection, plan: &Plan, request: &PlanRequest<'_>) -> ColumnChoice {
-        let scans = matches!(plan.access, Access::Collection { reverse: false });
-        if !scans || matches!(request.hint, Some(Hint::Natural { .. })) {
-            return ColumnChoice::default();
-        }
-        let meant = |i: &Index| match request.hint {
-            Some(hint) => hint.names(i) && (!i.is_hidden() || matches!(hint, Hint::Own(_))),
-            None => !i.is_hidden(),
-        };
-        let allowed = |i: &Index| {
-            let allowed = request.allowed;
-            allowed.is_none_or(|a| a.has(i.name(), i.key_pattern()))
-        };
-        let all = coll.readable_indexes(request.view);
-        let usable = all.iter().filter(|i| i.is_columns());
-        ColumnChoice {
-            indexes: usable.filter(|i| meant(i) && allowed(i)).cloned().collect(),
-            simple_collation: collation_fits(request.collation, None),
-        }
-    }
+/// Whether the planner may take a column index of its own accord, or is told to.
+fn is_meant(index: &Index, request: &PlanRequest<'_>) -> bool {
+    let is_hinted = request.hint.is_none_or(|hint| hint.names(index));
+    let allowed = request.allowed;
+    let is_allowed = allowed.is_none_or(|a| a.has(index.name(), index.key_pattern()));
+    index.is_columns() && index.is_ready() && is_hinted && is_allowed
+}
 
-    /// There is none.
-    pub(crate) fn is_none(&self) -> bool {
-        self.indexes.is_empty()
+/// The plan of a read, by the first column index that has all that is looked at; `None` where
+/// there is none, or documents are as good by what is known beforehand.
+///
+/// # Errors
+/// Those of the store.
+///
+/// # Cost
+/// A row for each segment and a key for each document touched since it was made.
+pub(super) fn plan_columns(
+    coll: &Collection,
+    request: &PlanRequest<'_>,
+) -> Result<Option<ColumnPlan>> {
+    let indexes = coll.readable_indexes(request.view);
+    let seen = |i: &&Arc<Index>| !i.is_hidden() || request.hint.is_some_and(|h| h.is_own());
+    let mut meant = indexes
+        .iter()
+        .filter(seen)
+        .filter(|i| is_meant(i, request))
+        .peekable();
+    if meant.peek().is_none() {
+        return Ok(None);
+    }
+    let Some(paths) = AllPaths::of(request) else {
+        return Ok(None);
+    };
+    let view = request.view.cloned().unwrap_or_default();
+    for index in meant.filter(|i| paths.all.list().iter().all(|p| i.has_column(p))) {
+        let found = coll.segments(&view, index, TOUCHED_ONE_OF, &|| Ok(()))?;
+        let Some(segments) = found else { continue };
+        let average = coll.size_bytes() as f64 / coll.count().max(1) as f64;
+        let lens = lens_of(index, paths, request, average);
+        return Ok(Some(ColumnPlan::new(lens, segments, coll.count() as f64)));
+    }
+    Ok(None)
+}
+
+fn lens_of(
+    index: &Arc<Index>,
+    paths: AllPaths,
+    request: &PlanRequest<'_>,
+    document_bytes: f64,
+) -> ColumnLens {
+    let simple = collation_fits(request.collation, None);
+    let AllPaths { all, behind } = paths;
+    let ranges = all
+        .list()
+        .iter()
+        .map(|path| ranges_of(request.filter?, path.as_str(), simple));
+    let makes_documents = matches!(request.columns, Some(Behind::Documents(_)));
+    let fields = if makes_documents { behind } else { 0 };
+    ColumnLens {
+        index: Arc::clone(index),
+        ranges: ranges.collect(),
+        row_cost: row_cost(all.len(), fields, document_bytes),
+        paths: Arc::new(all),
+        behind,
+        makes_documents,
+    }
+}
+
+/// The paths of a read.
+struct AllPaths {
+    all: Paths,
+    /// So many of them, the first ones, are wanted behind the filter.
+    behind: usize,
+}
+
+impl AllPaths {
+    /// `None` when something may look at anything, or there are too many.
+    fn of(request: &PlanRequest<'_>) -> Option<AllPaths> {
+        let mut all = Paths::default();
+        match request.columns? {
+            Behind::Values(values) => all.clone_from(values),
+            Behind::Documents(fields) => {
+                for field in fields {
+                    all.add(&FieldPath::new(field))?;
+                }
+            }
+        }
+        let behind = all.len();
+        if let Some(f) = request.filter.filter(|f| !f.filter.is_always_true()) {
+            Sieve::of(&f.filter, &mut all)?;
+        }
+        let is_near = request.filter.is_some_and(|f| f.filter.near().is_some());
+        let can_be = is_named(request.filter) && !is_near && request.near.is_none();
+        can_be.then_some(AllPaths { all, behind })
     }
 }
 
 /// Bytes between which the values of a path lie in each document that matches, as those of index
 /// entries: lower ones included, upper ones excluded. For documents with one value there; `None`
 /// when it may be any.
-pub(crate) fn ranges_of(
-    filter: &MatchFilter,
-    path: &str,
-    simple_collation: bool,
-) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+fn ranges_of(filter: &MatchFilter, path: &str, simple_collation: bool) -> Option<Ranges> {
     let root = filter.filter.root();
     let bounds = of_filter(root, path, None, simple_collation, Combine::Intersect);
     let ranges = bounds.ranges?;

@@ -8,6 +8,7 @@ use super::cache::PlanCache;
 use super::estimate::{Estimate, EstimateSource};
 use super::request::PlanRequest;
 use super::sample::Sample;
+use super::unit_cost::{ENTRY, FETCHED, SCANNED, SORTED};
 use model::{Bump, DocBuf, Result};
 use operators::Env;
 use operators::filter::{Filter, Node};
@@ -24,15 +25,6 @@ const HITS_MIN: usize = 8;
 /// A plan that costs no more is taken without asking what others cost.
 const CHEAP: f64 = 100.0;
 
-/// The cost of reading one document in the order of the collection; the unit of all costs.
-const SCANNED: f64 = 1.0;
-/// Reading one entry of an index.
-const ENTRY: f64 = 0.5;
-/// Reading the document behind an entry.
-const FETCHED: f64 = 2.0;
-/// Sorting one document that was found.
-const SORTED: f64 = 0.5;
-
 /// Bytes of documents that are sorted in place of an order of an index: well below what a sort may
 /// take without disk.
 const SORTED_BYTES_MAX: f64 = 32e6;
@@ -46,6 +38,8 @@ pub(super) struct Costs<'r> {
     coll: &'r Collection,
     request: &'r PlanRequest<'r>,
     docs: f64,
+    /// Documents are looked at.
+    samples: bool,
     /// Asked for when it is first needed; `None` where there is none yet.
     sample: OnceCell<Option<Arc<Sample>>>,
     /// Whether each document of the sample matches; nothing where that cannot be tried.
@@ -128,14 +122,23 @@ impl<'r> Costs<'r> {
             return None;
         }
         Some(Costs {
+            samples: true,
+            ..Costs::without_sample(coll, request)
+        })
+    }
+
+    /// Of nothing but what is known of the collection as a whole.
+    pub(super) fn without_sample(coll: &'r Collection, request: &'r PlanRequest<'r>) -> Costs<'r> {
+        Costs {
             coll,
             request,
             docs: coll.count() as f64,
+            samples: false,
             sample: OnceCell::new(),
             matches: OnceCell::new(),
             keys: RefCell::default(),
             counts: RefCell::default(),
-        })
+        }
     }
 
     /// What is expected of a plan that is so cheap that nothing is gained by asking what others
@@ -149,6 +152,7 @@ impl<'r> Costs<'r> {
             (read_cost <= CHEAP).then_some(Estimate {
                 read: number,
                 read_source: EstimateSource::Counted,
+                rows: None,
                 entries_cost: reads_entries(plan).then_some(number * ENTRY),
                 read_cost,
                 cost: None,
@@ -421,10 +425,15 @@ impl<'r> Costs<'r> {
             }
         };
         let sorting = if orders { matched * SORTED } else { 0.0 };
-        let read_cost = read * self.each(plan);
+        let work = plan
+            .columns
+            .as_ref()
+            .map(|c| c.work().share(read / entries.number.max(1.0)));
+        let read_cost = work.map_or(read * self.each(plan), |work| work.cost);
         Estimate {
-            read,
+            read: work.map_or(read, |work| work.docs),
             read_source: entries.source(),
+            rows: work.map(|work| work.rows),
             entries_cost: reads_entries(plan).then_some(read * ENTRY),
             read_cost,
             cost: Some(read_cost + sorting),
@@ -465,7 +474,10 @@ impl<'r> Costs<'r> {
         if let Some(sample) = self.sample.get() {
             return Ok(sample.as_deref());
         }
-        let sample = PlanCache::of(self.coll).sample(self.coll)?;
+        let sample = match self.samples {
+            true => PlanCache::of(self.coll).sample(self.coll)?,
+            false => None,
+        };
         Ok(self.sample.get_or_init(|| sample).as_deref())
     }
 

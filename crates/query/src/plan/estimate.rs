@@ -8,6 +8,8 @@ pub struct Estimate {
     pub read: f64,
     /// Where that number comes from.
     pub read_source: EstimateSource,
+    /// Rows of segments that are read; `None` where columns are not.
+    pub rows: Option<f64>,
     /// The cost of the entries that are read; `None` where documents are read without any.
     pub entries_cost: Option<f64>,
     /// The cost of entries and documents that are read.

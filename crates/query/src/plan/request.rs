@@ -1,5 +1,6 @@
 //! What the planner is asked: filter, order and what the client says about the access path.
 
+use super::column_plan::Behind;
 use super::rivals::Rivals;
 use crate::exec::{AllowedIndexes, MatchFilter, SortBy, SortPattern};
 use model::{Doc, FieldPath, MongoError, Result, Value};
@@ -46,9 +47,14 @@ impl Hint {
         }
     }
 
+    /// It is the server's own.
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self, Hint::Own(_))
+    }
+
     /// The index that is meant: one that is built and that may be seen.
     pub(super) fn index<'i>(&self, indexes: &'i [Arc<Index>]) -> Option<&'i Arc<Index>> {
-        let is_seen = |i: &Index| !i.is_hidden() || matches!(self, Hint::Own(_));
+        let is_seen = |i: &Index| !i.is_hidden() || self.is_own();
         indexes
             .iter()
             .find(|i| i.is_ready() && is_seen(i) && self.names(i))
@@ -116,6 +122,8 @@ pub struct PlanRequest<'r> {
     pub near: Option<(&'r FieldPath, &'r Near)>,
     /// Receives the plans that were compared by their costs and not taken.
     pub rivals: Option<&'r Rivals>,
+    /// What is looked at behind the filter, where the read may be done by columns.
+    pub columns: Option<Behind<'r>>,
 }
 
 /// `{$natural: ±1}` as a sort order. The natural order of the log is that of its times.

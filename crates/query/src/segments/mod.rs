@@ -3,6 +3,8 @@
 //! this is done.
 
 mod build;
+mod compare;
 mod taking;
 
 pub use build::{Sizes, build_next};
+pub use compare::wrong_values;

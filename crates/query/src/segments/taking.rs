@@ -5,7 +5,7 @@
 use model::{Doc, FieldPath, Tag, Value};
 use operators::columns::{Column, Paths};
 use rustc_hash::FxHashMap;
-use store::format::segment::{APART, ColumnHead, Zone};
+use store::format::segment::{APART, ColumnHead, SHAPES, Zone};
 use store::{Index, SegmentColumn};
 
 /// Most columns of an index of all top-level fields.
@@ -16,6 +16,10 @@ const VALUE_BYTES_MAX: usize = 4096;
 /// The columns of a segment in the making.
 pub(super) struct Taking {
     columns: Vec<Taken>,
+    /// The paths of all columns together.
+    paths: Paths,
+    /// Which of them a document has, and in which order.
+    shapes: Shapes,
     rows: usize,
     bytes: usize,
     /// Of all top-level fields: which column has a name.
@@ -23,6 +27,31 @@ pub(super) struct Taking {
     /// No field was left out.
     is_complete: bool,
     buffer: Vec<u8>,
+}
+
+/// The column of shapes in the making.
+#[derive(Default)]
+struct Shapes {
+    all: SegmentColumn,
+    apart: u32,
+    buffer: Vec<u8>,
+    /// There are too many names for one walk over a document.
+    is_without: bool,
+}
+
+impl Shapes {
+    fn take(&mut self, paths: &Paths, doc: Doc<'_>) -> usize {
+        self.buffer.clear();
+        if self.is_without || !paths.put_shape(doc, &mut self.buffer) {
+            self.all.tags.push(APART);
+            self.all.words.push(0);
+            self.apart += 1;
+            return 1;
+        }
+        self.all.push_long(Tag::BINARY, &self.buffer);
+        // Few different ones are kept, which the buffer of the column does not know.
+        1
+    }
 }
 
 /// One column in the making.
@@ -36,6 +65,8 @@ struct Taken {
     zone: Option<Zone>,
     /// Values have bounds.
     is_bounded: bool,
+    /// Rows whose documents are to be read.
+    apart: u32,
 }
 
 impl Taken {
@@ -49,6 +80,7 @@ impl Taken {
             all: SegmentColumn::default(),
             zone: None,
             is_bounded: true,
+            apart: 0,
         }
     }
 
@@ -74,6 +106,7 @@ impl Taken {
             self.all.tags.push(APART);
             self.all.words.push(0);
             self.is_bounded = false;
+            self.apart += 1;
             return 1;
         }
         let bytes = payload.len();
@@ -97,7 +130,7 @@ impl Taken {
 }
 
 /// Whether values of a type lie in a word.
-fn is_word(tag: Tag) -> bool {
+pub(super) fn is_word(tag: Tag) -> bool {
     matches!(
         tag,
         Tag::MISSING
@@ -116,16 +149,41 @@ fn is_word(tag: Tag) -> bool {
 
 impl Taking {
     pub(super) fn new(index: &Index) -> Taking {
-        let paths = index.column_paths();
-        let columns = paths.map(|paths| paths.cloned().map(Taken::new).collect());
-        Taking {
-            names: columns.is_none().then(FxHashMap::default),
-            columns: columns.unwrap_or_default(),
+        match index.column_paths() {
+            None => Taking {
+                names: Some(FxHashMap::default()),
+                ..Taking::of([])
+            },
+            Some(paths) => {
+                let id = FieldPath::new("_id");
+                let mut all: Vec<FieldPath> = paths.cloned().collect();
+                if !all.contains(&id) {
+                    all.push(id);
+                }
+                Taking::of(all)
+            }
+        }
+    }
+
+    /// Of these paths alone.
+    pub(super) fn of(paths: impl IntoIterator<Item = FieldPath>) -> Taking {
+        let mut taking = Taking {
+            columns: Vec::new(),
+            paths: Paths::default(),
+            shapes: Shapes::default(),
+            names: None,
             rows: 0,
             bytes: 0,
             is_complete: true,
             buffer: Vec::new(),
-        }
+        };
+        paths.into_iter().for_each(|path| taking.add_column(path));
+        taking
+    }
+
+    fn add_column(&mut self, path: FieldPath) {
+        self.shapes.is_without |= self.paths.add(&path).is_none();
+        self.columns.push(Taken::new(path));
     }
 
     /// Documents taken.
@@ -146,29 +204,33 @@ impl Taking {
         for column in &mut self.columns {
             self.bytes += column.take(doc, &mut self.buffer);
         }
+        self.bytes += self.shapes.take(&self.paths, doc);
         self.rows += 1;
     }
 
     /// Adds columns for names that are new.
     fn find_names(&mut self, doc: Doc<'_>) {
-        let Some(names) = &mut self.names else { return };
         for e in doc.elements() {
             let Ok(name) = std::str::from_utf8(e.name) else {
                 self.is_complete = false;
                 continue;
             };
             // No path of one name leads to the others.
-            if names.contains_key(name) || name.is_empty() || name.contains('.') {
+            let is_known = self.names.as_ref().is_some_and(|n| n.contains_key(name));
+            if is_known || name.is_empty() || name.contains('.') {
                 continue;
             }
             if self.columns.len() == COLUMNS_MAX {
                 self.is_complete = false;
                 continue;
             }
-            let mut column = Taken::new(FieldPath::new(name));
-            (0..self.rows).for_each(|_| column.miss(&mut self.buffer));
-            names.insert(name.into(), self.columns.len());
-            self.columns.push(column);
+            if let Some(names) = &mut self.names {
+                names.insert(name.into(), self.columns.len());
+            }
+            self.add_column(FieldPath::new(name));
+            if let Some(column) = self.columns.last_mut() {
+                (0..self.rows).for_each(|_| column.miss(&mut self.buffer));
+            }
         }
     }
 
@@ -180,9 +242,16 @@ impl Taking {
             heads.push(ColumnHead {
                 path: column.path.as_str().to_owned(),
                 zone: zone.map(Zone::cut),
+                apart: column.apart,
             });
             columns.push(column.all);
         }
+        heads.push(ColumnHead {
+            path: SHAPES.to_owned(),
+            zone: None,
+            apart: self.shapes.apart,
+        });
+        columns.push(self.shapes.all);
         (heads, self.is_complete && self.names.is_some(), columns)
     }
 }

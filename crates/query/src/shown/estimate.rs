@@ -14,6 +14,8 @@ pub struct StageEstimate {
     pub keys: Option<f64>,
     /// Documents that it reads of a collection.
     pub docs: Option<f64>,
+    /// Rows that it reads of segments.
+    pub rows: Option<f64>,
 }
 
 impl StageEstimate {
@@ -28,6 +30,9 @@ impl StageEstimate {
         }
         if let Some(docs) = self.docs {
             w.put("numDocsEstimate", docs);
+        }
+        if let Some(rows) = self.rows {
+            w.put("numRowsEstimate", rows);
         }
         if let Some((_, source)) = self.gives {
             w.doc("estimatesMetadata").put("ceSource", source.name());

@@ -33,13 +33,15 @@ impl PlanNode {
                 gives: below.gives.map(|(n, source)| (change(n), source)),
                 keys: None,
                 docs: None,
+                rows: None,
                 ..below
             })
         };
         let amount = |name: &str| self.own.doc().field(name).as_f64();
         self.estimate = match self.stage {
-            "COLLSCAN" | "CLUSTERED_IXSCAN" => Some(StageEstimate {
+            "COLLSCAN" | "CLUSTERED_IXSCAN" | "COLUMN_SCAN" => Some(StageEstimate {
                 docs: Some(plan.read),
+                rows: plan.rows,
                 ..read
             }),
             "IXSCAN" | "COUNT_SCAN" if fetched => Some(StageEstimate {
@@ -47,7 +49,7 @@ impl PlanNode {
                 cost: plan.entries_cost.unwrap_or(plan.read_cost),
                 gives: Some((plan.read, plan.read_source)),
                 keys: Some(plan.read),
-                docs: None,
+                ..StageEstimate::default()
             }),
             "IXSCAN" | "COUNT_SCAN" => Some(StageEstimate {
                 keys: Some(plan.read),

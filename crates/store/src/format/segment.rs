@@ -23,6 +23,10 @@ pub const ROWS_MAX: u32 = 1 << 20;
 /// The number of the column that holds the ids.
 pub const IDS: u32 = 0;
 
+/// Stands in the place of the path of the column that says which fields of the columns a document
+/// has, and in which order. No path is empty.
+pub const SHAPES: &str = "";
+
 /// What stands in front of a segment's columns.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Head {
@@ -48,6 +52,8 @@ pub struct ColumnHead {
     /// Components at or below and at or above all values; `None` where there is an array, or where
     /// a document is to be read.
     pub zone: Option<Zone>,
+    /// Rows whose documents are to be read.
+    pub apart: u32,
 }
 
 /// Bounds of values, as ascending components that may be cut off.
@@ -88,6 +94,11 @@ impl Zone {
             self.high.push(0xFF);
         }
         self
+    }
+
+    /// Whether all that lies between other bounds lies between these.
+    pub fn has(&self, other: &Zone) -> bool {
+        self.low <= other.low && other.high <= self.high
     }
 
     /// Whether a value may lie between two bounds: lower bytes included, upper bytes excluded, as
@@ -214,10 +225,13 @@ impl Head {
         varint(&mut out, self.columns.len() as u64);
         for column in &self.columns {
             put_bytes(&mut out, column.path.as_bytes());
-            out.push(u8::from(column.zone.is_some()));
+            out.push(u8::from(column.zone.is_some()) | u8::from(column.apart > 0) << 1);
             if let Some(zone) = &column.zone {
                 put_bytes(&mut out, &zone.low);
                 put_bytes(&mut out, &zone.high);
+            }
+            if column.apart > 0 {
+                varint(&mut out, u64::from(column.apart));
             }
         }
         out
@@ -235,18 +249,23 @@ impl Head {
         let mut columns = Vec::new();
         for _ in 0..number {
             let (path, behind) = take_bytes(rest)?;
-            let (flag, behind) = behind.split_first()?;
+            let (flags, behind) = behind.split_first()?;
             rest = behind;
-            let mut zone = None;
-            if *flag == 1 {
+            let (mut zone, mut apart) = (None, 0);
+            if flags & 1 != 0 {
                 let (low, behind) = take_bytes(rest)?;
                 let (high, behind) = take_bytes(behind)?;
                 rest = behind;
                 let (low, high) = (low.to_vec(), high.to_vec());
                 zone = Some(Zone { low, high });
             }
+            if flags & 2 != 0 {
+                let (number, behind) = read_varint(rest)?;
+                rest = behind;
+                apart = u32::try_from(number).ok()?;
+            }
             let path = std::str::from_utf8(path).ok()?.to_owned();
-            columns.push(ColumnHead { path, zone });
+            columns.push(ColumnHead { path, zone, apart });
         }
         let whole = Head {
             rows: u32::try_from(rows).ok().filter(|n| *n <= ROWS_MAX)?,
@@ -267,9 +286,10 @@ mod tests {
     #[test]
     fn heads_come_back_and_cut_ones_do_not() {
         let zone = |v| Some(Zone::of(&v));
-        let column = |path: &str, zone| ColumnHead {
+        let column = |path: &str, zone, apart| ColumnHead {
             path: path.to_owned(),
             zone,
+            apart,
         };
         let head = Head {
             rows: 300,
@@ -277,7 +297,11 @@ mod tests {
             high: vec![7; 200],
             is_complete: true,
             is_large: true,
-            columns: vec![column("a.b", zone(Value::Int32(5))), column("", None)],
+            columns: vec![
+                column("a.b", zone(Value::Int32(5)), 0),
+                column("b", None, 300),
+                column("", None, 0),
+            ],
         };
         let bytes = head.encode();
         assert_eq!(Head::decode(&bytes), Some(head));

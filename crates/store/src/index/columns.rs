@@ -20,10 +20,10 @@ impl Index {
         (!all).then(|| self.fields.iter().map(|f| &f.path))
     }
 
-    /// Whether its segments may have a path.
+    /// Whether its segments may have a path: each has `_id`.
     pub fn has_column(&self, path: &FieldPath) -> bool {
         match self.column_paths() {
-            Some(mut paths) => paths.any(|p| p == path),
+            Some(mut paths) => path.as_str() == "_id" || paths.any(|p| p == path),
             None => path.parts().len() == 1,
         }
     }

@@ -9,11 +9,12 @@ use crate::index::Index;
 use crate::view::ReadView;
 use model::{DocBuf, MongoError, Result};
 use std::cell::Cell;
-use std::sync::Arc;
 use storage::{CursorOpts, KeyRange, Table};
 
 /// Rows between two looks at the interrupt.
 const STEP_ROWS: usize = 4096;
+/// Most touched documents that are told: their ids are held in memory.
+const TOUCHED_MAX: u64 = 1 << 20;
 
 /// One segment: the documents between two ids.
 #[derive(Clone, Debug)]
@@ -34,6 +35,24 @@ pub struct Segments {
     pub touched: Vec<Vec<u8>>,
 }
 
+/// What comes next in a collection.
+pub enum NextSegment {
+    /// Documents that are in no segment.
+    Documents {
+        /// The id at which a segment begins; `None` is the end of the collection.
+        until: Option<Vec<u8>>,
+    },
+    /// A segment.
+    Columns {
+        /// The state.
+        view: ReadView,
+        /// It.
+        segment: Segment,
+        /// Encoded ids of its documents that were touched, ascending, each once.
+        touched: Vec<Vec<u8>>,
+    },
+}
+
 impl Segments {
     /// Documents in segments.
     pub fn rows(&self) -> u64 {
@@ -51,7 +70,7 @@ impl Segments {
 impl Collection {
     /// What a column index has for a scan of the collection in natural order; `None` where that is
     /// not the order of keys, for a reader with writes of its own, without segments, and when more
-    /// than one of `touched_one_of` documents in them was touched.
+    /// than one of `touched_one_of` documents in them was touched, or a million.
     ///
     /// # Cost
     /// A snapshot, a row for each segment, a key for each write since it was made.
@@ -59,7 +78,7 @@ impl Collection {
     /// # Errors
     /// Engine failures; 1 for a damaged row; those of `go_on`.
     pub fn segments(
-        self: &Arc<Self>,
+        &self,
         view: &ReadView,
         index: &Index,
         touched_one_of: u64,
@@ -77,7 +96,7 @@ impl Collection {
         let (Some(first), Some(last)) = (all.list.first(), all.list.last()) else {
             return Ok(None);
         };
-        let most = usize::try_from(all.rows() / touched_one_of.max(1)).unwrap_or(usize::MAX);
+        let most = (all.rows() / touched_one_of.max(1)).min(TOUCHED_MAX) as usize;
         let bounds =
             segment::touched_between(index.ident(), &first.head.low, Some(&last.head.high));
         let mut ids: Vec<Vec<u8>> = Vec::new();
@@ -102,6 +121,54 @@ impl Collection {
         ids.dedup();
         all.touched = ids;
         Ok(Some(all))
+    }
+
+    /// What comes next, from an encoded id on, in the state of a view, or of now.
+    ///
+    /// # Cost
+    /// A snapshot, a row for each segment, a key for each write of the next one since it was made.
+    ///
+    /// # Errors
+    /// As [`Collection::segments`]; 175 when the collection is gone.
+    pub fn next_segment(
+        &self,
+        view: &ReadView,
+        index: &Index,
+        from: &[u8],
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<NextSegment> {
+        let none = |until| NextSegment::Documents { until };
+        // Writes of the reader's own are in no segment.
+        if view.overlay().is_some() {
+            return Ok(none(None));
+        }
+        let view = view.fixed(self.shared.engine.as_ref())?;
+        let mut list = self.segment_heads(&view, index)?;
+        list.retain(|segment| &segment.head.high[..] > from);
+        let segment = list.into_iter().next();
+        let next = match segment {
+            None => none(None),
+            Some(s) if from < &s.head.low[..] => none(Some(s.head.low)),
+            Some(segment) => {
+                let (low, high) = (&segment.head.low, Some(&segment.head.high[..]));
+                let notes = self.touched_notes(&view, index, low, high, usize::MAX, go_on)?;
+                let ids = notes.iter().filter_map(|note| segment::touched_id(note));
+                let mut touched: Vec<Vec<u8>> = ids.map(<[u8]>::to_vec).collect();
+                touched.sort_unstable();
+                touched.dedup();
+                let view = view.clone();
+                NextSegment::Columns {
+                    view,
+                    segment,
+                    touched,
+                }
+            }
+        };
+        view.check_kept(self)?;
+        Ok(match view.has_lost_index(index) {
+            true => none(None),
+            false => next,
+        })
     }
 
     /// Whether it is of a kind that may have a column index.

@@ -1,0 +1,106 @@
+//! What matches among rows of columns and among documents, for what is done with a read by columns.
+//! Must not know: where rows come from, what is done with those that match.
+
+use crate::exec::MatchFilter;
+use model::{Bump, Doc, Result, Value};
+use operators::columns::{Batch, Column, Paths};
+use operators::vector::{Around, Sieve};
+use operators::{Cx, Env, Frame};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How the filter of a read by columns is applied.
+pub(super) struct RowFilter {
+    /// `None`: everything matches.
+    filter: Option<(Arc<MatchFilter>, Sieve)>,
+    /// What is taken out, in the order of the columns.
+    paths: Arc<Paths>,
+}
+
+impl RowFilter {
+    /// Of a read that takes out so many paths for what is behind the filter, and these in all;
+    /// `None` when the filter cannot be applied to columns.
+    pub(super) fn of(filter: Option<&Arc<MatchFilter>>, paths: &Arc<Paths>) -> Option<RowFilter> {
+        let filter = match filter.filter(|f| !f.filter.is_always_true()) {
+            None => None,
+            Some(f) => {
+                // Its paths are among them.
+                let mut all = Paths::clone(paths);
+                Some((Arc::clone(f), Sieve::of(&f.filter, &mut all)?))
+            }
+        };
+        Some(RowFilter {
+            filter,
+            paths: Arc::clone(paths),
+        })
+    }
+}
+
+/// A filter at work.
+pub(super) struct RowMatches<'f> {
+    by: &'f RowFilter,
+    env: &'f Env,
+    vars: Option<&'f Frame<'f, 'f>>,
+    batch: Batch,
+    rows: Vec<u32>,
+    arena: Bump,
+}
+
+impl<'f> RowMatches<'f> {
+    /// Applies a filter.
+    pub(super) fn new(
+        by: &'f RowFilter,
+        env: &'f Env,
+        vars: Option<&'f Frame<'f, 'f>>,
+    ) -> RowMatches<'f> {
+        RowMatches {
+            batch: Batch::new(Arc::clone(&by.paths)),
+            by,
+            env,
+            vars,
+            rows: Vec::new(),
+            arena: Bump::new(),
+        }
+    }
+
+    /// Whether a document matches.
+    ///
+    /// # Errors
+    /// Those of the filter.
+    pub(super) fn has(&mut self, doc: Doc<'_>) -> Result<bool> {
+        let Some((filter, _)) = &self.by.filter else {
+            return Ok(true);
+        };
+        self.arena.reset();
+        let cx = Cx {
+            vars: self.vars,
+            ..Cx::new(&self.arena, Value::Document(doc), self.env)
+        };
+        filter.filter.matches_in(&cx, doc)
+    }
+
+    /// Those of the rows that match, counted from the first.
+    ///
+    /// # Errors
+    /// Those of the filter.
+    pub(super) fn among(
+        &mut self,
+        columns: &[Option<Column>],
+        rows: Range<usize>,
+    ) -> Result<&[u32]> {
+        self.rows.clear();
+        self.rows.extend(0..rows.len() as u32);
+        if let Some((filter, sieve)) = &self.by.filter {
+            let (env, vars) = (self.env, self.vars);
+            self.batch.clear();
+            self.batch.push_rows(columns, rows);
+            sieve.keep(
+                &filter.filter,
+                &self.batch,
+                Around { env, vars },
+                &mut self.rows,
+            )?;
+        }
+        Ok(&self.rows)
+    }
+}

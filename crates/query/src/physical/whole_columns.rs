@@ -1,0 +1,95 @@
+//! A collection as a whole by the segments of a column index, given to takers in parts, each of
+//! which looks for what matches itself. Must not know: what becomes of it.
+
+use super::parts::{PartsRead, Taken};
+use super::reader::Wanted;
+use super::row_filter::{RowFilter, RowMatches};
+use super::segments::ColumnScan;
+use super::taker::Taker;
+use crate::exec::MatchFilter;
+use crate::meter::open_read;
+use crate::plan::Plan;
+use crate::shown::PlanNode;
+use model::Result;
+use operation::{AccessPath, Examined};
+use operators::Env;
+use std::sync::Arc;
+use store::Collection;
+
+/// What is read.
+pub(super) struct WholeColumns {
+    coll: Arc<Collection>,
+    plan: Plan,
+    filter: Arc<MatchFilter>,
+    by: RowFilter,
+    scan: ColumnScan,
+}
+
+impl WholeColumns {
+    /// Of a plan that has columns for values; `None` of another.
+    pub(super) fn of(
+        coll: &Arc<Collection>,
+        plan: &Plan,
+        filter: &Arc<MatchFilter>,
+    ) -> Option<WholeColumns> {
+        let columns = plan.columns.as_ref()?;
+        if columns.lens.makes_documents {
+            return None;
+        }
+        Some(WholeColumns {
+            coll: Arc::clone(coll),
+            plan: plan.clone(),
+            filter: Arc::clone(filter),
+            by: RowFilter::of(Some(filter), &columns.lens.paths)?,
+            scan: ColumnScan::new(coll, columns),
+        })
+    }
+
+    /// The access path.
+    pub(super) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Reads everything; takers are given in the order of what they have taken.
+    ///
+    /// # Errors
+    /// Those of the filter, the takers and the store; the operation's interrupt.
+    pub(super) fn run<'f, T: Taker>(
+        &'f self,
+        env: &'f Env,
+        make: &(dyn Fn(RowMatches<'f>) -> T + Sync),
+    ) -> Result<Vec<T>> {
+        self.scan.begin();
+        open_read(env, || AccessPath::Columns(self.scan.index().clone()));
+        let read = PartsRead {
+            coll: &self.coll,
+            plan: &self.plan,
+            wanted: Wanted {
+                filter: Some(&self.filter),
+                env,
+                vars: None,
+            },
+        };
+        let mut taken = Taken::new();
+        let make = || make(RowMatches::new(&self.by, env, None));
+        let ended = read.run_columns(&mut taken, &make, &self.scan);
+        self.scan.note_documents(taken.docs);
+        read.count(&taken);
+        ended?;
+        Ok(taken.takers)
+    }
+
+    /// The stage.
+    pub(super) fn show(&self, returned: u64) -> PlanNode {
+        self.scan.show(Some(&self.filter), returned)
+    }
+
+    /// What was looked at.
+    pub(super) fn examined(&self) -> Examined {
+        Examined {
+            keys: 0,
+            docs: self.scan.documents(),
+            returned: 0,
+        }
+    }
+}
