@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs tests of the real server binary as a child process. Usage: run.sh [NAME [ARGUMENT]...]; without a name, the ordinary ones.
-# Names: kill, power, term, stream, start, journal, disk, hostile, queries, large, collections, waiting, transactions, soak-ddl, all, engines, tikv, equals, outage, standby, backup, bucket, strangers, private, follow. QUARRY_BIN names the binary; without it the release build is taken.
+# Names: kill, power, term, stream, start, journal, disk, hostile, queries, large, collections, waiting, transactions, soak-ddl, all, engines, tikv, equals, reads, outage, standby, backup, bucket, strangers, private, follow. QUARRY_BIN names the binary; without it the release build is taken.
 # QUARRY_SEED repeats a run's choices. QUARRY_IDENTS names the server's example `idents`, for soak-ddl to look for leaked keys.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -58,6 +58,7 @@ run() {
     engines) engines "$@" ;;
     tikv) "$PYTHON" "$here/tikv.py" "$@" ;;
     equals) "$PYTHON" "$here/equals.py" "$@" ;;
+    reads) "$PYTHON" "$here/reads.py" "$@" ;;
     outage) "$PYTHON" "$here/outage.py" "$@" ;;
     backup) "$PYTHON" "$here/backup.py" "$@" ;;
     bucket) "$PYTHON" "$here/bucket.py" "$@" ;;
@@ -65,7 +66,7 @@ run() {
     follow) "$PYTHON" "$here/follow_soak.py" "$@" ;;
     strangers) "$PYTHON" "$here/strangers.py" "$@" ;;
     private) "$PYTHON" "$here/private.py" "$@" ;;
-    *) fail "no test named '$name'; there are: kill power term stream start journal disk hostile queries large collections waiting transactions soak-ddl all engines tikv equals outage standby backup bucket strangers private follow" ;;
+    *) fail "no test named '$name'; there are: kill power term stream start journal disk hostile queries large collections waiting transactions soak-ddl all engines tikv equals reads outage standby backup bucket strangers private follow" ;;
   esac
 }
 
@@ -73,7 +74,7 @@ if [ $# -gt 0 ]; then
   run "$@"
   exit
 fi
-for name in kill power term stream start journal disk hostile queries large collections waiting transactions soak-ddl engines tikv equals outage standby bucket strangers private; do
+for name in kill power term stream start journal disk hostile queries large collections waiting transactions soak-ddl engines tikv equals reads outage standby bucket strangers private; do
   began=$SECONDS
   # A process of its own: under `||` bash goes on after a failing command.
   bash "$here/run.sh" "$name" || fail "server test '$name' FAILED"

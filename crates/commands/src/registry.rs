@@ -73,6 +73,12 @@ pub fn dispatcher(service: Arc<Service>) -> Dispatcher {
     Dispatcher::new(service, all(), NOT_BUILT)
 }
 
+/// A dispatcher of all commands over a service whose data another server writes: it leaves
+/// everything as it is.
+pub fn reading_dispatcher(service: Arc<Service>) -> Dispatcher {
+    Dispatcher::new(service, all(), NOT_BUILT)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

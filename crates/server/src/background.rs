@@ -26,6 +26,18 @@ static TROUBLE: Worker = Worker {
     error: ("STORAGE", "the engine could not be looked at"),
 };
 
+/// What is to be done on a server that only reads: its cursors and sessions end.
+const OF_READERS: &[&str] = &["cursors", "sessions", "refusals"];
+
+/// Starts the worker of a server that only reads; it ends with the process.
+pub(crate) fn start_for_reading(service: &Arc<Service>) -> std::io::Result<()> {
+    let list = || OF_READERS.iter().filter_map(|name| workers::find(name));
+    let service = Arc::clone(service);
+    let work = move || workers::run(&service, list().collect::<Vec<_>>(), &|| true);
+    let thread = std::thread::Builder::new().name("housekeeping".to_owned());
+    thread.spawn(work).map(drop)
+}
+
 /// Starts all workers; they end after `stopping` is set and their threads are unparked.
 pub(crate) fn start_all(service: &Arc<Service>, stopping: &Arc<AtomicBool>) -> Vec<JoinHandle<()>> {
     let all = || workers::ALL.iter().copied().chain([&TROUBLE]);

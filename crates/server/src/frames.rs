@@ -18,6 +18,11 @@ impl Frames {
         self.seen == 0 && self.rest == 0
     }
 
+    /// How many bytes are left of the message that has begun; `None` when that is not known.
+    pub(crate) fn left(&self) -> Option<usize> {
+        (self.rest > 0).then_some(self.rest)
+    }
+
     /// Takes the next bytes of the stream.
     pub(crate) fn see(&mut self, mut bytes: &[u8]) {
         while let Some((first, tail)) = bytes.split_first() {

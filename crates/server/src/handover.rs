@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use commands::registry;
-use logs::Release;
+use logs::{Log, Release};
 use model::Doc;
 
 use crate::command_handler::CommandHandler;
@@ -14,10 +14,12 @@ use crate::config::Settings;
 use crate::forward::{Forwarder, Holder, Rules};
 use crate::net::{Config, Listeners, Server, Watermark};
 use crate::output::print_line;
+use crate::reads::Reads;
 
 pub(crate) struct Forwarding {
     forwarder: Forwarder,
     holder: Holder,
+    reads: Option<Reads>,
 }
 
 /// Whether a message is a command that may be sent once more.
@@ -39,6 +41,7 @@ impl Forwarding {
         settings: &Settings,
         network: &Config,
         release: &Release,
+        log: &Arc<Log>,
     ) -> std::io::Result<Option<Self>> {
         if settings.tikv.address.is_none() {
             return Ok(None);
@@ -47,11 +50,18 @@ impl Forwarding {
         let addresses = listeners.tcp_addresses();
         let addresses: Vec<String> = addresses.iter().map(|a| format!("mongodb://{a}")).collect();
         let holder = Holder::default();
+        // What is encrypted between a client and the holder cannot be read here.
+        let reads_here = settings.tikv.reads_here && settings.tls.is_none();
+        let reads = match reads_here {
+            true => Some(Reads::start(settings, log)?),
+            false => None,
+        };
         let rules = Rules {
             // Each has a socket on either side.
             connections_max: network.max_connections / 2,
             is_stateless: !settings.auth && settings.tls.is_none(),
             may_repeat: may_be_sent_again,
+            here: reads.as_ref().map(Reads::slot),
         };
         let forwarder = Forwarder::start(listeners, Arc::clone(&holder), rules)?;
         release.release();
@@ -61,7 +71,11 @@ impl Forwarding {
             addresses.join(" "),
             settings.tikv.prefix,
         ));
-        Ok(Some(Self { forwarder, holder }))
+        Ok(Some(Self {
+            forwarder,
+            holder,
+            reads,
+        }))
     }
 
     /// Where the server is that holds the database.
@@ -83,6 +97,9 @@ impl Forwarding {
         let listeners = self.forwarder.give_listeners();
         let listeners = listeners.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let server = Server::start_on(listeners, network, handler, watermark)?;
+        if let Some(reads) = &self.reads {
+            reads.end_waiting();
+        }
         let address = settings.tikv.address.clone();
         *self.holder.lock() = address.unwrap_or_default();
         Ok(server)

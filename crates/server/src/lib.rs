@@ -33,9 +33,11 @@ pub mod otlp;
 pub mod output;
 pub mod process;
 mod protect;
+mod reads;
 pub mod report;
 
 pub mod serve;
+mod service_parts;
 mod space;
 pub mod tls;
 pub mod vault;

@@ -3,7 +3,7 @@
 use crate::background;
 use crate::clock::ServerClock;
 use crate::command_handler::CommandHandler;
-use crate::config::{ServeArgs, Settings, list_of, oplog_bytes_default};
+use crate::config::{ServeArgs, Settings, oplog_bytes_default};
 use crate::descriptors::{Descriptors, raise_limit};
 use crate::engines::{EngineOptions, Opened};
 use crate::failure::with_cause;
@@ -17,11 +17,11 @@ use crate::output::{print_error, print_line};
 use crate::process::{self, PidFile};
 use crate::protect::{self, CODE_JOURNAL, LOG_FLUSH};
 use crate::report;
+use crate::service_parts::{service_config, set_parameters};
 use crate::space::{free_bytes, prepare_directory};
 use crate::{engines, links, net};
 use ::memory::Budget;
-use commands::config::Sizes;
-use commands::{Clock, Config, Dispatcher, Service, StoreHooks, registry};
+use commands::{Clock, Dispatcher, Service, StoreHooks, registry};
 use logs::{Entry, Form, Log, Release, Severity, Sink, Target, component, id};
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -244,17 +244,17 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
 /// held the database.
 fn open(
     settings: &Settings,
-    log: &Log,
+    log: &Arc<Log>,
     release: &Release,
     signals: &mut signal_hook::iterator::Signals,
 ) -> Result<Option<(Option<Forwarding>, Opened)>, ServeError> {
     let network = net_config(settings, Arc::new(Budget::unlimited()));
-    let forwarding = Forwarding::start(settings, &network, release);
+    let forwarding = Forwarding::start(settings, &network, release, log);
     let forwarding = forwarding.map_err(|e| cannot_listen(settings, &e))?;
     let opened = engines::open(&EngineOptions {
         awaited: forwarding.as_ref().map(Forwarding::holder),
         tikv: Some(engines::Cluster {
-            log: Some(log),
+            log: Some(log.as_ref()),
             ..settings.tikv.cluster()
         }),
         ..settings.engine()
@@ -301,35 +301,7 @@ fn open_store(
 
 /// Gives the service the parameters of the start and what an earlier run has stored.
 fn apply_settings(settings: &Settings, service: &Service) -> Result<(), ServeError> {
-    for (name, value) in &settings.parameters {
-        let parameters = &service.state.parameters;
-        let set = match name.as_str() {
-            "oidcIdentityProviders" => {
-                let list = list_of(name, value).map_err(fail(CODE_OPTIONS))?;
-                parameters.set_at_startup(name, list.doc().field(""))
-            }
-            _ => parameters.set_at_startup_text(name, value),
-        };
-        set.map_err(|e| fail(CODE_OPTIONS)(e.message().to_owned()))?;
-    }
-    let verbosity = settings.log.verbosity.to_string();
-    for (name, value) in [
-        (
-            "logLevel",
-            (settings.log.verbosity > 0).then_some(verbosity.as_str()),
-        ),
-        ("quiet", settings.log.quiet.then_some("true")),
-        ("redactClientLogData", settings.log.redact.then_some("true")),
-    ] {
-        if let Some(value) = value {
-            let set = service.state.parameters.set_at_startup_text(name, value);
-            set.map_err(|e| fail(CODE_OPTIONS)(e.message().to_owned()))?;
-        }
-    }
-    service.follow_parameters();
-    let (slow_ms, share) = (settings.log.slow_ms, settings.log.slow_sample_rate);
-    let profile = &service.state.profile;
-    profile.set_default(settings.log.profile, slow_ms, share);
+    set_parameters(settings, service).map_err(fail(CODE_OPTIONS))?;
     // A connection that another server on this machine hands over comes from this machine.
     let is_handed_over = settings.tikv.address.is_some() && settings.listens_beyond_localhost();
     if is_handed_over || !service.state.parameters.bool("enableLocalhostAuthBypass") {
@@ -452,45 +424,6 @@ fn follow_journal(
             signal_hook::low_level::exit(i32::from(CODE_JOURNAL));
         }
     }));
-}
-
-fn service_config(settings: &Settings, memory: Arc<Budget>, log: Arc<Log>) -> Config {
-    let host = settings
-        .bind_ip
-        .iter()
-        .find(|h| !matches!(h.as_str(), "0.0.0.0" | "::" | "*"));
-    let host = host.map_or("localhost", String::as_str);
-    let host = format!("{host}:{}", settings.port);
-    let known = ["zstd", "zlib", "snappy"];
-    Config {
-        replica_set: settings.replica_set.clone(),
-        profile: settings.profile,
-        host: settings.advertised.clone().unwrap_or(host),
-        // Servers that take turns name each other, so what they say must not depend on the client.
-        is_host_advertised: settings.advertised.is_some() || !settings.tikv.servers.is_empty(),
-        successors: settings.tikv.servers.clone(),
-        is_one_of_equals: settings.tikv.address.is_some(),
-        revision: env!("QUARRY_REVISION"),
-        argv: std::env::args().collect(),
-        parsed: settings.given.clone(),
-        compressors: known
-            .into_iter()
-            .filter(|k| settings.compressors.iter().any(|c| c == k))
-            .collect(),
-        connections_max: settings.connections_max,
-        log,
-        auth: settings.auth,
-        oidc: settings.elsewhere.oidc.clone(),
-        ldap: settings.elsewhere.ldap.clone(),
-        plain_without_tls: settings.elsewhere.plain_without_tls,
-        memory,
-        seals_files: settings.encryption_key.is_some(),
-        search_folder: settings.search_folder(),
-        scripting: settings.scripting,
-        scan_threads: settings.scan_threads,
-        column_segments: Sizes::default(),
-        optimize_pipelines: true,
-    }
 }
 
 /// Reads what TLS needs, and again whenever `rotateCertificates` says so.

@@ -313,6 +313,19 @@ pub trait Engine: Reader {
     /// that do not block a thread.
     fn on_durable(&self, hook: DurableHook);
 
+    /// From here on each commit of rows that are `kept` tells so to processes which read the same
+    /// data and keep such rows in memory, see [`crate::Follower`]. The default is for engines that
+    /// nobody else reads.
+    fn announce(&self, kept: fn(Table, &[u8]) -> bool) {
+        let _ = kept;
+    }
+
+    /// The same for what was committed before and is no row of that kind; returns when the next
+    /// moment of every reader shows it.
+    fn announce_now(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Gives back the space of a range that nobody reads any more, now or in any snapshot. Keys may
     /// remain for a while, old versions may even reappear: never read such a range again. What is
     /// left dies through [`Engine::set_dropped`].

@@ -16,6 +16,7 @@ mod directory;
 pub mod emulate;
 mod engine;
 mod error;
+mod follower;
 mod keys;
 mod memory;
 mod mirror;
@@ -36,6 +37,7 @@ pub use engine::{
     Flushed, Reader, Snapshot, StatSink, Verified, WriteClass,
 };
 pub use error::{Cause, Result, StorageError};
+pub use follower::{Follower, Moment};
 pub use keys::{IDENT_BYTES, IdentSet, KeyRange, MAX_KEY, Table, prefix_end};
 pub use memory::MemoryEngine;
 pub use mirror::Mirror;

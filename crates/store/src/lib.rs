@@ -8,12 +8,15 @@
 //! Layers, each importing only from those before it: the leaves `error`, `hooks`, `format` (bytes),
 //! `commit` (the one way to change data), `log`, `sync`, `locks`, `gate`; `index` (specification,
 //! and the keys of a document); `catalog` (what exists); `view` (reading); `write` (documents);
-//! `store` (the public interface); `ddl` (collections and indexes), `validate`, `repair`.
+//! `follow` (what others write); `store` (the public interface); `ddl` (collections and indexes),
+//! `validate`, `repair`.
 
 pub mod catalog;
 mod commit;
 mod ddl;
 pub mod error;
+mod follow;
+mod following;
 pub mod format;
 mod gate;
 mod handles;
@@ -73,3 +76,5 @@ pub use write::writer::Writer;
 pub use storage::CommitPos;
 /// Classes of writers, for the engine's admission control.
 pub use storage::WriteClass;
+/// An engine that another process writes to, and its moments, see [`Store::follow`].
+pub use storage::{Follower, Moment};

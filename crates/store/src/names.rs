@@ -48,13 +48,14 @@ impl Store {
         if let Some(c) = self.open_handle(ns).filter(fits) {
             return Ok(Some(c));
         }
-        if let Some(c) = past.find(ns) {
+        if let Some(c) = past.find(ns)? {
             return Ok(Some(c));
         }
         let Some(row) = view.catalog_row(self.shared.engine.as_ref(), ns)? else {
             return Ok(None);
         };
         if row.kind == Kind::Collection
+            && !self.follows()
             && let Some(c) = self.collection(ns)?
             && row == c.row(&c.state(), None)
         {

@@ -6,6 +6,7 @@ use crate::catalog::dropped::{self, Leftover};
 use crate::catalog::{CatalogRow, Collection, Kind, Shared, State};
 use crate::commit::{WriteUnit, commit};
 use crate::error;
+use crate::follow::{Following, is_kept};
 use crate::format::{LAYOUT_VERSION, meta};
 use crate::handles::{CatalogLock, Handles};
 use crate::hooks::Hooks;
@@ -22,7 +23,9 @@ use storage::{CommitPos, Engine, Table, WriteBatch};
 /// A store over one engine.
 pub struct Store {
     pub(crate) shared: Arc<Shared>,
-    handles: Handles,
+    pub(crate) handles: Handles,
+    /// Where another process writes.
+    pub(crate) following: Option<Following>,
 }
 
 impl Store {
@@ -32,10 +35,12 @@ impl Store {
     /// 12 UnsupportedFormat when the data has a newer layout; engine failures.
     pub fn open(engine: Arc<dyn Engine>, hooks: Arc<dyn Hooks>) -> Result<Store> {
         check_layout(engine.as_ref())?;
+        engine.announce(is_kept);
         let shared = Arc::new(Shared::open(engine, hooks)?);
         let store = Store {
             shared,
             handles: Handles::default(),
+            following: None,
         };
         store.show_log()?;
         Ok(store)
@@ -221,6 +226,9 @@ impl Store {
     /// # Errors
     /// Engine failures.
     pub fn collection(&self, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
+        if let Some(followed) = self.followed(ns) {
+            return followed;
+        }
         if let Some(c) = self.open_handle(ns) {
             return Ok(Some(c));
         }

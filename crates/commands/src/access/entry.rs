@@ -66,6 +66,22 @@ pub(super) fn admit_user(
     Ok(Ok(()))
 }
 
+impl Access {
+    /// Notes a user that somebody else has seen log in. False for one that has no document here or
+    /// may not come from where it does.
+    ///
+    /// # Errors
+    /// Engine failures; 5626701 when another user is logged in.
+    pub(crate) fn adopt(&self, identity: &mut Identity, name: &str, db: &str) -> Result<bool> {
+        // Whoever vouches for such users also names their roles.
+        if db == EXTERNAL {
+            return Ok(false);
+        }
+        let name = UserName::new(name, db);
+        Ok(admit_user(self, identity, &name, Grant::default())?.is_ok())
+    }
+}
+
 fn may_come(user: &User, identity: &Identity) -> bool {
     let roles = user.resolved.restrictions.iter();
     std::iter::once(&user.restrictions)

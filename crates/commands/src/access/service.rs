@@ -83,8 +83,16 @@ impl Access {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Says that users or roles have changed: everything is resolved anew.
+    /// Says that users or roles have changed: everything is resolved anew, also by servers that
+    /// read the same data.
     pub(crate) fn changed(&self) {
+        self.forget_resolved();
+        // It fails only for a server that has lost the data: the next one announces itself.
+        let _ = self.store.engine().announce_now();
+    }
+
+    /// Has everything resolved anew.
+    pub(crate) fn forget_resolved(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
         self.users.lock().clear();
     }

@@ -388,6 +388,15 @@ fn engine_stats(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     log_consumers(s, w);
     search(s, &mut w.doc("search"));
     followed::add(s.service, w);
+    if s.store.follows() {
+        let reads = &s.state.reads_here;
+        doc_fields!(w;
+            "reads": {
+                "executed": signed(reads.executed.load(Relaxed)),
+                "handedOn": signed(reads.handed_on.load(Relaxed)),
+            },
+        );
+    }
     let mut workers = w.doc("workers");
     for worker in s.state.workers.list() {
         let mut one = workers.doc(worker.name());

@@ -19,6 +19,7 @@ use operation::{Examined, Link, Operation};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use store::ReadView;
 
 /// State of one connection.
 pub struct Connection {
@@ -64,6 +65,8 @@ pub struct Connection {
     pub(crate) idle_us: u64,
     /// The operation whose reply waits for the journal.
     pub(crate) held: Option<Box<Held>>,
+    /// What its operation reads where it is not the latest state.
+    pub(crate) view: Option<ReadView>,
     all: Arc<Connections>,
 }
 
@@ -98,6 +101,7 @@ impl Connection {
             idle_since_us: None,
             idle_us: 0,
             held: None,
+            view: None,
             all: Arc::clone(&service.connections),
         }
     }
@@ -107,6 +111,11 @@ impl Connection {
     /// What its operation has read, or the last one.
     pub fn examined(&self) -> Examined {
         self.operation.reads().examined()
+    }
+
+    /// What its next operations read, outside of transactions; `None` for what they ask for.
+    pub(crate) fn reads_at(&mut self, view: Option<ReadView>) {
+        self.view = view;
     }
 
     /// Its operation waits from this monotonic microsecond on.

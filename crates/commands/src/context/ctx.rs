@@ -156,9 +156,15 @@ impl<'a> Ctx<'a, '_> {
         let state = self.take_view()?;
         Ok(self.read_state.get_or_init(|| state))
     }
+    /// The state that this command reads whatever its read concern says: that of its transaction,
+    /// or the one its connection was given.
+    pub(crate) fn given_view(&self) -> Option<&ReadView> {
+        let of_transaction = self.transaction.as_ref().map(|t| t.view());
+        of_transaction.or(self.conn.view.as_ref())
+    }
     fn take_view(&self) -> Result<(ReadView, Option<Timestamp>)> {
-        if let Some(transaction) = &self.transaction {
-            return Ok((transaction.view().clone(), None));
+        if let Some(view) = self.given_view() {
+            return Ok((view.clone(), None));
         }
         let Some(concern) = self
             .generic

@@ -23,6 +23,7 @@ pub mod parameters;
 pub mod plan_filters;
 pub mod profile;
 pub mod query_settings;
+pub mod reads_here;
 pub(crate) mod replica_set;
 pub mod room;
 pub mod search;
@@ -123,6 +124,8 @@ pub struct State {
     pub plan_filters: plan_filters::PlanFilters,
     /// Bytes used and all bytes of the file system the data is on; set by a server that has one.
     pub disk_bytes: OnceLock<DiskBytes>,
+    /// What was read here of data that another server holds.
+    pub reads_here: reads_here::ReadsHere,
     /// Whether a backup cursor is open.
     pub backups: Arc<backups::Backups>,
     /// Default read and write concern, as `setDefaultRWConcern` left them.
@@ -171,6 +174,7 @@ impl Default for State {
             replica_set_id: Default::default(),
             plan_filters: Default::default(),
             disk_bytes: OnceLock::new(),
+            reads_here: reads_here::ReadsHere::default(),
             backups: Arc::default(),
             default_concerns: concerns::DefaultConcerns::default(),
             queued_writers: Arc::default(),

@@ -298,6 +298,10 @@ impl Service {
     /// client is done with it.
     pub fn end_session(&self, id: &[u8; 16]) {
         let session = self.kill_session(id);
+        if self.store.follows() {
+            // What it wrote is for the server that holds the data.
+            return;
+        }
         // A write that runs just now holds the record; what it leaves goes with the next sweep.
         if let Some(mut writes) = session.as_ref().and_then(|s| s.writes.try_lock()) {
             let Err(e) = self.store.forget_session(&mut writes.record) else {

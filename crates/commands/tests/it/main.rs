@@ -52,6 +52,7 @@ mod plans;
 mod profiles;
 mod protocol;
 mod query_settings;
+mod reading;
 #[path = "../../../../tests/recorded/mod.rs"]
 mod recorded;
 mod requests;

@@ -5,14 +5,14 @@
 //! Promises: batches become visible in one order, whole, when they are durable; nothing is visible
 //! that the fence did not let pass. Must not know: cursors.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rustc_hash::FxHashMap;
 use storage::emulate::commit_group;
-use storage::{CommitPos, DurableHook, Flushed, Result, StorageError, WriteBatch};
+use storage::{BatchOp, CommitPos, DurableHook, Flushed, Result, StorageError, Table, WriteBatch};
 
 use crate::cluster::Cluster;
 use crate::lane::Lane;
@@ -25,9 +25,14 @@ use crate::view::View;
 const GROUP_BYTES_MAX: usize = 512 << 10;
 const GROUP_BATCHES_MAX: usize = 256;
 
+/// Which rows readers on other machines keep in memory.
+type Kept = fn(Table, &[u8]) -> bool;
+
 struct Waiting {
     ticket: u64,
     batch: WriteBatch,
+    /// Readers on other machines are told of it, whatever it changes.
+    announced: bool,
 }
 
 #[derive(Default)]
@@ -58,6 +63,8 @@ pub(crate) struct Commits {
     queue: Mutex<Queue>,
     turn: Condvar,
     lane: Mutex<(Lane, Known)>,
+    announced: OnceLock<Kept>,
+    announcements: AtomicU64,
     hooks: Mutex<Vec<DurableHook>>,
     /// How long a view may be read.
     kept: Option<Duration>,
@@ -98,6 +105,8 @@ impl Commits {
             queue: Mutex::default(),
             turn: Condvar::new(),
             lane: Mutex::new((lane, Known::new(listed.into_iter()))),
+            announced: OnceLock::new(),
+            announcements: AtomicU64::new(0),
             hooks: Mutex::default(),
             kept,
         })
@@ -131,17 +140,38 @@ impl Commits {
         self.tell(Flushed::Lost);
     }
 
+    /// Has commits of such rows announced.
+    pub(crate) fn announce(&self, kept: Kept) {
+        // Nobody else sets it.
+        let _ = self.announced.set(kept);
+    }
+
+    /// Announces what was committed before.
+    ///
+    /// # Errors
+    /// As [`Commits::apply`].
+    pub(crate) fn announce_now(&self) -> Result<()> {
+        self.enqueue(WriteBatch::new(), true).map(|_| ())
+    }
+
     /// Applies a batch and returns when it is durable and visible.
     ///
     /// # Errors
     /// Those of the cluster; [`StorageError::ReadOnly`] once the lease is lost.
     pub(crate) fn apply(&self, batch: &WriteBatch) -> Result<CommitPos> {
+        let kept = self.announced.get();
+        let announced = kept.is_some_and(|kept| batch.iter().any(|op| is_kept(*kept, &op)));
+        self.enqueue(batch.clone(), announced)
+    }
+
+    fn enqueue(&self, batch: WriteBatch, announced: bool) -> Result<CommitPos> {
         let mut queue = self.queue.lock();
         let ticket = queue.next_ticket;
         queue.next_ticket += 1;
         queue.waiting.push(Waiting {
             ticket,
-            batch: batch.clone(),
+            batch,
+            announced,
         });
         loop {
             if let Some(result) = queue.done.remove(&ticket) {
@@ -201,11 +231,12 @@ impl Commits {
         let mut guard = self.lane.lock();
         let (lane, known) = &mut *guard;
         let view = self.view();
+        let announced = group.iter().any(|one| one.announced);
         // Nothing has been written yet: a read that fails refuses the batch and harms nothing.
         let prepare = || {
             let mut overlay = Overlay::new(&view, known);
             group.iter().try_for_each(|one| overlay.add(&one.batch))?;
-            if overlay.is_empty() {
+            if overlay.is_empty() && !announced {
                 return Ok(None);
             }
             overlay.finish(&self.layout).map(Some)
@@ -214,13 +245,27 @@ impl Commits {
             StorageError::Io { context, .. } => StorageError::Busy(context),
             other => other,
         })?;
-        let Some((changes, learned)) = prepared else {
+        let Some((mut changes, learned)) = prepared else {
             return Ok(CommitPos(self.visible()));
         };
+        if announced {
+            let number = self.announcements.fetch_add(1, Ordering::Relaxed) + 1;
+            changes.push(self.lease.announcement(number));
+        }
         let ts = lane.write(changes)?;
         learned.apply(known);
         self.visible.store(ts, Ordering::Release);
         Ok(CommitPos(ts))
+    }
+}
+
+/// Whether an operation changes rows that readers keep.
+fn is_kept(kept: Kept, op: &BatchOp<'_>) -> bool {
+    match *op {
+        BatchOp::Put { table, key, .. } | BatchOp::Delete { table, key } => kept(table, key),
+        // Counters are read when they are wanted.
+        BatchOp::Add { .. } => false,
+        BatchOp::DeleteRange { table, .. } => table == Table::Meta,
     }
 }
 

@@ -269,7 +269,7 @@ fn format_row() -> Vec<u8> {
     format!("quarry format {DISK_FORMAT}").into_bytes()
 }
 
-fn check_format(cluster: &Cluster, layout: &Layout, prefix: &str) -> Result<()> {
+pub(crate) fn check_format(cluster: &Cluster, layout: &Layout, prefix: &str) -> Result<()> {
     let Some(row) = cluster.get(cluster.now()?, &layout.format())? else {
         return Ok(());
     };
@@ -295,7 +295,7 @@ fn with_ident<T>(ident: u32, f: impl FnOnce(KeyRange<'_>) -> Result<T>) -> Resul
     f(KeyRange::new(&lower, &upper))
 }
 
-fn caps() -> Caps {
+pub(crate) fn caps() -> Caps {
     Caps {
         name: "tikv",
         persistent: true,
@@ -374,6 +374,21 @@ impl Engine for TikvEngine {
 
     fn on_durable(&self, hook: DurableHook) {
         self.commits.on_durable(hook);
+    }
+
+    fn announce(&self, kept: fn(Table, &[u8]) -> bool) {
+        self.commits.announce(kept);
+    }
+
+    fn announce_now(&self) -> Result<()> {
+        loop {
+            self.check_open()?;
+            match self.commits.announce_now() {
+                // Nobody may learn of the change before all can.
+                Err(StorageError::Busy(_)) => std::thread::sleep(WATCH_EVERY),
+                announced => return announced,
+            }
+        }
     }
 
     fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()> {

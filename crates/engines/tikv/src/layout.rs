@@ -9,6 +9,7 @@
 //! | `04` | | a large batch that is decided and perhaps not applied: its number of parts |
 //! | `05` | number of the part, 4 bytes | a part of that batch |
 //! | `06` | table, ident | this ident has had values in pieces |
+//! | `07` | | holder of the lease and number of its last announcement |
 //! | `10` + table | stored key | `00` value, or `01` and its length, 4 bytes |
 //! | `20` + table | stored key, number of the piece, 4 bytes | a piece of a value |
 //!
@@ -116,6 +117,10 @@ impl Layout {
 
     pub(crate) fn fence(&self) -> Vec<u8> {
         self.key(3, &[])
+    }
+
+    pub(crate) fn announced(&self) -> Vec<u8> {
+        self.key(7, &[])
     }
 
     pub(crate) fn decided(&self) -> Vec<u8> {

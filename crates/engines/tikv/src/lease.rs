@@ -234,6 +234,7 @@ impl Lease {
                     let changes = [
                         (layout.lease(), Some(row.encode())),
                         (layout.fence(), Some(fence_row(holder, 0))),
+                        (layout.announced(), Some(fence_row(holder, 0))),
                         (layout.format(), Some(terms.format.clone())),
                     ];
                     match cluster.commit(&mut txn, &changes) {
@@ -271,6 +272,12 @@ impl Lease {
     /// The first change of every commit.
     pub(crate) fn fence(&self, number: u64) -> Change {
         (self.layout.fence(), Some(fence_row(self.holder, number)))
+    }
+
+    /// Tells readers on other machines that rows have changed which they keep in memory.
+    pub(crate) fn announcement(&self, number: u64) -> Change {
+        let row = fence_row(self.holder, number);
+        (self.layout.announced(), Some(row))
     }
 
     /// Who has written the fence row.
@@ -387,6 +394,14 @@ impl Lease {
         written.map_err(|e| unanswered(step, e))?;
         Ok((row.until_ms, row))
     }
+}
+
+/// Whether the holder of the lease is who has written the row of announcements: a server of an
+/// earlier version announces nothing, and leaves the row of one before it.
+pub(crate) fn announces(lease: Option<&[u8]>, announced: &[u8]) -> bool {
+    let holder = lease.and_then(Row::decode).map(|row| row.holder);
+    let by = announced.first_chunk().map(|by| u64::from_be_bytes(*by));
+    holder.is_some() && holder == by
 }
 
 fn fence_row(holder: u64, number: u64) -> Vec<u8> {

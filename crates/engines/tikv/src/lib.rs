@@ -22,11 +22,14 @@ mod error;
 mod lane;
 mod layout;
 mod lease;
+mod moments;
 mod oracle_clock;
 mod overlay;
+mod reader;
 mod requests;
 mod versions;
 mod view;
 
 pub use engine::{Config, DISK_FORMAT, TikvEngine};
 pub use layout::is_prefix;
+pub use reader::TikvReader;

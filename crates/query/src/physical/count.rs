@@ -18,13 +18,13 @@ use operators::Env;
 use operators::columns::{Column, Paths};
 use std::ops::Range;
 use std::sync::Arc;
-use store::Collection;
+use store::{Collection, ReadView};
 
 enum Source {
     /// There is no collection.
     Nothing(Nothing),
-    /// The collection's counter, which is exact for the latest state.
-    Counter(Arc<Collection>),
+    /// The collection's counter, which is exact for the latest state and for views that say so.
+    Counter(Arc<Collection>, ReadView),
     /// Entries of an index, whose bounds say all that the filter says.
     Entries(Box<Read>),
     /// Documents.
@@ -59,7 +59,7 @@ impl Count {
     ) -> Result<Count> {
         let source = match coll {
             None => Source::Nothing(Nothing::default()),
-            Some(c) if Count::is_by_counter(request) => Source::Counter(c),
+            Some(c) if Count::is_by_counter(request) => Source::Counter(c, view_of(request)),
             Some(c) => {
                 let nothing = Paths::default();
                 let request = PlanRequest {
@@ -94,16 +94,17 @@ impl Count {
         }
     }
 
-    /// Whether the collection's counter answers: all documents of the latest state are counted.
+    /// Whether the collection's counter answers: all documents are counted, of the latest state or
+    /// of one whose counters are known.
     pub(crate) fn is_by_counter(request: &PlanRequest<'_>) -> bool {
         let all = request.filter.is_none_or(|f| f.filter.is_always_true());
-        let latest = request.view.is_none_or(|v| !v.is_fixed());
-        all && latest && request.hint.is_none()
+        let known = request.view.is_none_or(|v| v.has_counters());
+        all && known && request.hint.is_none()
     }
 
     /// What the counter says.
-    pub(crate) fn by_counter(coll: Arc<Collection>) -> Count {
-        Count::over(Source::Counter(coll), 0, None)
+    pub(crate) fn by_counter(coll: Arc<Collection>, request: &PlanRequest<'_>) -> Count {
+        Count::over(Source::Counter(coll, view_of(request)), 0, None)
     }
 
     /// The same, which will not be shown: it keeps no bounds.
@@ -111,7 +112,7 @@ impl Count {
     pub fn for_running(mut self) -> Count {
         self.unseen = true;
         match &mut self.source {
-            Source::Nothing(_) | Source::Counter(_) | Source::Columns(_) => {}
+            Source::Nothing(_) | Source::Counter(..) | Source::Columns(_) => {}
             Source::Entries(read) | Source::Documents(read) => read.drop_bounds(),
         }
         self
@@ -120,7 +121,7 @@ impl Count {
     /// The access path, where one is read.
     pub fn plan(&self) -> Option<&Plan> {
         match &self.source {
-            Source::Nothing(_) | Source::Counter(_) => None,
+            Source::Nothing(_) | Source::Counter(..) => None,
             Source::Entries(read) | Source::Documents(read) => Some(read.plan()),
             Source::Columns(columns) => Some(columns.plan()),
         }
@@ -138,7 +139,7 @@ impl Count {
         let met = &mut self.met;
         match &mut self.source {
             Source::Nothing(_) => {}
-            Source::Counter(c) => *met = c.count().min(most),
+            Source::Counter(c, view) => *met = view.count_of(c)?.min(most),
             Source::Columns(columns) => {
                 let parts = columns.run(env, &|matches| RowCount {
                     matches,
@@ -184,6 +185,10 @@ impl Count {
     fn counted(&self) -> u64 {
         self.met.saturating_sub(self.skip)
     }
+}
+
+fn view_of(request: &PlanRequest<'_>) -> ReadView {
+    request.view.cloned().unwrap_or_default()
 }
 
 /// Counts what matches on several threads.
@@ -252,7 +257,7 @@ impl BatchStream for Count {
 impl Operator for Count {
     fn begin(&mut self, env: &Env) {
         match &mut self.source {
-            Source::Nothing(_) | Source::Counter(_) | Source::Columns(_) => {}
+            Source::Nothing(_) | Source::Counter(..) | Source::Columns(_) => {}
             Source::Entries(read) | Source::Documents(read) => read.begin(env),
         }
     }
@@ -262,7 +267,7 @@ impl Operator for Count {
         "nSkipped": count(self.skip.min(self.met)) };
         let below = match &self.source {
             Source::Nothing(nothing) => nothing.show(),
-            Source::Counter(_) => {
+            Source::Counter(..) => {
                 let mut shown = PlanNode {
                     stage: "RECORD_STORE_FAST_COUNT",
                     counted,
@@ -284,7 +289,7 @@ impl Operator for Count {
 
     fn examined(&self) -> Examined {
         match &self.source {
-            Source::Nothing(_) | Source::Counter(_) => Examined::default(),
+            Source::Nothing(_) | Source::Counter(..) => Examined::default(),
             Source::Entries(read) | Source::Documents(read) => read.examined(),
             Source::Columns(columns) => columns.examined(),
         }

@@ -85,7 +85,7 @@ pub(crate) fn all_counted(
 ) -> Option<CountAll> {
     let whole = request.limit.is_none() && request.near.is_none() && Count::is_by_counter(request);
     let plain = whole && !coll.is_series() && !coll.is_log();
-    plain.then(|| CountAll::new(Count::by_counter(coll.clone()), stage.clone()))
+    plain.then(|| CountAll::new(Count::by_counter(coll.clone(), request), stage.clone()))
 }
 
 /// Documents that match, and nothing else that was offered.

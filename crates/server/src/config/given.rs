@@ -134,6 +134,7 @@ const ROWS: &[Row] = &[
     given("tikvStandby", "quarry.tikv.standby"),
     given("tikvServers", "quarry.tikv.servers"),
     given("tikvAddress", "quarry.tikv.address"),
+    given("tikvReads", "quarry.tikv.reads"),
     given("tikvKeepSeconds", "quarry.tikv.keepSeconds"),
     given("tlsMode", "net.tls.mode"),
     given("tlsCertificateKeyFile", "net.tls.certificateKeyFile"),

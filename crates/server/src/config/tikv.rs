@@ -31,6 +31,10 @@ pub struct TikvArgs {
     /// database; when it is gone, another takes over
     #[arg(long = "tikvAddress", value_name = "HOST:PORT")]
     pub tikv_address: Option<String>,
+    /// Where a server with --tikvAddress that does not hold the database has reads executed: here,
+    /// or by the server that holds it (holder). Over TLS always by that one [default: here]
+    #[arg(long = "tikvReads", value_name = "WHERE")]
+    pub tikv_reads: Option<String>,
     /// Seconds that TiKV keeps what was overwritten: older cursors and snapshots end with an error.
     /// 0 leaves old versions to somebody else, such as TiDB's collector [default: 1200]
     #[arg(long = "tikvKeepSeconds", value_name = "N")]
@@ -46,6 +50,7 @@ pub(super) struct TikvSection {
     standby: bool,
     servers: Option<String>,
     address: Option<String>,
+    reads: Option<String>,
     keep_seconds: Option<u64>,
 }
 
@@ -63,6 +68,8 @@ pub struct Tikv {
     /// This server as the others reach it; it hands its connections to the one that holds the
     /// database.
     pub address: Option<String>,
+    /// While another server holds the database, this one executes reads itself.
+    pub reads_here: bool,
     /// Seconds that old versions are kept; 0 leaves them to somebody else.
     pub keep_seconds: u64,
 }
@@ -115,6 +122,8 @@ impl Tikv {
                 _ => format!("tikvAddress is for storage engine tikv, and the engine is {engine}"),
             });
         }
+        let reads = args.tikv_reads.as_ref().or(file.reads.as_ref());
+        let reads_here = reads_here(reads, address.is_some())?;
         let prefix = args.tikv_prefix.clone().or(file.prefix);
         let prefix = prefix.unwrap_or_else(|| "quarry".to_owned());
         let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
@@ -136,8 +145,24 @@ impl Tikv {
             standby: args.tikv_standby || file.standby || address.is_some(),
             servers,
             address,
+            reads_here,
             keep_seconds,
         })
+    }
+}
+
+/// Whether reads are executed by the server that they reach.
+fn reads_here(given: Option<&String>, is_one_of_equals: bool) -> Result<bool, String> {
+    let Some(given) = given else {
+        return Ok(is_one_of_equals);
+    };
+    if !is_one_of_equals {
+        return Err("tikvReads is for servers with --tikvAddress HOST:PORT".to_owned());
+    }
+    match given.as_str() {
+        "here" => Ok(true),
+        "holder" => Ok(false),
+        other => Err(format!("tikvReads takes here or holder, given {other}")),
     }
 }
 
@@ -165,6 +190,7 @@ mod tests {
                 tikv_standby: false,
                 tikv_servers: None,
                 tikv_address: None,
+                tikv_reads: None,
                 tikv_keep_seconds: None,
             };
             Tikv::of(engine, &args, TikvSection::default())
@@ -182,6 +208,31 @@ mod tests {
             let e = of(engine, pd, prefix).unwrap_err();
             assert!(e.contains(named), "{e}");
         }
+    }
+
+    #[test]
+    fn reads_are_executed_by_the_server_that_they_reach_unless_asked_otherwise() {
+        let of = |address: Option<&str>, reads: Option<&str>| {
+            let args = TikvArgs {
+                tikv_pd: Some("a:1".to_owned()),
+                tikv_address: address.map(str::to_owned),
+                tikv_reads: reads.map(str::to_owned),
+                ..TikvArgs::default()
+            };
+            Tikv::of("tikv", &args, TikvSection::default()).map(|tikv| tikv.reads_here)
+        };
+        for (address, reads, here) in [
+            (None, None, false),
+            (Some("a:1"), None, true),
+            (Some("a:1"), Some("here"), true),
+            (Some("a:1"), Some("holder"), false),
+        ] {
+            assert_eq!(of(address, reads), Ok(here), "{address:?} {reads:?}");
+        }
+        let alone = of(None, Some("here")).unwrap_err();
+        assert!(alone.contains("--tikvAddress"), "{alone}");
+        let unknown = of(Some("a:1"), Some("there")).unwrap_err();
+        assert!(unknown.contains("given there"), "{unknown}");
     }
 
     #[test]

@@ -8,10 +8,13 @@ use logs::Log;
 use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
-use storage::Engine;
+use storage::{Engine, Follower};
 
 /// Opens or copies a directory, with one that may be made.
 type WithFolder<T> = fn(&EngineOptions<'_>, &Path) -> Result<T, String>;
+
+/// Opens what another server writes.
+type Follow = fn(&EngineOptions<'_>) -> Result<Arc<dyn Follower>, String>;
 
 /// Opens what is left of a directory, with two that may be made.
 type OfRest = fn(&EngineOptions<'_>, &Path, &Path) -> Result<Rest, String>;
@@ -31,6 +34,8 @@ pub(super) struct EngineKind {
     /// Whether its own options go together.
     pub(super) check: fn(&EngineOptions<'_>) -> Result<(), String>,
     pub(super) open: fn(&EngineOptions<'_>) -> Result<Opened, String>,
+    /// Opens for reading what another server writes; `None` where only one process can have it.
+    pub(super) follow: Option<Follow>,
     /// Opens its directory for reading, with a scratch directory; `None` without a directory.
     pub(super) open_source: Option<WithFolder<Source>>,
     /// Opens what is left of a directory whose catalog of files cannot be read; `None` where all
@@ -59,6 +64,7 @@ impl EngineKind {
             is_missing: || false,
             check: |_| Ok(()),
             open,
+            follow: None,
             open_source: None,
             open_rest: None,
             lend: None,

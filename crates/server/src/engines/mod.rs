@@ -7,6 +7,8 @@ mod kind;
 use kind::EngineKind;
 pub use kind::{Cluster, EngineOptions, Lent, Opened, Rest, Source};
 use std::path::Path;
+use std::sync::Arc;
+use storage::Follower;
 
 /// Declares the files of the engines, and their table.
 macro_rules! engines {
@@ -76,6 +78,20 @@ pub fn check(options: &EngineOptions<'_>) -> Result<(), String> {
 /// One line that says what to do.
 pub fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
     find(options.name)?.open(options)
+}
+
+/// Opens for reading what another server writes.
+///
+/// # Errors
+/// One line that says why not now, or that the engine cannot do it.
+pub fn follow(options: &EngineOptions<'_>) -> Result<Arc<dyn Follower>, String> {
+    match find(options.name)?.follow {
+        Some(follow) => follow(options),
+        None => Err(format!(
+            "storage engine {} is for one process",
+            options.name
+        )),
+    }
 }
 
 /// Opens an engine for reading: nothing in its directory changes, and no server can open it

@@ -3,9 +3,23 @@
 use super::kind::{Cluster, EngineKind, EngineOptions, Opened};
 use logs::{Entry, Severity, component, id};
 use std::sync::Arc;
-use storage::StorageError;
+use storage::{Follower, StorageError};
 
-pub(super) static KIND: EngineKind = EngineKind::new("tikv", open);
+pub(super) static KIND: EngineKind = EngineKind {
+    follow: Some(follow),
+    ..EngineKind::new("tikv", open)
+};
+
+/// Reads a database in a cluster that another server holds.
+fn follow(options: &EngineOptions<'_>) -> Result<Arc<dyn Follower>, String> {
+    let tikv = options.tikv.ok_or("storage engine tikv needs --tikvPd")?;
+    let seconds = Some(tikv.keep_seconds).filter(|s| *s > 0);
+    let kept = seconds.map(std::time::Duration::from_secs);
+    match engine_tikv::TikvReader::connect(tikv.pd, tikv.prefix, kept) {
+        Ok(reader) => Ok(Arc::new(reader)),
+        Err(e) => Err(crate::failure::with_cause(&e)),
+    }
+}
 
 /// How long a standby waits before it tries again to reach a cluster that does not answer.
 const OUTAGE_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);

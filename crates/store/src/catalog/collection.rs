@@ -129,13 +129,7 @@ impl Collection {
             None => None,
         };
         let mut buf = Vec::new();
-        let mut counts = [0, 0];
-        if reader
-            .get(Table::Meta, &meta::counter(row.ident), &mut buf)
-            .map_err(error::storage)?
-        {
-            counts = counter_decode(&buf);
-        }
+        let counts = stored_counts(row.ident, reader)?;
         let mut reserved = 0;
         let in_order = !reader
             .get(Table::Meta, &meta::unordered(row.ident), &mut buf)
@@ -272,6 +266,15 @@ impl Collection {
             Some(log) => log.counts(self.shared.engine.as_ref()).map_or(0, |c| c.1),
             None => self.live.bytes(),
         }
+    }
+    /// The numbers of documents and of their bytes, as `reader` sees them.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn renew_counts(&self, reader: &dyn Reader) -> Result<u64> {
+        let counts = stored_counts(self.ident, reader)?;
+        self.live.set_counts(counts);
+        Ok(u64::try_from(counts[0]).unwrap_or(0))
     }
     /// Documents inserted, replaced and deleted since this handle was opened; no read.
     pub fn changed(&self) -> u64 {
@@ -547,6 +550,15 @@ fn is_logged(ns: &Namespace) -> bool {
 pub(crate) fn keeps_images(options: Doc<'_>) -> bool {
     let images = options.field("changeStreamPreAndPostImages").as_doc();
     images.is_some_and(|d| d.field("enabled").truthy())
+}
+
+/// Documents and bytes of their BSON.
+fn stored_counts(ident: u32, reader: &dyn Reader) -> Result<[i64; 2]> {
+    let mut counts = [0, 0];
+    let read = &mut |pair: &[u8]| counts = counter_decode(pair);
+    let found = reader.get_with(Table::Meta, &meta::counter(ident), read);
+    found.map_err(error::storage)?;
+    Ok(counts)
 }
 
 /// Reads the last document: its key bounds all keys, and in an ordered collection it has the

@@ -115,6 +115,12 @@ impl Live {
         self.bytes.load(Ordering::Acquire).max(0) as u64
     }
 
+    /// Counters as they were read.
+    pub(crate) fn set_counts(&self, [docs, bytes]: [i64; 2]) {
+        self.docs.store(docs, Ordering::Release);
+        self.bytes.store(bytes, Ordering::Release);
+    }
+
     pub(crate) fn changed(&self) -> u64 {
         self.changed.load(Ordering::Relaxed)
     }

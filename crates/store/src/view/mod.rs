@@ -19,7 +19,7 @@ pub(crate) mod text_scan;
 
 pub(crate) use made::Made;
 pub(crate) use overlay::Overlay;
-pub(crate) use past::Past;
+pub(crate) use past::{Opened, Past};
 
 use crate::catalog::{Collection, Shared};
 use crate::error;
@@ -27,7 +27,7 @@ use model::{Namespace, Result};
 use overlay::OverlayCursor;
 use std::sync::Arc;
 use std::time::Duration;
-use storage::{CommitPos, Cursor, CursorOpts, Engine, KeyRange, Snapshot, Table};
+use storage::{CommitPos, Cursor, CursorOpts, Engine, KeyRange, Moment, Snapshot, Table};
 
 /// Which state of the data a read sees: the latest at each call, or a fixed one. Cheap to clone.
 ///
@@ -77,10 +77,30 @@ impl ReadView {
         let pin = shared.pins.hold(engine);
         let snapshot = engine.snapshot().map_err(error::storage)?;
         Ok(ReadView {
-            past: Some(Arc::new(Past::new(Arc::clone(&snapshot), pin))),
+            past: Some(Arc::new(Past::new(
+                Arc::clone(&snapshot),
+                pin,
+                Arc::default(),
+            ))),
             snapshot: Some(snapshot),
             ..ReadView::LATEST
         })
+    }
+
+    /// The state of a moment of an engine that another process writes to, with what views of other
+    /// moments have opened that are the same in this respect.
+    pub(crate) fn of_moment(shared: &Shared, moment: &Moment, opened: &Arc<Opened>) -> ReadView {
+        let pin = shared.pins.hold(shared.engine.as_ref());
+        let snapshot = Arc::clone(&moment.snapshot);
+        ReadView {
+            past: Some(Arc::new(Past::new(
+                Arc::clone(&snapshot),
+                pin,
+                Arc::clone(opened),
+            ))),
+            snapshot: Some(snapshot),
+            ..ReadView::LATEST
+        }
     }
 
     /// The catalog of its time; `None` when it sees that of now.
@@ -116,6 +136,16 @@ impl ReadView {
     /// True when it sees one fixed state.
     pub fn is_fixed(&self) -> bool {
         self.snapshot.is_some()
+    }
+
+    /// Whether [`ReadView::count_of`] tells the number of documents that it sees: it is the latest
+    /// state, or that of a moment of what another process writes.
+    pub fn has_counters(&self) -> bool {
+        !self.is_fixed() || self.is_of_moment()
+    }
+
+    fn is_of_moment(&self) -> bool {
+        self.past.as_ref().is_some_and(|past| past.is_of_moment()) && self.overlay.is_none()
     }
 
     /// Every commit up to here is seen and none after it; `None` for the latest state.

@@ -1,6 +1,7 @@
 //! The catalog as a fixed view sees it. Promises: what the view sees of dropped collections and
 //! indexes stays on disk until the view's last clone is dropped; a collection that has changed
-//! since is opened as it was, for readers alone. Must not know: the catalog of now.
+//! since is opened as it was, for readers alone; views of a store that follows share what they
+//! open. Must not know: the catalog of now.
 
 use crate::catalog::pins::Pin;
 use crate::catalog::{CatalogRow, Collection, Shared};
@@ -11,28 +12,71 @@ use model::{Namespace, Result};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use storage::{Engine, Snapshot, Table};
+
+/// Counts of collections that views share are read again when they are older. They choose plans and
+/// orders; nobody is told them.
+const COUNTS_KEPT: Duration = Duration::from_secs(1);
+
+/// Collections and views that were opened as they were, and when their counts were read.
+#[derive(Default)]
+pub(crate) struct Opened {
+    all: Mutex<HashMap<Namespace, (Arc<Collection>, Instant)>>,
+    /// They are the same at all moments of the views that share them, but for their documents.
+    is_shared: bool,
+}
+
+impl Opened {
+    /// For the views of several moments.
+    pub(crate) fn shared() -> Opened {
+        Opened {
+            is_shared: true,
+            ..Opened::default()
+        }
+    }
+}
 
 /// What a fixed view keeps of its time.
 pub(crate) struct Past {
     snapshot: Arc<dyn Snapshot>,
     _pin: Pin,
-    /// Collections and views that were opened as they were.
-    opened: Mutex<HashMap<Namespace, Arc<Collection>>>,
+    opened: Arc<Opened>,
 }
 
 impl Past {
-    pub(crate) fn new(snapshot: Arc<dyn Snapshot>, pin: Pin) -> Past {
+    pub(crate) fn new(snapshot: Arc<dyn Snapshot>, pin: Pin, opened: Arc<Opened>) -> Past {
         Past {
             snapshot,
             _pin: pin,
-            opened: Mutex::default(),
+            opened,
         }
     }
 
+    /// It is of a moment of what another process writes.
+    pub(crate) fn is_of_moment(&self) -> bool {
+        self.opened.is_shared
+    }
+
     /// The collection that was opened as it was.
-    pub(crate) fn find(&self, ns: &Namespace) -> Option<Arc<Collection>> {
-        self.opened.lock().get(ns).cloned()
+    ///
+    /// # Cost
+    /// A read now and then, where views share it.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn find(&self, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
+        let mut all = self.opened.all.lock();
+        let Some((coll, counted)) = all.get_mut(ns) else {
+            return Ok(None);
+        };
+        let coll = Arc::clone(coll);
+        if self.opened.is_shared && counted.elapsed() > COUNTS_KEPT {
+            *counted = Instant::now();
+            drop(all);
+            coll.renew_counts(self.snapshot.as_ref())?;
+        }
+        Ok(Some(coll))
     }
 
     /// Opens a collection or view as its row of that time says, for readers alone.
@@ -46,15 +90,31 @@ impl Past {
         row: &CatalogRow,
     ) -> Result<Arc<Collection>> {
         let opened = Collection::open(shared.clone(), ns.clone(), row, self.snapshot.as_ref())?;
-        // No write goes to it.
-        opened.set_dropped();
-        let mut all = self.opened.lock();
-        let kept = all.entry(ns.clone()).or_insert_with(|| Arc::new(opened));
+        if !self.opened.is_shared {
+            // No write goes to it.
+            opened.set_dropped();
+        }
+        let mut all = self.opened.all.lock();
+        let new = || (Arc::new(opened), Instant::now());
+        let (kept, _) = all.entry(ns.clone()).or_insert_with(new);
         Ok(Arc::clone(kept))
     }
 }
 
 impl ReadView {
+    /// The number of documents of a collection, where [`ReadView::has_counters`].
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn count_of(&self, coll: &Collection) -> Result<u64> {
+        match &self.snapshot {
+            Some(snapshot) if self.past.as_ref().is_some_and(|p| p.is_of_moment()) => {
+                coll.renew_counts(snapshot.as_ref())
+            }
+            _ => Ok(coll.count()),
+        }
+    }
+
     /// The catalog row of a name.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ mod builds;
 mod capped;
 mod consumers;
 mod covered;
+mod following;
 mod history;
 mod log;
 mod mended;

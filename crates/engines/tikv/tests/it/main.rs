@@ -6,6 +6,7 @@ mod contract;
 mod large;
 mod lease;
 mod outage;
+mod reader;
 mod tools;
 mod versions;
 mod writer;

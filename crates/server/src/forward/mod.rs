@@ -1,5 +1,6 @@
 //! Connections of a server that does not hold the database, handed to the one that does: bytes in
-//! both directions, so that logins, TLS and cursors are between the client and the holder.
+//! both directions, so that logins, TLS and cursors are between the client and the holder. A client
+//! that waits for nothing may be answered here instead ([`Here`]).
 //!
 //! Promises: when the holder is gone and nobody has logged in through a connection, a request that
 //! was under way goes to the next holder where it may be sent again, and the next request of a
@@ -10,6 +11,10 @@
 //! it does, it must not meet another connection that is about to break. So requests that were
 //! under way end a moment later than everything else: by then the driver has learned which servers
 //! are gone.
+
+mod here;
+
+pub use here::{ClientHere, Here, HereSlot, Question};
 
 use std::io::Write;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -23,7 +28,7 @@ use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use crate::frames::Frames;
-use crate::net::{Listeners, accept_until};
+use crate::net::{Listeners, PeerAddr, accept_until};
 
 /// How long a request may wait for a server that holds the database: a lease runs out in ten
 /// seconds, and opening takes a while on a busy machine.
@@ -43,14 +48,16 @@ const BUFFER_BYTES: usize = 16 << 10;
 const LOST_MAX: usize = 3;
 /// Requests up to this are kept to be sent again.
 const KEPT_BYTES_MAX: usize = 1 << 20;
-/// A thread copies between two sockets and needs little more than its buffer.
+/// A thread copies between two sockets and needs little more than its buffer ...
 const STACK_BYTES: usize = 256 << 10;
+/// ... unless it answers clients.
+const STACK_BYTES_HERE: usize = 2 << 20;
 
 /// Where the server is that holds the database; empty for as long as nobody knows.
 pub type Holder = Arc<Mutex<String>>;
 
 /// What becomes of connections.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Rules {
     /// Connections beyond this are closed at once.
     pub connections_max: u64,
@@ -59,6 +66,8 @@ pub struct Rules {
     pub is_stateless: bool,
     /// Whether a whole message may be sent again when it is not known whether it was done.
     pub may_repeat: fn(&[u8]) -> bool,
+    /// Who answers clients here; `None` when nobody ever does.
+    pub here: Option<HereSlot>,
 }
 
 /// Hands connections on until it is told to give its sockets away; connections that it has go on.
@@ -88,7 +97,9 @@ impl Forwarder {
         });
         let acceptor = std::thread::Builder::new().name("quarry-forward".to_owned());
         let acceptor = acceptor.spawn(move || {
-            accept_until(&stopped, &listeners, |client, _| accept(&shared, client));
+            accept_until(&stopped, &listeners, |client, peer| {
+                accept(&shared, client, peer)
+            });
             listeners
         })?;
         Ok(Self { stop, acceptor })
@@ -101,17 +112,21 @@ impl Forwarder {
     }
 }
 
-fn accept(shared: &Arc<Shared>, client: OwnedFd) {
+fn accept(shared: &Arc<Shared>, client: OwnedFd, peer: PeerAddr) {
     let count = shared.connections.fetch_add(1, Ordering::Relaxed);
     let shared_here = Arc::clone(shared);
     let run = move || {
         // Either side may go at any time; both sockets are closed then.
-        let _ = Connection::new(&shared_here, client).and_then(|mut c| c.run());
+        let _ = Connection::new(&shared_here, client, peer).and_then(|mut c| c.run());
         shared_here.connections.fetch_sub(1, Ordering::Relaxed);
+    };
+    let stack_bytes = match shared.rules.here {
+        Some(_) => STACK_BYTES_HERE,
+        None => STACK_BYTES,
     };
     let thread = std::thread::Builder::new()
         .name("quarry-forward".to_owned())
-        .stack_size(STACK_BYTES);
+        .stack_size(stack_bytes);
     if count >= shared.rules.connections_max || thread.spawn(run).is_err() {
         shared.connections.fetch_sub(1, Ordering::Relaxed);
     }
@@ -133,6 +148,14 @@ struct Connection<'a> {
     request: Vec<u8>,
     lost: Lost,
     replies: Frames,
+    /// Messages that are handed on.
+    requests: Frames,
+    /// What came from the client and is neither answered nor handed on yet.
+    pending: Vec<u8>,
+    peer: PeerAddr,
+    here: Option<Box<dyn ClientHere>>,
+    /// The client has sent a request before it had the reply to the one before.
+    is_pipelined: bool,
     buffer: Vec<u8>,
 }
 
@@ -144,7 +167,7 @@ fn gone() -> End {
 }
 
 impl<'a> Connection<'a> {
-    fn new(shared: &'a Shared, client: OwnedFd) -> Result<Self, End> {
+    fn new(shared: &'a Shared, client: OwnedFd, peer: PeerAddr) -> Result<Self, End> {
         rustix::io::ioctl_fionbio(&client, false)?;
         Ok(Self {
             shared,
@@ -154,6 +177,11 @@ impl<'a> Connection<'a> {
             request: Vec::new(),
             lost: Lost::default(),
             replies: Frames::default(),
+            requests: Frames::default(),
+            pending: Vec::new(),
+            peer,
+            here: None,
+            is_pipelined: false,
             buffer: vec![0; BUFFER_BYTES],
         })
     }
@@ -168,7 +196,7 @@ impl<'a> Connection<'a> {
                 self.lose_holder()?;
             }
             if from_client {
-                self.pass_request()?;
+                self.take_requests()?;
             }
         }
     }
@@ -194,16 +222,111 @@ impl<'a> Connection<'a> {
         self.upstream.as_ref().is_some_and(other)
     }
 
-    fn pass_request(&mut self) -> Result<(), End> {
+    /// Reads what the client has sent, and answers it or hands it on.
+    fn take_requests(&mut self) -> Result<(), End> {
         let bytes = read(&self.client, &mut self.buffer)?;
         if bytes == 0 {
             return Err(gone());
         }
+        let mut pending = std::mem::take(&mut self.pending);
+        pending.extend_from_slice(self.buffer.get(..bytes).unwrap_or_default());
+        let mut rest = pending.as_slice();
+        while let taken @ 1.. = self.take_request(rest)? {
+            rest = rest.get(taken..).unwrap_or_default();
+        }
+        let taken = pending.len() - rest.len();
+        pending.drain(..taken);
+        self.pending = pending;
+        Ok(())
+    }
+
+    /// Takes the next message, or a part of one that is handed on.
+    ///
+    /// # Output
+    /// How many bytes of it; 0 when more has to come first.
+    fn take_request(&mut self, bytes: &[u8]) -> Result<usize, End> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let begins = self.requests.is_between();
+        let here = if begins { self.answers_here() } else { None };
+        let Some(here) = here else {
+            // Whose replies come in which order is known for one request at a time.
+            self.is_pipelined |= begins && self.is_waiting;
+            let taken = self.requests.left().unwrap_or(bytes.len());
+            return self.hand_on(bytes, taken.min(bytes.len()), true);
+        };
+        match here::length_of(bytes) {
+            None => {
+                self.here = Some(here);
+                Ok(0)
+            }
+            Some(length) if length > here::MESSAGE_BYTES_MAX => {
+                self.here = Some(here);
+                self.hand_on(bytes, length.min(bytes.len()), true)
+            }
+            Some(length) => match bytes.get(..length) {
+                None => {
+                    self.here = Some(here);
+                    Ok(0)
+                }
+                Some(message) => self.answer_or_hand_on(here, message),
+            },
+        }
+    }
+
+    fn answer_or_hand_on(
+        &mut self,
+        mut here: Box<dyn ClientHere>,
+        message: &[u8],
+    ) -> Result<usize, End> {
+        let upstream = &mut self.upstream;
+        let mut holder = |question: &[u8]| match upstream {
+            Some(upstream) => here::ask(&mut upstream.socket, question),
+            None => Err(gone()),
+        };
+        let reply = here.answer(message, &mut holder)?;
+        self.here = Some(here);
+        match reply {
+            Some(reply) => write_all(&self.client, &reply).map(|()| message.len()),
+            None => self.hand_on(message, message.len(), false),
+        }
+    }
+
+    /// Who may answer the next message: nobody while the client waits for the holder, whose replies
+    /// come in the order of its requests.
+    fn answers_here(&mut self) -> Option<Box<dyn ClientHere>> {
+        let slot = self.shared.rules.here.as_ref()?.get()?;
+        if self.is_waiting || self.is_pipelined || !self.replies.is_between() {
+            return None;
+        }
+        match self.here.take() {
+            Some(here) => Some(here),
+            None => {
+                let socket = self.client.try_clone().ok()?;
+                Some(slot.connect(&self.peer, socket))
+            }
+        }
+    }
+
+    /// Hands the first `count` bytes on; `unseen` when nobody has looked at them.
+    fn hand_on(&mut self, bytes: &[u8], count: usize, unseen: bool) -> Result<usize, End> {
+        let some = bytes.get(..count).unwrap_or_default();
+        if some.is_empty() {
+            return Ok(0);
+        }
+        if let Some(here) = self.here.as_mut().filter(|_| unseen) {
+            here.passed_unseen();
+        }
+        self.requests.see(some);
+        self.pass_request(some).map(|()| some.len())
+    }
+
+    fn pass_request(&mut self, request: &[u8]) -> Result<(), End> {
         let mut upstream = match self.upstream.take() {
             Some(upstream) => upstream,
             None => connect_with(self.shared, &[], Instant::now() + WAIT_MAX)?,
         };
-        let request = self.buffer.get(..bytes).unwrap_or_default();
         if !self.is_waiting {
             self.request.clear();
             self.request.shrink_to(BUFFER_BYTES);
@@ -352,249 +475,4 @@ fn write_all(socket: impl AsFd, mut bytes: &[u8]) -> Result<(), End> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Read;
-    use std::net::{SocketAddr, TcpListener};
-
-    use super::*;
-    use crate::net::Config;
-
-    fn message(text: &str) -> Vec<u8> {
-        let length = u32::try_from(text.len() + 4).unwrap();
-        [&length.to_le_bytes(), text.as_bytes()].concat()
-    }
-
-    /// A holder that answers each message with itself, except those whose text is in `silent`.
-    struct Echo {
-        address: SocketAddr,
-        sockets: Arc<Mutex<Vec<TcpStream>>>,
-    }
-
-    impl Echo {
-        fn start() -> Self {
-            Self::silent_to(&[])
-        }
-
-        fn silent_to(silent: &'static [&'static str]) -> Self {
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let address = listener.local_addr().unwrap();
-            let sockets: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
-            let kept = Arc::clone(&sockets);
-            std::thread::spawn(move || {
-                for mut socket in listener.incoming().flatten() {
-                    kept.lock().push(socket.try_clone().unwrap());
-                    std::thread::spawn(move || {
-                        let mut buffer = [0; 1024];
-                        while let Ok(bytes @ 1..) = socket.read(&mut buffer) {
-                            let asked = buffer.get(..bytes).unwrap();
-                            let is_silent = silent.iter().any(|s| asked.ends_with(s.as_bytes()));
-                            if !is_silent && socket.write_all(asked).is_err() {
-                                return;
-                            }
-                        }
-                    });
-                }
-            });
-            Self { address, sockets }
-        }
-
-        fn end(&self) {
-            for socket in self.sockets.lock().drain(..) {
-                let _ = socket.shutdown(std::net::Shutdown::Both);
-            }
-        }
-    }
-
-    fn forwarder(holder: &Holder, is_stateless: bool) -> (Forwarder, SocketAddr) {
-        let config = Config {
-            port: 0,
-            unix_socket_prefix: None,
-            ..Config::default()
-        };
-        let listeners = Listeners::bind(&config).unwrap();
-        let address = listeners.tcp_addresses().remove(0);
-        let rules = Rules {
-            connections_max: 10,
-            is_stateless,
-            may_repeat: |message| message.ends_with(b"again"),
-        };
-        let started = Forwarder::start(listeners, Arc::clone(holder), rules).unwrap();
-        (started, address)
-    }
-
-    fn ask(client: &mut TcpStream, text: &str) -> std::io::Result<String> {
-        client.write_all(&message(text))?;
-        let mut reply = vec![0; text.len() + 4];
-        client.read_exact(&mut reply)?;
-        Ok(String::from_utf8(reply.split_off(4)).unwrap())
-    }
-
-    #[test]
-    fn an_idle_client_goes_on_with_the_next_holder_and_waits_for_it() {
-        let holder: Holder = Arc::default();
-        let (_forwarder, address) = forwarder(&holder, true);
-        let mut client = TcpStream::connect(address).unwrap();
-        let first = Echo::start();
-        let told = Arc::clone(&holder);
-        let first_address = first.address.to_string();
-        let later = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(200));
-            *told.lock() = first_address;
-        });
-        // Asked before anybody held the database.
-        assert_eq!(ask(&mut client, "one").unwrap(), "one");
-        later.join().unwrap();
-        first.end();
-        let second = Echo::start();
-        *holder.lock() = second.address.to_string();
-        assert_eq!(ask(&mut client, "two").unwrap(), "two");
-        assert_eq!(second.sockets.lock().len(), 1);
-    }
-
-    #[test]
-    fn a_request_under_way_ends_later_than_connections_without_one() {
-        for is_stateless in [true, false] {
-            let echo = Echo::silent_to(&["wait"]);
-            let holder: Holder = Arc::new(Mutex::new(echo.address.to_string()));
-            let (_forwarder, address) = forwarder(&holder, is_stateless);
-            let mut idle = TcpStream::connect(address).unwrap();
-            let mut waiting = TcpStream::connect(address).unwrap();
-            assert_eq!(ask(&mut idle, "a").unwrap(), "a");
-            assert_eq!(ask(&mut waiting, "b").unwrap(), "b");
-            waiting.write_all(&message("wait")).unwrap();
-            std::thread::sleep(Duration::from_millis(100));
-            let began = Instant::now();
-            echo.end();
-            let mut byte = [0];
-            assert_eq!(waiting.read(&mut byte).unwrap_or(0), 0);
-            assert!(began.elapsed() >= LATER, "{:?}", began.elapsed());
-            if is_stateless {
-                assert_eq!(ask(&mut idle, "c").unwrap(), "c");
-            } else {
-                assert_eq!(idle.read(&mut byte).unwrap_or(0), 0);
-            }
-        }
-    }
-
-    #[test]
-    fn a_request_that_may_be_sent_again_is_answered_by_the_next_holder() {
-        let first = Echo::silent_to(&["again", "n"]);
-        let holder: Holder = Arc::new(Mutex::new(first.address.to_string()));
-        let (_forwarder, address) = forwarder(&holder, true);
-        let whole = message("again");
-        // All of it, and the beginning of something that may not be sent again as a whole.
-        for (sent, rest) in [(whole.as_slice(), [].as_slice()), (b"\x07\0\0\0on", b"e")] {
-            let mut client = TcpStream::connect(address).unwrap();
-            client.write_all(sent).unwrap();
-            while first.sockets.lock().is_empty() {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            std::thread::sleep(Duration::from_millis(100));
-            first.end();
-            let second = Echo::start();
-            *holder.lock() = second.address.to_string();
-            std::thread::sleep(Duration::from_millis(100));
-            client.write_all(rest).unwrap();
-            let mut reply = vec![0; sent.len() + rest.len()];
-            client.read_exact(&mut reply).unwrap();
-            assert_eq!(reply, [sent, rest].concat());
-            *holder.lock() = first.address.to_string();
-        }
-    }
-
-    #[test]
-    fn a_request_is_sent_until_a_holder_takes_all_of_it() {
-        // Long enough that some of the holders are gone while it is written.
-        let sent = message(&(" ".repeat(KEPT_BYTES_MAX - 100) + "again"));
-        let bytes = sent.len();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 4_096).unwrap();
-        let holder: Holder = Arc::new(Mutex::new(listener.local_addr().unwrap().to_string()));
-        let accepted = std::thread::spawn(move || {
-            for _ in 0..20 {
-                listener.accept().unwrap();
-            }
-            let (mut socket, _) = listener.accept().unwrap();
-            let mut request = vec![0; bytes];
-            socket.read_exact(&mut request).unwrap();
-            socket.write_all(&message("done")).unwrap();
-            request
-        });
-        let (_forwarder, address) = forwarder(&holder, true);
-        let mut client = TcpStream::connect(address).unwrap();
-        client.write_all(&sent).unwrap();
-        let mut reply = [0; 8];
-        client.read_exact(&mut reply).unwrap();
-        assert_eq!(reply.as_slice(), message("done"));
-        assert_eq!(accepted.join().unwrap(), sent);
-    }
-
-    /// A holder that ends whenever it is asked anything, after telling who holds the database then.
-    fn ends_when_asked(holder: &Holder, next: String) -> (SocketAddr, Arc<AtomicU64>) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let (holder, asked) = (Arc::clone(holder), Arc::new(AtomicU64::new(0)));
-        let count = Arc::clone(&asked);
-        std::thread::spawn(move || {
-            for mut socket in listener.incoming().flatten() {
-                let mut buffer = [0; 1024];
-                if socket.read(&mut buffer).is_ok_and(|bytes| bytes > 0) {
-                    count.fetch_add(1, Ordering::Relaxed);
-                    holder.lock().clone_from(&next);
-                }
-            }
-        });
-        (address, asked)
-    }
-
-    #[test]
-    fn a_request_that_ends_its_holders_does_not_go_round_for_ever() {
-        let healthy = Echo::start();
-        let holder: Holder = Arc::default();
-        let (third, third_asked) = ends_when_asked(&holder, healthy.address.to_string());
-        let (second, second_asked) = ends_when_asked(&holder, third.to_string());
-        let (first, first_asked) = ends_when_asked(&holder, second.to_string());
-        *holder.lock() = first.to_string();
-        let (_forwarder, address) = forwarder(&holder, true);
-        let mut client = TcpStream::connect(address).unwrap();
-        assert!(ask(&mut client, "again").is_err());
-        let asked = [first_asked, second_asked, third_asked].map(|a| a.load(Ordering::Relaxed));
-        assert_eq!((asked, healthy.sockets.lock().len()), ([1, 1, 1], 0));
-        // Another client is served by who is left.
-        let mut other = TcpStream::connect(address).unwrap();
-        assert_eq!(ask(&mut other, "again").unwrap(), "again");
-    }
-
-    #[test]
-    fn a_holder_that_is_gone_without_a_word_is_left_when_another_holds() {
-        let (first, second) = (Echo::start(), Echo::start());
-        let holder: Holder = Arc::new(Mutex::new(first.address.to_string()));
-        let (_forwarder, address) = forwarder(&holder, true);
-        let mut client = TcpStream::connect(address).unwrap();
-        assert_eq!(ask(&mut client, "one").unwrap(), "one");
-        *holder.lock() = second.address.to_string();
-        let until = Instant::now() + Duration::from_secs(20);
-        while second.sockets.lock().is_empty() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(50));
-            assert_eq!(ask(&mut client, "two").unwrap(), "two");
-        }
-        assert_eq!(second.sockets.lock().len(), 1);
-    }
-
-    #[test]
-    fn sockets_are_given_away_with_the_clients_that_wait_in_them() {
-        let echo = Echo::start();
-        let holder: Holder = Arc::new(Mutex::new(echo.address.to_string()));
-        let (forwarder, address) = forwarder(&holder, true);
-        let mut before = TcpStream::connect(address).unwrap();
-        assert_eq!(ask(&mut before, "one").unwrap(), "one");
-        let listeners = forwarder.give_listeners().unwrap();
-        let _after = TcpStream::connect(address).unwrap();
-        assert_eq!(ask(&mut before, "two").unwrap(), "two");
-        let stop = eventfd(1, EventfdFlags::CLOEXEC).unwrap();
-        let mut accepted = 0;
-        // It looks for the end first.
-        accept_until(&stop, &listeners, |_, _| accepted += 1);
-        assert_eq!((accepted, listeners.tcp_addresses().len()), (0, 1));
-    }
-}
+mod tests;

@@ -1,0 +1,98 @@
+//! One answer for all who ask at about the same time. Promises: an answer was asked for after the
+//! call that gets it had begun; one question is under way at a time. Must not know: the question.
+
+use parking_lot::{Condvar, Mutex};
+
+struct State<T> {
+    /// A question is under way.
+    asking: bool,
+    /// Questions that were begun, and the last that was answered.
+    begun: u64,
+    answered: u64,
+    answer: Option<T>,
+}
+
+/// See the head of this file.
+pub(crate) struct Together<T> {
+    state: Mutex<State<T>>,
+    turn: Condvar,
+}
+
+impl<T> Default for Together<T> {
+    fn default() -> Together<T> {
+        let state = State {
+            asking: false,
+            begun: 0,
+            answered: 0,
+            answer: None,
+        };
+        Together {
+            state: Mutex::new(state),
+            turn: Condvar::new(),
+        }
+    }
+}
+
+impl<T: Clone> Together<T> {
+    /// Asks, or gets the answer of somebody who asked after this call began.
+    pub(crate) fn ask(&self, question: impl FnOnce() -> T) -> T {
+        let mut state = self.state.lock();
+        // One that is under way was begun before.
+        let wanted = state.begun + 1;
+        loop {
+            if state.answered >= wanted
+                && let Some(answer) = &state.answer
+            {
+                return answer.clone();
+            }
+            if !state.asking {
+                state.asking = true;
+                state.begun += 1;
+                let number = state.begun;
+                drop(state);
+                let answer = question();
+                let mut state = self.state.lock();
+                state.asking = false;
+                state.answered = number;
+                state.answer = Some(answer.clone());
+                self.turn.notify_all();
+                return answer;
+            }
+            self.turn.wait(&mut state);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+
+    #[test]
+    fn an_answer_is_never_older_than_its_question_and_many_share_one() {
+        let (together, clock) = (Arc::new(Together::default()), Arc::new(AtomicU64::new(0)));
+        let asked = Arc::new(AtomicU64::new(0));
+        let ask = |_| {
+            let (together, clock) = (Arc::clone(&together), Arc::clone(&clock));
+            let asked = Arc::clone(&asked);
+            std::thread::spawn(move || {
+                for _ in 0..50 {
+                    let before = clock.fetch_add(1, Ordering::SeqCst);
+                    let told = together.ask(|| {
+                        asked.fetch_add(1, Ordering::SeqCst);
+                        let now = clock.load(Ordering::SeqCst);
+                        std::thread::sleep(Duration::from_millis(1));
+                        now
+                    });
+                    assert!(told > before, "{told} after {before}");
+                }
+            })
+        };
+        let threads: Vec<_> = (0..8).map(ask).collect();
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        let asked = asked.load(Ordering::SeqCst);
+        assert!(asked < 300, "{asked} of 400 asked by themselves");
+    }
+}

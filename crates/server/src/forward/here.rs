@@ -1,0 +1,68 @@
+//! What a server answers itself of the connections that it hands on: whole messages of a client
+//! that waits for nothing. Must not know: commands, the engine.
+
+use crate::frames::Frames;
+use crate::net::PeerAddr;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// Messages up to this are looked at; longer ones are handed on.
+pub(super) const MESSAGE_BYTES_MAX: usize = 1 << 20;
+/// How long the holder may take to answer a question of this server.
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Answers messages of clients whose connections are handed on.
+pub trait Here: Send + Sync {
+    /// A client has connected; `socket` is another handle to its connection.
+    fn connect(&self, peer: &PeerAddr, socket: OwnedFd) -> Box<dyn ClientHere>;
+}
+
+/// Who answers here; empty until somebody can.
+pub type HereSlot = Arc<OnceLock<Arc<dyn Here>>>;
+
+/// Asks the holder something on a client's connection to it, which has to wait for nothing.
+pub type Question<'q> = dyn FnMut(&[u8]) -> std::io::Result<Vec<u8>> + 'q;
+
+/// The part of a client's connection that is answered here.
+pub trait ClientHere {
+    /// The reply to a whole message; `None` when it is to be handed on.
+    ///
+    /// # Errors
+    /// Those of `holder`, after which the connection to the holder is good for nothing.
+    fn answer(
+        &mut self,
+        message: &[u8],
+        holder: &mut Question<'_>,
+    ) -> std::io::Result<Option<Vec<u8>>>;
+
+    /// Something was handed on that was not looked at.
+    fn passed_unseen(&mut self);
+}
+
+/// The length of a message that begins with these bytes.
+pub(super) fn length_of(bytes: &[u8]) -> Option<usize> {
+    let length = bytes.first_chunk().map(|l| u32::from_le_bytes(*l))?;
+    usize::try_from(length).ok()
+}
+
+/// Sends a message and waits for one in return.
+pub(super) fn ask(socket: &mut TcpStream, message: &[u8]) -> std::io::Result<Vec<u8>> {
+    socket.set_read_timeout(Some(QUESTION_TIMEOUT))?;
+    socket.write_all(message)?;
+    let (mut frames, mut reply) = (Frames::default(), Vec::new());
+    let mut buffer = [0; 4096];
+    while reply.is_empty() || !frames.is_between() {
+        let bytes = socket.read(&mut buffer)?;
+        let read = buffer.get(..bytes).unwrap_or_default();
+        if read.is_empty() {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        frames.see(read);
+        reply.extend_from_slice(read);
+    }
+    socket.set_read_timeout(None)?;
+    Ok(reply)
+}

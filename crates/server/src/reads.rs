@@ -1,0 +1,254 @@
+//! Reads of a server that hands its connections to the one that holds the database: executed here,
+//! over the same cluster (docs/adr/0107-reads-by-every-server.md).
+//!
+//! Promises: a client is answered here only with the rights of the user that the holder says has
+//! logged in through its connection; until reads can be executed here, all are handed on. Must not
+//! know: which commands are reads, how connections are handed on.
+
+use crate::background;
+use crate::clock::ServerClock;
+use crate::config::Settings;
+use crate::engines;
+use crate::forward::{ClientHere, Here, HereSlot, Question};
+use crate::memory::Parts;
+use crate::net::PeerAddr;
+use crate::output::print_error;
+use crate::service_parts::{service_config, set_parameters};
+use commands::{
+    Clock, Connection, Link, Reading, Request, Sequence, Service, StoreHooks, registry,
+};
+use logs::{Entry, Log, component, id};
+use model::Doc;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use store::Store;
+
+/// Between two attempts to begin.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Reads have one of so many parts of the memory; the rest is for when this server holds the
+/// database.
+const MEMORY_PARTS: u64 = 4;
+
+/// What answers here, as soon as it can.
+pub(crate) struct Reads {
+    slot: HereSlot,
+    /// Nobody needs it any more.
+    ended: Arc<AtomicBool>,
+}
+
+impl Reads {
+    /// Begins on a thread of its own, as soon as there is a database that announces what is
+    /// changed.
+    ///
+    /// # Errors
+    /// There is no thread.
+    pub(crate) fn start(settings: &Settings, log: &Arc<Log>) -> std::io::Result<Reads> {
+        let (slot, ended) = (HereSlot::default(), Arc::new(AtomicBool::new(false)));
+        let (settings, log) = (settings.clone(), Arc::clone(log));
+        let (found, gone) = (Arc::clone(&slot), Arc::clone(&ended));
+        let thread = std::thread::Builder::new().name("quarry-reads".to_owned());
+        thread.spawn(move || {
+            while !gone.load(Ordering::Acquire) {
+                match begin(&settings, &log) {
+                    Ok(readers) => {
+                        let text = "reads are executed here, over what the holder writes";
+                        let entry = Entry::info(id::MESSAGE, component::STORAGE, "reads", text);
+                        log.write(&entry);
+                        // Nobody else sets it.
+                        let _ = found.set(Arc::new(readers));
+                        return;
+                    }
+                    Err(_) => std::thread::sleep(PAUSE),
+                }
+            }
+        })?;
+        Ok(Reads { slot, ended })
+    }
+
+    /// Where it is, once it can answer.
+    pub(crate) fn slot(&self) -> HereSlot {
+        Arc::clone(&self.slot)
+    }
+
+    /// This server holds the database now. Clients that are answered here go on so.
+    pub(crate) fn end_waiting(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+}
+
+/// A service over what the holder writes, at a moment of it.
+fn begin(settings: &Settings, log: &Arc<Log>) -> Result<Readers, String> {
+    let text = |e: &dyn std::fmt::Display| e.to_string();
+    let follower = engines::follow(&settings.engine())?;
+    let moment = follower.moment().map_err(|e| text(&e))?;
+    let engine: Arc<dyn storage::Engine> = Arc::clone(&follower) as Arc<dyn storage::Engine>;
+    let clock: Arc<dyn Clock> = Arc::new(ServerClock::of(&engine));
+    let hooks = StoreHooks::new(Arc::clone(&clock)).following(settings.profile);
+    let store = Store::follow(engine, Arc::new(hooks), &moment).map_err(|e| text(&e))?;
+    let bytes = settings.memory_bytes;
+    let memory = Arc::new(Parts::of(bytes / MEMORY_PARTS).budget(bytes));
+    let config = service_config(settings, memory, Arc::clone(log));
+    let service = Service::new(config, clock, Arc::new(store));
+    set_parameters(settings, &service)?;
+    service.access.without_localhost_exception();
+    service.state.load(&service.store).map_err(|e| text(&e))?;
+    let service = service.shared();
+    background::start_for_reading(&service).map_err(|e| text(&e))?;
+    let dispatcher = registry::reading_dispatcher(service);
+    Ok(Readers(Arc::new(Reading::new(dispatcher, follower))))
+}
+
+struct Readers(Arc<Reading>);
+
+impl Here for Readers {
+    fn connect(&self, peer: &PeerAddr, socket: OwnedFd) -> Box<dyn ClientHere> {
+        let link: Arc<dyn Link> = Arc::new(Socket(socket));
+        let connection = self
+            .0
+            .dispatcher()
+            .connect_linked(&peer.to_string(), Some(link));
+        Box::new(Client {
+            reading: Arc::clone(&self.0),
+            connection,
+            user: User::Unknown,
+            next_id: 0,
+        })
+    }
+}
+
+/// A client's socket; what waits for it looks by itself.
+struct Socket(OwnedFd);
+
+impl Link for Socket {
+    fn wake(&self) {}
+
+    fn is_gone(&self) -> bool {
+        let mut watched = [PollFd::new(&self.0, PollFlags::RDHUP)];
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        let asked = poll(&mut watched, Some(&now));
+        asked.is_ok() && watched.iter().any(|w| w.revents().intersects(gone))
+    }
+}
+
+/// Who has logged in through a connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum User {
+    /// Somebody may have logged in or out since the holder was asked.
+    Unknown,
+    /// One whose reads are executed here.
+    Here,
+    /// Nobody, or one whose reads are for the holder.
+    Elsewhere,
+}
+
+struct Client {
+    reading: Arc<Reading>,
+    connection: Connection,
+    user: User,
+    next_id: i32,
+}
+
+impl Client {
+    /// Whether reads of the connection's user are executed here.
+    fn knows_user(&mut self, holder: &mut Question<'_>) -> std::io::Result<bool> {
+        if !self.reading.service().access.enabled() {
+            return Ok(true);
+        }
+        if self.user == User::Unknown {
+            let question = Reading::who();
+            let message = wire::MessageBuilder::new(self.next_id()).body(question.as_bytes());
+            let reply = holder(&message.build())?;
+            let mut scratch = Vec::new();
+            let decoded = wire::decode(&reply, &wire::DecodeOptions::default(), &mut scratch);
+            let is_here = decoded.is_ok_and(|told| {
+                let told = Doc::from_prefix(told.body);
+                self.reading.log_in(&mut self.connection, told)
+            });
+            self.user = match is_here {
+                true => User::Here,
+                false => User::Elsewhere,
+            };
+        }
+        Ok(self.user == User::Here)
+    }
+
+    fn forget_user(&mut self) {
+        self.user = User::Unknown;
+        self.reading.forget_user(&mut self.connection);
+    }
+
+    fn next_id(&mut self) -> i32 {
+        self.next_id = self.next_id.wrapping_add(1);
+        self.next_id
+    }
+
+    /// The reply as a message; `None` when the request has to be handed on.
+    fn reply(&mut self, request: &Request<'_>, context: &wire::ReplyContext) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        let reserved = wire::begin_reply(&mut out, context);
+        let (reading, connection) = (&self.reading, &mut self.connection);
+        let run = AssertUnwindSafe(|| reading.answer(connection, request, &mut out));
+        let answered = catch_unwind(run).unwrap_or_else(|_| {
+            let name = request.body.first().map_or("", |(name, _)| name);
+            print_error(format_args!("quarry: a read panicked: {name}"));
+            false
+        });
+        if !answered {
+            return None;
+        }
+        let id = self.next_id();
+        let done = wire::finish_reply(&mut out, reserved, context, id, false, &mut Vec::new());
+        done.ok().map(|()| out)
+    }
+}
+
+impl ClientHere for Client {
+    fn answer(
+        &mut self,
+        message: &[u8],
+        holder: &mut Question<'_>,
+    ) -> std::io::Result<Option<Vec<u8>>> {
+        let mut scratch = Vec::new();
+        let decoded = wire::decode(message, &wire::DecodeOptions::default(), &mut scratch);
+        let Ok(decoded) = decoded else {
+            self.passed_unseen();
+            return Ok(None);
+        };
+        let sequences: Vec<Sequence<'_>> = decoded
+            .sequences
+            .iter()
+            .map(|s| Sequence {
+                name: s.name,
+                documents: s.documents,
+            })
+            .collect();
+        let request = Request {
+            sequences: &sequences,
+            legacy_db: decoded.legacy_database(),
+            more_to_come: decoded.reply.suppressed,
+            validated: true,
+            ..Request::new(Doc::from_prefix(decoded.body))
+        };
+        if Reading::may_change_user(&request) {
+            self.forget_user();
+        }
+        if self.reading.is_for(&request) && self.knows_user(holder)? {
+            return Ok(self.reply(&request, &decoded.reply));
+        }
+        self.reading.handed_on();
+        Ok(None)
+    }
+
+    fn passed_unseen(&mut self) {
+        self.reading.handed_on();
+        self.forget_user();
+    }
+}

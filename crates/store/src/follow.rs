@@ -1,0 +1,107 @@
+//! What a store keeps in memory of rows that another process writes belongs to a generation: the
+//! states between two announcements of the writer (`storage::Follower`). A reader takes a view of
+//! one moment and finds the collections of that moment's generation, so what is kept of them is
+//! what the moment has, whatever moments others read meanwhile.
+//!
+//! Promises: collections have the options, indexes and marks of the view's moment; nobody gets a
+//! view of a generation before what layers above keep was renewed for it. Must not know: how
+//! moments are asked for, the store.
+
+use crate::catalog::Shared;
+use crate::view::{Opened, ReadView};
+use arc_swap::ArcSwap;
+use model::Result;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use storage::{Moment, Table};
+
+/// Whether a row is one of those that a store keeps in memory which others write: of the catalog, a
+/// mark of a collection or an index, a setting.
+pub(crate) fn is_kept(table: Table, key: &[u8]) -> bool {
+    table == Table::Meta && matches!(key.first(), Some(b'c' | b'm' | b'o' | b'w'))
+}
+
+/// The newest moment of a store that follows.
+pub(crate) struct Following {
+    newest: ArcSwap<Newest>,
+    /// One reader at a time begins a generation.
+    beginning: Mutex<()>,
+}
+
+struct Newest {
+    announced: Vec<u8>,
+    /// The last moment that was asked for.
+    latest: ArcSwap<ReadView>,
+    opened: Arc<Opened>,
+    /// What layers above keep is of this generation or a later one.
+    is_renewed: AtomicBool,
+}
+
+impl Newest {
+    fn new(shared: &Shared, moment: &Moment, is_renewed: bool) -> Newest {
+        let opened = Arc::new(Opened::shared());
+        let view = ReadView::of_moment(shared, moment, &opened);
+        Newest {
+            announced: moment.announced.clone(),
+            latest: ArcSwap::from_pointee(view),
+            opened,
+            is_renewed: AtomicBool::new(is_renewed),
+        }
+    }
+
+    /// The view of a moment of this generation.
+    fn view(&self, shared: &Shared, moment: &Moment) -> Option<ReadView> {
+        if self.announced != moment.announced || !self.is_renewed.load(Ordering::Acquire) {
+            return None;
+        }
+        let view = ReadView::of_moment(shared, moment, &self.opened);
+        if view.pos() > self.latest.load().pos() {
+            self.latest.store(Arc::new(view.clone()));
+        }
+        Some(view)
+    }
+}
+
+impl Following {
+    /// At a moment, of which nothing is kept yet.
+    pub(crate) fn begin(shared: &Shared, moment: &Moment) -> Following {
+        Following {
+            newest: ArcSwap::from_pointee(Newest::new(shared, moment, true)),
+            beginning: Mutex::default(),
+        }
+    }
+
+    /// A view of the newest generation, of the last moment that was asked for.
+    pub(crate) fn newest(&self) -> ReadView {
+        let latest = self.newest.load().latest.load_full();
+        ReadView::clone(&latest)
+    }
+
+    /// See [`crate::Store::view_of`].
+    pub(crate) fn view_of(
+        &self,
+        shared: &Shared,
+        moment: &Moment,
+        renew: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<ReadView> {
+        if let Some(view) = self.newest.load().view(shared, moment) {
+            return Ok(view);
+        }
+        let _one = self.beginning.lock();
+        let before = self.newest.load_full();
+        if let Some(view) = before.view(shared, moment) {
+            return Ok(view);
+        }
+        if before.latest.load().pos() > Some(moment.snapshot.pos()) {
+            // Asked for before the newest; it has what is kept to itself.
+            let opened = Arc::new(Opened::shared());
+            return Ok(ReadView::of_moment(shared, moment, &opened));
+        }
+        let next = Arc::new(Newest::new(shared, moment, false));
+        self.newest.store(Arc::clone(&next));
+        renew().inspect_err(|_| self.newest.store(before))?;
+        next.is_renewed.store(true, Ordering::Release);
+        Ok(ReadView::clone(&next.latest.load()))
+    }
+}
