@@ -1,5 +1,5 @@
 //! Reads a file of pieces from its start. Promises: gives the plain bytes up to the first piece
-//! that is not whole or not what was sealed, and says where that is.
+//! that is cut off or changed, and the place of that piece.
 
 use crate::file::{FileKey, HEADER, Kind, OVERHEAD};
 use crate::secret::{DataKey, TAG};

@@ -32,7 +32,7 @@ pub use config::Config;
 pub use context::connection::Connection;
 pub use dispatch::Dispatcher;
 pub use hooks::StoreHooks;
-pub use operation::{Clock, Link, Operation, SystemClock};
+pub use operation::{Clock, ConnectionId, Link, Operation, SystemClock};
 pub use operators::Profile;
 pub use operators::script::is_named_in as names_script;
 pub use reading::Reading;

@@ -75,7 +75,7 @@ fn ask<T>(target: &Address, question: impl AsyncFnOnce(Asker) -> Result<T>) -> R
 }
 
 /// Waits for SIGINT or SIGTERM.
-async fn told_to_end() -> Result<()> {
+async fn wait_for_signal() -> Result<()> {
     let fail = |e: std::io::Error| FollowError::of_data(format!("no signals: {e}"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(fail)?;
     let mut end = signal(SignalKind::terminate()).map_err(fail)?;
@@ -96,7 +96,7 @@ pub fn run(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<Ended> {
     block_on(&connections, async {
         let ended = tokio::select! {
             ended = follow::follow(settings, &awaited, tell) => return ended,
-            told = told_to_end() => told.map(|()| Ended::Stopped),
+            told = wait_for_signal() => told.map(|()| Ended::Stopped),
         };
         match awaited.get() {
             Some(server) => tell(&format!("stopped: {server} has not answered yet")),

@@ -2,7 +2,7 @@
 //! that does not answer cannot take all threads; each ends within its time.
 
 use crate::client::{Client, Entry, Trouble};
-use crate::mapping::Becomes;
+use crate::mapping::MappedName;
 use crate::settings::{Address, Read, Settings};
 use crate::stream::Stream;
 use crate::template::Names;
@@ -162,11 +162,11 @@ impl Directory {
         let mut searches = false;
         for (becomes, mut names) in self.settings.mapping.of(user) {
             match becomes {
-                Becomes::Name(name) => {
+                MappedName::Name(name) => {
                     names.user = name.name(&names);
                     return Ok(names);
                 }
-                Becomes::Found(query) => {
+                MappedName::Found(query) => {
                     if !searches {
                         self.become_searcher(client)?;
                         searches = true;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct RuleSpec {
     r#match: String,
     substitution: Option<String>,
     #[serde(rename = "ldapQuery")]
@@ -17,7 +17,7 @@ struct Written {
 
 /// What a rule makes of a name that matches.
 #[derive(Debug)]
-pub(crate) enum Becomes {
+pub(crate) enum MappedName {
     /// This distinguished name.
     Name(Template),
     /// That of the one entry that this finds.
@@ -28,7 +28,7 @@ pub(crate) enum Becomes {
 #[derive(Debug)]
 struct Rule {
     pattern: Regex,
-    becomes: Becomes,
+    becomes: MappedName,
 }
 
 /// All rules, in their order.
@@ -41,7 +41,7 @@ impl Mapping {
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn parse(json: &str) -> Result<Mapping, String> {
-        let rules: Vec<Written> = serde_json::from_str(json).map_err(|e| e.to_string())?;
+        let rules: Vec<RuleSpec> = serde_json::from_str(json).map_err(|e| e.to_string())?;
         if rules.is_empty() {
             return Err("it has no rule".to_owned());
         }
@@ -54,12 +54,12 @@ impl Mapping {
 
     /// Whether a rule asks the directory.
     pub(crate) fn asks(&self) -> bool {
-        let asks = |r: &Rule| matches!(r.becomes, Becomes::Found(_));
+        let asks = |r: &Rule| matches!(r.becomes, MappedName::Found(_));
         self.0.iter().any(asks)
     }
 
     /// What the rules that match make of a name, in their order, with the groups of each.
-    pub(crate) fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (&'a Becomes, Names)> {
+    pub(crate) fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (&'a MappedName, Names)> {
         self.0.iter().filter_map(move |rule| {
             let found = rule.pattern.captures(name.as_bytes()).ok()??;
             let group = |n: usize| {
@@ -77,15 +77,15 @@ impl Mapping {
 }
 
 impl Rule {
-    fn of(written: Written) -> Result<Rule, String> {
+    fn of(written: RuleSpec) -> Result<Rule, String> {
         let text = &written.r#match;
         let pattern = Regex::new(&format!("\\A(?:{text})\\z"))
             .map_err(|e| format!("'{text}' is no regular expression: {e}"))?;
         // The whole of it is counted, too.
         let places = Places::Groups(pattern.captures_len().saturating_sub(1));
         let becomes = match (written.substitution, written.query) {
-            (Some(to), None) => Becomes::Name(Template::parse(to.as_bytes(), places)?),
-            (None, Some(query)) => Becomes::Found(Query::parse(&query, places)?),
+            (Some(to), None) => MappedName::Name(Template::parse(to.as_bytes(), places)?),
+            (None, Some(query)) => MappedName::Found(Query::parse(&query, places)?),
             _ => {
                 return Err(format!(
                     "the rule for '{text}' must have either substitution or ldapQuery"
@@ -104,8 +104,8 @@ mod tests {
         let mapping = Mapping::parse(json).unwrap();
         let (becomes, names) = mapping.of(name).next()?;
         match becomes {
-            Becomes::Name(to) => Some(to.name(&names)),
-            Becomes::Found(_) => None,
+            MappedName::Name(to) => Some(to.name(&names)),
+            MappedName::Found(_) => None,
         }
     }
 

@@ -12,10 +12,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// What was asked, and what is answered to it.
-type Answer = Box<dyn FnMut(&Asked) -> Vec<u8> + Send>;
+type Answer = Box<dyn FnMut(&Exchange) -> Vec<u8> + Send>;
 
 #[derive(Clone, Debug, PartialEq)]
-enum Asked {
+enum Exchange {
     Bind(String, String),
     /// Base, and the rest of the request as it came.
     Search(String, Vec<u8>),
@@ -52,20 +52,20 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-fn parse(message: &[u8]) -> (Vec<u8>, Asked) {
+fn parse(message: &[u8]) -> (Vec<u8>, Exchange) {
     let (_, id, rest) = value(value(message).1);
     let (tag, content, _) = value(rest);
     let asked = match tag {
         0x60 => {
             let (_, _, rest) = value(content);
             let (_, name, rest) = value(rest);
-            Asked::Bind(text(name), text(value(rest).1))
+            Exchange::Bind(text(name), text(value(rest).1))
         }
         0x63 => {
             let (_, base, rest) = value(content);
-            Asked::Search(text(base), rest.to_vec())
+            Exchange::Search(text(base), rest.to_vec())
         }
-        0x42 => Asked::Unbind,
+        0x42 => Exchange::Unbind,
         other => panic!("tag {other}"),
     };
     (id.to_vec(), asked)
@@ -89,12 +89,12 @@ fn entry(name: &str, values: &[&str]) -> Vec<u8> {
     )
 }
 
-fn answers_by(answer: impl FnMut(&Asked) -> Vec<u8> + Send + 'static) -> Answer {
+fn answers_by(answer: impl FnMut(&Exchange) -> Vec<u8> + Send + 'static) -> Answer {
     Box::new(answer)
 }
 
 /// Serves one connection after the other; gives the port and what was asked.
-fn serve(mut answer: Answer) -> (u16, Arc<Mutex<Vec<Asked>>>) {
+fn serve(mut answer: Answer) -> (u16, Arc<Mutex<Vec<Exchange>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let all = Arc::new(Mutex::new(Vec::new()));
@@ -110,7 +110,7 @@ fn serve(mut answer: Answer) -> (u16, Arc<Mutex<Vec<Asked>>>) {
 fn one(
     stream: &mut TcpStream,
     answer: &mut Answer,
-    kept: &Mutex<Vec<Asked>>,
+    kept: &Mutex<Vec<Exchange>>,
 ) -> std::io::Result<()> {
     loop {
         let mut bytes = vec![0; 2];
@@ -226,14 +226,14 @@ fn a_directory_behind_tls_must_be_the_one_that_is_named() {
 /// Two users, and their groups.
 fn example() -> Answer {
     Box::new(|asked| match asked {
-        Asked::Bind(name, password) => {
+        Exchange::Bind(name, password) => {
             let good = matches!(
                 (name.as_str(), password.as_str()),
                 ("cn=searcher", "s") | ("uid=ann,dc=x", "pw")
             );
             result(0x61, if good { 0 } else { 49 })
         }
-        Asked::Search(base, rest) => {
+        Exchange::Search(base, rest) => {
             let finds = |what: &str| rest.windows(what.len()).any(|w| w == what.as_bytes());
             let found = match base.as_str() {
                 "dc=x" if finds("memberOf") => [
@@ -250,7 +250,7 @@ fn example() -> Answer {
             };
             [found, result(0x65, 0)].concat()
         }
-        Asked::Unbind => Vec::new(),
+        Exchange::Unbind => Vec::new(),
     })
 }
 
@@ -284,11 +284,11 @@ fn a_password_is_checked_by_the_name_in_the_directory() {
     let (port, asked) = serve(example());
     let d = directory(port, BY_NAME);
     assert_eq!(d.log_in("ann", "pw"), Ok(Known { groups: None }));
-    let bind = |name: &str, password: &str| Asked::Bind(name.into(), password.into());
+    let bind = |name: &str, password: &str| Exchange::Bind(name.into(), password.into());
     thread::sleep(Duration::from_millis(50));
     assert_eq!(
         *asked.lock().unwrap(),
-        [bind("uid=ann,dc=x", "pw"), Asked::Unbind]
+        [bind("uid=ann,dc=x", "pw"), Exchange::Unbind]
     );
     for (user, password) in [("ann", "wrong"), ("bob", "pw"), ("ann,dc=evil", "pw")] {
         assert!(refusal(&d, user, password).contains("refuses"));
@@ -317,7 +317,7 @@ fn what_would_be_a_bind_of_nobody_is_never_asked() {
     assert!(refusal(&empty, "ann", "pw").contains("empty"));
     let asked = asked.lock().unwrap();
     assert!(
-        !asked.iter().any(|a| matches!(a, Asked::Bind(..))),
+        !asked.iter().any(|a| matches!(a, Exchange::Bind(..))),
         "{asked:?}"
     );
 }
@@ -356,7 +356,7 @@ fn syntax_in_a_name_stays_a_value() {
     assert!(refusal(&d, "*)(uid=an*", "pw").contains("no rule"));
     let asked = asked.lock().unwrap();
     let rest = asked.iter().find_map(|a| match a {
-        Asked::Search(_, rest) => Some(rest.clone()),
+        Exchange::Search(_, rest) => Some(rest.clone()),
         _ => None,
     });
     let rest = rest.unwrap();
@@ -428,7 +428,7 @@ fn hostile_directories_end_in_time_and_log_nobody_in() {
 #[test]
 fn a_search_without_end_is_given_up() {
     let (port, _) = serve(Box::new(|asked| match asked {
-        Asked::Bind(..) => result(0x61, 0),
+        Exchange::Bind(..) => result(0x61, 0),
         _ => entry("cn=a,dc=x", &[&"x".repeat(1000)]).repeat(3000),
     }));
     let d = directory(port, BY_QUERY);

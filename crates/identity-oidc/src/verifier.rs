@@ -17,22 +17,22 @@ pub(crate) const RSA: &[Algorithm] = &[
 ];
 
 /// How an algorithm verifies.
-enum How {
+enum Scheme {
     Rsa(&'static of_ring::RsaParameters),
     Curve(&'static of_ring::EcdsaVerificationAlgorithm),
 }
 
-impl How {
-    fn of(algorithm: Algorithm) -> Option<How> {
+impl Scheme {
+    fn of(algorithm: Algorithm) -> Option<Scheme> {
         Some(match algorithm {
-            Algorithm::RS256 => How::Rsa(&of_ring::RSA_PKCS1_2048_8192_SHA256),
-            Algorithm::RS384 => How::Rsa(&of_ring::RSA_PKCS1_2048_8192_SHA384),
-            Algorithm::RS512 => How::Rsa(&of_ring::RSA_PKCS1_2048_8192_SHA512),
-            Algorithm::PS256 => How::Rsa(&of_ring::RSA_PSS_2048_8192_SHA256),
-            Algorithm::PS384 => How::Rsa(&of_ring::RSA_PSS_2048_8192_SHA384),
-            Algorithm::PS512 => How::Rsa(&of_ring::RSA_PSS_2048_8192_SHA512),
-            Algorithm::ES256 => How::Curve(&of_ring::ECDSA_P256_SHA256_FIXED),
-            Algorithm::ES384 => How::Curve(&of_ring::ECDSA_P384_SHA384_FIXED),
+            Algorithm::RS256 => Scheme::Rsa(&of_ring::RSA_PKCS1_2048_8192_SHA256),
+            Algorithm::RS384 => Scheme::Rsa(&of_ring::RSA_PKCS1_2048_8192_SHA384),
+            Algorithm::RS512 => Scheme::Rsa(&of_ring::RSA_PKCS1_2048_8192_SHA512),
+            Algorithm::PS256 => Scheme::Rsa(&of_ring::RSA_PSS_2048_8192_SHA256),
+            Algorithm::PS384 => Scheme::Rsa(&of_ring::RSA_PSS_2048_8192_SHA384),
+            Algorithm::PS512 => Scheme::Rsa(&of_ring::RSA_PSS_2048_8192_SHA512),
+            Algorithm::ES256 => Scheme::Curve(&of_ring::ECDSA_P256_SHA256_FIXED),
+            Algorithm::ES384 => Scheme::Curve(&of_ring::ECDSA_P384_SHA384_FIXED),
             _ => return None,
         })
     }
@@ -41,7 +41,7 @@ impl How {
 /// One key with one algorithm.
 struct Signed {
     algorithm: Algorithm,
-    how: How,
+    how: Scheme,
     key: DecodingKey,
 }
 
@@ -52,10 +52,10 @@ impl Verifier<Vec<u8>> for Signed {
         signature: &Vec<u8>,
     ) -> std::result::Result<(), signature::Error> {
         let verified = match (&self.how, self.key.kind()) {
-            (How::Rsa(how), DecodingKeyKind::RsaModulusExponent { n, e }) => {
+            (Scheme::Rsa(how), DecodingKeyKind::RsaModulusExponent { n, e }) => {
                 of_ring::RsaPublicKeyComponents { n, e }.verify(how, message, signature)
             }
-            (How::Curve(how), DecodingKeyKind::SecretOrDer(point)) => {
+            (Scheme::Curve(how), DecodingKeyKind::SecretOrDer(point)) => {
                 of_ring::UnparsedPublicKey::new(*how, point).verify(message, signature)
             }
             _ => Err(ring::error::Unspecified),
@@ -71,7 +71,7 @@ impl JwtVerifier for Signed {
 }
 
 fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>> {
-    let how = How::of(*algorithm).ok_or(ErrorKind::InvalidAlgorithm)?;
+    let how = Scheme::of(*algorithm).ok_or(ErrorKind::InvalidAlgorithm)?;
     if key.family() != algorithm.family() {
         return Err(ErrorKind::InvalidKeyFormat.into());
     }

@@ -23,7 +23,7 @@ impl Rotate {
     /// One line.
     pub(crate) fn make_room(self, what: &str, path: &Path) -> Result<Option<PathBuf>, String> {
         match self {
-            Rotate::Rename if is_file(path) => set_aside(what, path).map(Some),
+            Rotate::Rename if is_file(path) => move_away(what, path).map(Some),
             _ => Ok(None),
         }
     }
@@ -49,7 +49,7 @@ pub(crate) fn open(what: &str, path: &Path) -> Result<File, String> {
 }
 
 /// Renames a file to `NAME.2026-01-31T12-00-00`, with a number where that is taken.
-pub(crate) fn set_aside(what: &str, path: &Path) -> Result<PathBuf, String> {
+pub(crate) fn move_away(what: &str, path: &Path) -> Result<PathBuf, String> {
     let mut time = log_time(now_ms());
     time.truncate(19);
     let suffix = time.replace(':', "-");

@@ -9,7 +9,7 @@ pub const LINES_MAX: usize = 1024;
 const BYTES_MAX: usize = 1 << 20;
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Ring {
     lines: VecDeque<String>,
     bytes: usize,
     written: i64,
@@ -18,7 +18,7 @@ struct Kept {
 
 /// Ring of lines, and all warnings of the start.
 #[derive(Debug, Default)]
-pub(crate) struct Lines(Mutex<Kept>);
+pub(crate) struct Lines(Mutex<Ring>);
 
 impl Lines {
     pub(crate) fn push(&self, line: String, of_start: bool) {

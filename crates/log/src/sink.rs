@@ -205,7 +205,7 @@ impl Writer {
         };
         let mut moved = None;
         if !append && files::is_file(&path) {
-            moved = Some(files::set_aside(WHAT, &path)?);
+            moved = Some(files::move_away(WHAT, &path)?);
         }
         let mut file = files::open(WHAT, &path)?;
         if let Some(moved) = moved {
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_set_aside_or_continued_and_rotated() {
+    fn a_file_is_moved_away_or_continued_and_rotated() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.log");
         let read = || std::fs::read_to_string(&path).unwrap();

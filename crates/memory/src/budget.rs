@@ -384,9 +384,9 @@ mod tests {
     }
 
     /// A process that has this much resident and may use 1,000 bytes.
-    struct Has(Arc<AtomicU64>);
+    struct FixedProcess(Arc<AtomicU64>);
 
-    impl Resident for Has {
+    impl Resident for FixedProcess {
         fn trim(&self) -> bool {
             false
         }
@@ -407,7 +407,8 @@ mod tests {
     fn beyond_the_memory_of_the_process_operations_that_hold_most_of_it_are_refused() {
         let resident = Arc::new(AtomicU64::new(0));
         let limit = 10 * LOOK_BYTES;
-        let budget = Arc::new(Budget::new(limit, limit).watching(Has(Arc::clone(&resident))));
+        let budget =
+            Arc::new(Budget::new(limit, limit).watching(FixedProcess(Arc::clone(&resident))));
         let messages = Arc::new(Budget::part(&budget, limit));
         let (a, b) = (budget.charge(), messages.charge());
         resident.store(2000, Relaxed);

@@ -10,7 +10,7 @@ use std::path::Path;
 pub struct DirectorySize {
     /// Sum of file lengths.
     pub apparent_bytes: u64,
-    /// Blocks on the device: less for files with holes, more for space set aside.
+    /// Blocks on the device: less for files with holes, more for space that is reserved.
     pub allocated_bytes: u64,
     /// Files.
     pub files: u64,

@@ -1,6 +1,6 @@
 //! Errors that end a whole operation.
 
-use model::{ErrorKind, MongoError, code};
+use model::{ErrorKind, MongoError, Result, code};
 
 /// True for errors that end a whole command, also one of many writes.
 pub fn is_interruption(e: &MongoError) -> bool {
@@ -22,7 +22,14 @@ pub fn interrupted() -> MongoError {
     MongoError::new(code::INTERRUPTED, "operation was interrupted")
 }
 
-/// True when the command is to be run again.
-pub fn is_set_aside<T>(result: &model::Result<T>) -> bool {
-    result.as_ref().is_err_and(|e| e.is(ErrorKind::SetAside))
+/// The result of a step that has ended.
+///
+/// # Errors
+/// The step has not ended: this run of the command is over, the error goes to whoever began it, and
+/// the next run goes on with the step.
+pub fn ended<T>(result: Result<T>) -> Result<Result<T>> {
+    match result {
+        Err(again) if again.is(ErrorKind::SetAside) => Err(again),
+        ended => Ok(ended),
+    }
 }

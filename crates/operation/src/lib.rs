@@ -10,8 +10,8 @@ mod reads;
 mod writes;
 
 pub use clock::{Clock, SystemClock};
-pub use interruption::{interrupted, is_interruption, is_set_aside};
-pub use operation::{Link, Operation, WriteGate};
+pub use interruption::{ended, interrupted, is_interruption};
+pub use operation::{ConnectionId, Link, Operation, WriteGate};
 pub use progress::Progress;
 pub use reads::{AccessPath, Examined, Paths, Reads};
-pub use writes::{Kept, SetAside, Writes};
+pub use writes::{OpaqueValue, SetAside, Writes};

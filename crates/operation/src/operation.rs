@@ -44,10 +44,20 @@ impl WriteGate for Open {
 
 const NO_DEADLINE: u64 = u64::MAX;
 
+/// The number of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConnectionId(pub i64);
+
+impl ConnectionId {
+    /// Of work that no connection has asked for.
+    pub const NONE: ConnectionId = ConnectionId(0);
+}
+
 /// One operation of a connection.
 pub struct Operation {
     clock: Arc<dyn Clock>,
     link: Option<Arc<dyn Link>>,
+    connection: ConnectionId,
     /// Monotonic microseconds.
     deadline_us: AtomicU64,
     /// Nobody needs the result when the client has gone.
@@ -84,6 +94,7 @@ impl Operation {
         Operation {
             clock,
             link,
+            connection: ConnectionId::NONE,
             deadline_us: AtomicU64::new(NO_DEADLINE),
             ends_with_client: AtomicBool::new(false),
             killed: AtomicBool::new(false),
@@ -95,6 +106,12 @@ impl Operation {
             writes: Writes::default(),
             progress: Mutex::new(None),
         }
+    }
+
+    /// The same for a connection of this number.
+    #[must_use]
+    pub fn of_connection(self, connection: ConnectionId) -> Operation {
+        Operation { connection, ..self }
     }
 
     /// An operation of no connection: nothing bounds its memory, and it may write.
@@ -124,12 +141,18 @@ impl Operation {
                     Arc::clone(&last.user_writes),
                 );
                 *last = Arc::new(Operation {
+                    connection: last.connection,
                     writes: last.writes.of_next(),
                     ..next
                 });
             }
         }
         Arc::clone(last)
+    }
+
+    /// Whose it is.
+    pub fn connection(&self) -> ConnectionId {
+        self.connection
     }
 
     /// Says how far it has come.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// What is kept from one run of an operation to the next.
-pub type Kept = Box<dyn Any + Send>;
+pub type OpaqueValue = Box<dyn Any + Send>;
 
 /// Stands for an operation that may not be run again.
 const NEVER: u64 = u64::MAX;
@@ -31,7 +31,7 @@ pub struct Writes {
 #[derive(Default)]
 struct Run {
     /// What the run before has kept.
-    given: Option<Kept>,
+    given: Option<OpaqueValue>,
     end: SetAside,
 }
 
@@ -39,9 +39,9 @@ struct Run {
 #[derive(Default)]
 pub struct SetAside {
     /// Registered where it waits; to be held until it runs again.
-    pub registered: Option<Kept>,
+    pub registered: Option<OpaqueValue>,
     /// What its next run is given.
-    pub kept: Option<Kept>,
+    pub kept: Option<OpaqueValue>,
 }
 
 impl Default for Writes {
@@ -107,7 +107,7 @@ impl Writes {
 
     /// Begins a run that may be followed by another while it has changed nothing since
     /// [`Writes::checkpoint`]. `given` is what the run before has kept.
-    pub fn begin_run(&self, runs_again: bool, given: Option<Kept>) {
+    pub fn begin_run(&self, runs_again: bool, given: Option<OpaqueValue>) {
         let at = match runs_again {
             true => self.commits.load(Relaxed),
             false => NEVER,
@@ -138,17 +138,17 @@ impl Writes {
     }
 
     /// The operation ends its run, and is run again when what it has registered for is released.
-    pub fn set_aside(&self, registered: Kept) {
+    pub fn set_aside(&self, registered: OpaqueValue) {
         self.run.lock().end.registered = Some(registered);
     }
 
     /// Keeps what the next run needs.
-    pub fn keep(&self, what: Kept) {
+    pub fn keep(&self, what: OpaqueValue) {
         self.run.lock().end.kept = Some(what);
     }
 
     /// What the run before has kept; once.
-    pub fn take_given(&self) -> Option<Kept> {
+    pub fn take_given(&self) -> Option<OpaqueValue> {
         self.run.lock().given.take()
     }
 }

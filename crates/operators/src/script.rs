@@ -55,7 +55,7 @@ pub fn names_where(command: &[u8]) -> bool {
 
 /// What is wanted of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wants {
+pub enum CallResult {
     /// The value it returns.
     Value,
     /// Whether what it returns is true as JavaScript sees it.
@@ -77,5 +77,5 @@ pub struct Call<'c, 'v> {
     /// The arguments.
     pub args: &'c [Value<'v>],
     /// What is wanted.
-    pub wants: Wants,
+    pub wants: CallResult,
 }

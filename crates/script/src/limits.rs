@@ -1,9 +1,10 @@
 //! What one call may use, and what a script finds besides.
 
+use operation::ConnectionId;
 use std::time::Duration;
 
-/// Takes what scripts print.
-pub type Print = Box<dyn Fn(&str) + Send + Sync>;
+/// Takes a line that a script prints which works for a connection.
+pub type Print = Box<dyn Fn(ConnectionId, &str) + Send + Sync>;
 
 /// What one call may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

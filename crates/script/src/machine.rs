@@ -4,8 +4,9 @@ use crate::limits::Settings;
 use crate::session::Session;
 use crate::{emitted, failure, native, origins, watch};
 use model::{MongoError, Result, Value};
+use operation::ConnectionId;
 use operators::Cx;
-use operators::script::{Call, Wants};
+use operators::script::{Call, CallResult};
 use rquickjs::Runtime;
 use std::cell::RefCell;
 
@@ -71,7 +72,7 @@ pub(crate) fn call<'a>(
 ) -> Result<Value<'a>> {
     let limits = settings.limits;
     watch::begin(cx.env.operation.clone(), limits.call);
-    emitted::begin((call.wants == Wants::Emitted).then_some(limits.emitted_bytes));
+    emitted::begin((call.wants == CallResult::Emitted).then_some(limits.emitted_bytes));
     let called = MACHINE.with(|machine| {
         let mut machine = machine
             .try_borrow_mut()
@@ -88,7 +89,9 @@ pub(crate) fn call<'a>(
         called
     });
     origins::clear();
-    native::printed(settings.print);
+    let operation = cx.env.operation.as_ref();
+    let by = operation.map_or(ConnectionId::NONE, |op| op.connection());
+    native::hand_on_lines(by, settings.print);
     match watch::end() {
         // Whatever the script made of it.
         Some(why) => {

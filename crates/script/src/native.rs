@@ -5,6 +5,7 @@ use crate::limits::Print;
 use crate::{emitted, watch};
 use md5::{Digest, Md5};
 use model::Decimal128;
+use operation::ConnectionId;
 use rquickjs::{Ctx, Error, Exception, Function, Object, Result, Value as Js};
 use std::cell::RefCell;
 use std::time::Duration;
@@ -26,10 +27,10 @@ const LINES_MAX: usize = 1000;
 /// Bytes of one line that are kept.
 const LINE_BYTES_MAX: usize = 10_000;
 
-/// Shows what was printed since the last time.
-pub(crate) fn printed(print: &Print) {
+/// Hands on what was printed since the last time.
+pub(crate) fn hand_on_lines(by: ConnectionId, print: &Print) {
     for line in PRINTED.take() {
-        print(&line);
+        print(by, &line);
     }
 }
 

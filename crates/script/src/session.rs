@@ -6,7 +6,7 @@ use crate::to_bson::ToBson;
 use crate::to_js::{ToJs, tool};
 use crate::{emitted, native, source};
 use model::{DocBuf, Result, Value};
-use operators::script::{Call, Script, Wants};
+use operators::script::{Call, CallResult, Script};
 use operators::{Cx, Env};
 use rquickjs::context::{EvalOptions, intrinsic};
 use rquickjs::function::Args;
@@ -170,7 +170,7 @@ fn run<'js, 'a>(
         }),
     };
     let function = found.function.clone().restore(ctx)?;
-    let mut to_js = ToJs::new(ctx, tools, call.wants != Wants::Truth);
+    let mut to_js = ToJs::new(ctx, tools, call.wants != CallResult::Truth);
     let mut args = Args::new(ctx.clone(), call.args.len().max(3));
     if let Some(this) = &call.this {
         let this = match this {
@@ -180,7 +180,7 @@ fn run<'js, 'a>(
         ctx.globals().set("obj", this.clone())?;
         args.this(this)?;
     }
-    let returned: Js<'js> = if call.wants == Wants::Fold {
+    let returned: Js<'js> = if call.wants == CallResult::Fold {
         args.push_arg(function)?;
         for v in call.args {
             args.push_arg(to_js.argument(v)?)?;
@@ -203,20 +203,20 @@ fn run<'js, 'a>(
 fn answer<'js, 'a>(
     tools: &Object<'js>,
     cx: &Cx<'_, 'a>,
-    wants: Wants,
+    wants: CallResult,
     returned: &Js<'js>,
 ) -> Outcome<Value<'a>> {
     match wants {
-        Wants::Truth => Ok(Value::Bool(match returned.as_bool() {
+        CallResult::Truth => Ok(Value::Bool(match returned.as_bool() {
             Some(b) => b,
             None => tool(tools, "truth", (returned.clone(),))?,
         })),
-        Wants::Emitted => {
+        CallResult::Emitted => {
             let all = emitted::end();
             cx.spend(all.as_bytes().len())?;
             Ok(Value::Array(all.doc().copy_into(cx.arena).as_array()))
         }
-        Wants::Value | Wants::Fold => {
+        CallResult::Value | CallResult::Fold => {
             let mut written = Ok(());
             let doc = DocBuf::build(|w| {
                 written = ToBson::new(tools).returned(w, "", returned);

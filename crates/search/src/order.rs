@@ -1,4 +1,4 @@
-//! In which order what is found comes, and places in that order which a client may go on from.
+//! The order of the hits, and the tokens by which a client goes on behind one of them.
 //! Must not know: how documents are found.
 
 use crate::args::Args;

@@ -51,9 +51,9 @@ impl Stored {
                 path => format!("{path}.{name}"),
             };
             match self.wants(&at) {
-                Wanted::Yes => _ = w.put(name, v),
-                Wanted::No => {}
-                Wanted::Within => match v {
+                Inclusion::Yes => _ = w.put(name, v),
+                Inclusion::No => {}
+                Inclusion::Within => match v {
                     Value::Document(d) if depth < DEPTH_MAX => {
                         self.put(&at, d, depth + 1, &mut w.doc(name));
                     }
@@ -81,28 +81,28 @@ impl Stored {
         }
     }
 
-    fn wants(&self, at: &str) -> Wanted {
+    fn wants(&self, at: &str) -> Inclusion {
         let below = |outer: &str, inner: &str| {
             let rest = inner.strip_prefix(outer);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
         if at == "_id" {
-            return Wanted::Yes;
+            return Inclusion::Yes;
         }
         match self {
-            Stored::All | Stored::Undefined => Wanted::Yes,
-            Stored::Include(list) if list.iter().any(|p| below(p, at)) => Wanted::Yes,
-            Stored::Exclude(list) if list.iter().any(|p| below(p, at)) => Wanted::No,
+            Stored::All | Stored::Undefined => Inclusion::Yes,
+            Stored::Include(list) if list.iter().any(|p| below(p, at)) => Inclusion::Yes,
+            Stored::Exclude(list) if list.iter().any(|p| below(p, at)) => Inclusion::No,
             Stored::Include(list) | Stored::Exclude(list) if list.iter().any(|p| below(at, p)) => {
-                Wanted::Within
+                Inclusion::Within
             }
-            Stored::Include(_) => Wanted::No,
-            Stored::Exclude(_) => Wanted::Yes,
+            Stored::Include(_) => Inclusion::No,
+            Stored::Exclude(_) => Inclusion::Yes,
         }
     }
 }
 
-enum Wanted {
+enum Inclusion {
     Yes,
     No,
     /// Some of what is below.

@@ -307,7 +307,7 @@ struct Approximate<'s> {
 }
 
 impl Approximate<'_> {
-    /// Vectors that are about the nearest of those that have a document that passes.
+    /// Vectors that are about the nearest ones, of documents that pass the filter.
     fn nodes(&self, passes: &dyn Fn(DocId) -> bool, check: &mut Check<'_>) -> Result<Vec<Near>> {
         let SegmentGraph { graph, coding, .. } = self.graph;
         let code = self.target.code(*coding);

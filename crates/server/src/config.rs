@@ -22,7 +22,7 @@ mod vault;
 pub use audit::{AuditArgs, Auditing};
 pub use foreign::leave_out;
 pub use given::Given;
-pub use identity::Elsewhere;
+pub use identity::IdentityProviders;
 pub use ldap::LdapArgs;
 pub use logging::{LogArgs, Logging};
 pub use metrics::{Metrics, MetricsArgs};
@@ -347,7 +347,7 @@ pub struct Settings {
     pub auth: bool,
     pub allow_open_access: bool,
     /// Who vouches for users besides this server.
-    pub elsewhere: Elsewhere,
+    pub elsewhere: IdentityProviders,
     /// Where the master key is; the data is encrypted.
     pub encryption_key: Option<KeySource>,
     /// `None` without TLS.
@@ -425,7 +425,7 @@ impl Settings {
             tls: tls(&args.tls, file.net.tls)?,
             auth,
             allow_open_access,
-            elsewhere: Elsewhere::of(
+            elsewhere: IdentityProviders::of(
                 &parameters,
                 &args.ldap,
                 file.security.ldap,

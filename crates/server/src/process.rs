@@ -97,7 +97,7 @@ pub fn leave_terminal() {
 }
 
 /// Lets go of the standard streams: who started the server has seen all that goes there.
-pub fn let_go_of_streams() {
+pub fn detach_streams() {
     let Ok(null) = std::fs::OpenOptions::new()
         .read(true)
         .write(true)

@@ -16,7 +16,11 @@ pub(crate) const LOG_FLUSH: Duration = Duration::from_secs(2);
 
 /// Has `rotateEncryptionKey` seal the data key by what the key file holds then, or by a new key in
 /// Vault.
-pub(crate) fn let_keys_rotate(settings: &Settings, service: &Service, data: Option<Arc<DataKey>>) {
+pub(crate) fn enable_key_rotation(
+    settings: &Settings,
+    service: &Service,
+    data: Option<Arc<DataKey>>,
+) {
     let (Some(data), Some(source)) = (data, settings.encryption_key.clone()) else {
         return;
     };

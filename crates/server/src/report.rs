@@ -170,8 +170,8 @@ pub struct Trouble {
     seen: BTreeMap<&'static str, i64>,
 }
 
-/// Metrics of an engine that grow or stand above zero when clients wait for it, what that means,
-/// and the metrics that say how bad it is.
+/// Metrics of an engine that rise when clients wait for it: the name, the meaning, and the metrics
+/// that measure the damage.
 const SIGNS: &[(&str, &str, &[&str])] = &[
     (
         "stall_stops",

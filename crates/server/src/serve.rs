@@ -21,7 +21,7 @@ use crate::service_parts::{service_config, set_parameters};
 use crate::space::{free_bytes, prepare_directory};
 use crate::{engines, links, net};
 use ::memory::Budget;
-use commands::{Clock, Dispatcher, Service, StoreHooks, registry};
+use commands::{Clock, ConnectionId, Dispatcher, Service, StoreHooks, registry};
 use logs::{Entry, Form, Log, Release, Severity, Sink, Target, component, id};
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -187,7 +187,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     links::keep_backups(settings, &service).map_err(fail(CODE_DATA))?;
     links::block_writes(settings, &service).map_err(fail(CODE_DATA))?;
     let service = service.shared();
-    protect::let_keys_rotate(settings, &service, opened.data_key);
+    protect::enable_key_rotation(settings, &service, opened.data_key);
     let audited = protect::start_audit(settings, &service, log);
     let tls = audited.and_then(|()| start_tls(settings, &service));
     let tls = tls.map_err(|e| {
@@ -225,7 +225,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     }
     release.release();
     if process::is_in_background() {
-        process::let_go_of_streams();
+        process::detach_streams();
     }
     let clean = serve_until_signal(&service, server, &mut signals);
     drop((endpoint, exporter));
@@ -334,11 +334,11 @@ fn serve_until_signal(
             report::signal(signal, name)
                 .iter()
                 .for_each(|e| service.tell(e));
-            service.audit_ending();
+            service.audit_ending(ConnectionId::NONE);
             break;
         }
         // What went wrong stands in the log, which goes on in the old file.
-        let _ = service.rotate_log();
+        let _ = service.rotate_log(ConnectionId::NONE);
     }
     print_line(format_args!("quarry: stopping"));
     stopping.store(true, Ordering::Release);

@@ -331,8 +331,8 @@ pub trait Engine: Reader {
     /// left dies through [`Engine::set_dropped`].
     fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()>;
 
-    /// Says that a table is kept to about so many bytes by [`Engine::drop_range`], so that the
-    /// engine does not gather more than a part of that before it can be given back.
+    /// Tells the engine that [`Engine::drop_range`] keeps a table to about this many bytes, so that
+    /// the engine does not gather more than a part of that before it can be given back.
     fn expect_size(&self, table: Table, bytes: u64) {
         let _ = (table, bytes);
     }

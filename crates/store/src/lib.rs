@@ -68,7 +68,7 @@ pub use view::text_scan::TermsScan;
 pub use write::change::{Change, Decide, Modified};
 pub use write::insert::Inserted;
 pub use write::segments::{NewSegment, Replaced};
-pub use write::session::{Begun, Effect, Keep, SessionId, SessionRecord, StatementLog};
+pub use write::session::{Effect, Keep, NumberOrder, SessionId, SessionRecord, StatementLog};
 pub use write::transaction::Transaction;
 pub use write::writer::Writer;
 

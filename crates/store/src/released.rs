@@ -81,7 +81,7 @@ impl Waiters {
         registered
     }
 
-    /// Calls the first who waits for `what`, unless one that was called has not been dropped yet;
+    /// Calls the first waiter for `what`, unless an earlier call is still being answered;
     /// to be called after its release.
     ///
     /// # Cost

@@ -12,7 +12,7 @@ use crate::handles::{CatalogLock, Handles};
 use crate::hooks::Hooks;
 use crate::log::{ConsumerState, Lifetime, Log, LogConsumer, LogReader};
 use crate::view::ReadView;
-use crate::write::session::{Begun, SessionId, SessionRecord};
+use crate::write::session::{NumberOrder, SessionId, SessionRecord};
 use crate::write::transaction::Transaction;
 use model::{DocBuf, MongoError, Namespace, Result, Timestamp, code};
 use operation::Operation;
@@ -245,7 +245,7 @@ impl Store {
         self.handles.get(ns)
     }
 
-    /// The collections that are open and for which `is_meant`, which must not ask the store.
+    /// The open collections that `is_meant` accepts. It must not ask the store.
     pub fn open_collections(&self, is_meant: &dyn Fn(&Collection) -> bool) -> Vec<Arc<Collection>> {
         self.handles.list(is_meant)
     }
@@ -339,7 +339,7 @@ impl Store {
     ///
     /// # Errors
     /// Engine failures; 1 for a damaged row.
-    pub fn begin_retryable(&self, record: &mut SessionRecord, number: i64) -> Result<Begun> {
+    pub fn begin_retryable(&self, record: &mut SessionRecord, number: i64) -> Result<NumberOrder> {
         record.begin(self.shared.engine.as_ref(), number)
     }
 

@@ -27,14 +27,14 @@ pub(crate) const REFUSED: &str = "refused: ";
 
 /// The process that a lab wants to know of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum ProcessQuery {
     /// The one that listens on a port.
     Port(u16),
     /// The one of a number.
     Process(u32),
 }
 
-impl fmt::Display for Wanted {
+impl fmt::Display for ProcessQuery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Port(port) => write!(f, "port {port}"),
@@ -43,7 +43,7 @@ impl fmt::Display for Wanted {
     }
 }
 
-impl Wanted {
+impl ProcessQuery {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         match text.split_once(' ')? {
             ("port", port) => port.parse().ok().map(Self::Port),
@@ -223,7 +223,7 @@ mod tests {
         assert!(line(b"\xff\n").is_err());
         assert!(line(&[b'a'; LINE_MAX + 1]).is_err());
         for wrong in ["port", "port 70000", "port -1", "pid 1", "process 1 2"] {
-            assert_eq!(Wanted::parse(wrong), None, "{wrong}");
+            assert_eq!(ProcessQuery::parse(wrong), None, "{wrong}");
         }
     }
 }

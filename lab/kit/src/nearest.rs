@@ -43,7 +43,7 @@ impl Similarity {
 
 /// A search and what the target found.
 #[derive(Clone, Debug)]
-pub struct Sought {
+pub struct NearestSearch {
     /// The vector whose neighbours are sought.
     pub vector: Vec<f64>,
     /// How many.
@@ -61,7 +61,7 @@ pub struct Comparison {
 
 #[derive(Debug)]
 struct Search {
-    sought: Sought,
+    sought: NearestSearch,
     /// The nearest so far, the nearest first.
     nearest: Vec<f64>,
     /// Distances of those that the target found, as far as they were seen.
@@ -88,7 +88,7 @@ pub struct Recall {
 
 impl Comparison {
     /// Of these searches.
-    pub fn new(similarity: Similarity, searches: Vec<Sought>) -> Self {
+    pub fn new(similarity: Similarity, searches: Vec<NearestSearch>) -> Self {
         let searches = searches.into_iter().map(|sought| Search {
             sought,
             nearest: Vec::new(),
@@ -158,7 +158,7 @@ mod tests {
     fn recall(similarity: Similarity, found: &[&str], wanted: usize) -> Recall {
         let mut comparison = Comparison::new(
             similarity,
-            vec![Sought {
+            vec![NearestSearch {
                 vector: vec![1.0, 0.0],
                 wanted,
                 found: found.iter().map(|id| (*id).to_owned()).collect(),

@@ -17,14 +17,14 @@ pub enum Expected {
     /// Nothing is known of them.
     Anything,
     /// Whole rows of a table.
-    Rows(Arc<Contents>, Which),
+    Rows(Arc<Contents>, RowSet),
     /// Fields of an index in its order, after these values.
     Entries(Vec<Value>),
 }
 
 /// Which rows.
 #[derive(Debug)]
-pub enum Which {
+pub enum RowSet {
     /// Any.
     Any,
     /// The one with this id.
@@ -65,7 +65,7 @@ impl Expected {
     }
 }
 
-fn whole(contents: &Contents, which: &mut Which, row: &Row) -> Result<(), CallOutcome> {
+fn whole(contents: &Contents, which: &mut RowSet, row: &Row) -> Result<(), CallOutcome> {
     let id = row.as_ref(0).map(view).and_then(|id| match id {
         FieldView::Int(number) => Some(Key::Number(number)),
         FieldView::Text(text) => Some(Key::Text(text.to_owned())),
@@ -80,17 +80,17 @@ fn whole(contents: &Contents, which: &mut Which, row: &Row) -> Result<(), CallOu
     let fields = names.filter_map(|(at, name)| Some((name, view(row.as_ref(at + 1)?))));
     contents.check(Some(&id), fields.clone()).map_err(wrong)?;
     let is_asked_for = match which {
-        Which::Any => true,
-        Which::One(asked) => *asked == id,
-        Which::Version(asked, allowed) => {
+        RowSet::Any => true,
+        RowSet::One(asked) => *asked == id,
+        RowSet::Version(asked, allowed) => {
             let mut fields = fields;
             fields
                 .try_for_each(|(name, view)| Contents::check_version(allowed, name, view))
                 .map_err(wrong)?;
             *asked == id
         }
-        Which::Some(ids) => ids.remove(&id),
-        Which::InOrder(order) => {
+        RowSet::Some(ids) => ids.remove(&id),
+        RowSet::InOrder(order) => {
             let taken = order.take(id);
             return taken.map_err(|reason| failed(WRONG_ORDER, &reason));
         }

@@ -10,7 +10,7 @@ use lab_kit::workload::Index;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Params};
 
-use crate::check::{Expected, Which};
+use crate::check::{Expected, RowSet};
 use crate::connection::{Interface, one_line};
 use crate::statements;
 
@@ -112,7 +112,7 @@ impl SqlSession {
         })
     }
 
-    fn expected(&self, table: usize, which: Which) -> Expected {
+    fn expected(&self, table: usize, which: RowSet) -> Expected {
         match self.contents.get(table) {
             Some(contents) => Expected::Rows(contents.clone(), which),
             None => Expected::Anything,
@@ -126,7 +126,7 @@ impl SqlSession {
             Interface::Handler => format!("HANDLER `{name}` READ `PRIMARY` = (?)"),
         };
         let value = sql_id(&id);
-        let expected = self.expected(table, Which::One(id));
+        let expected = self.expected(table, RowSet::One(id));
         read(statement, vec![value], expected)
     }
 
@@ -285,13 +285,13 @@ impl Session for SqlSession {
             Call::Get { table, id } => self.get(table, id),
             Call::Verify { table, id, fields } => {
                 let statement = format!("SELECT * FROM `{}` WHERE id = ?", self.name(table));
-                let expected = self.expected(table, Which::Version(id.clone(), fields));
+                let expected = self.expected(table, RowSet::Version(id.clone(), fields));
                 read(statement, vec![sql_id(&id)], expected)
             }
             Call::GetMany { table, ids } => read(
                 statements::select_in(&self.name(table), ids.len()),
                 ids.iter().map(sql_id).collect(),
-                self.expected(table, Which::Some(ids.into_iter().collect())),
+                self.expected(table, RowSet::Some(ids.into_iter().collect())),
             ),
             Call::Range {
                 table,
@@ -301,7 +301,7 @@ impl Session for SqlSession {
             } => read(
                 statements::range(&self.name(table), limit, reverse),
                 vec![sql_id(&from)],
-                self.expected(table, Which::InOrder(InOrder::from(from, reverse))),
+                self.expected(table, RowSet::InOrder(InOrder::from(from, reverse))),
             ),
             Call::IndexRange {
                 table,
@@ -347,7 +347,7 @@ impl Session for SqlSession {
                     self.name(table)
                 ),
                 vec![from.into(), to.into(), n.into()],
-                self.expected(table, Which::Any),
+                self.expected(table, RowSet::Any),
             ),
         }
     }

@@ -5,11 +5,11 @@ use crate::{MARKER, Place, files, noise};
 use backup::{BackupError, Pace, Repository, Result, Retention, Step, back_up, prune, restore};
 
 /// Counts steps, and ends the call at one of them.
-struct Until {
+struct StepLimit {
     left: usize,
 }
 
-impl Until {
+impl StepLimit {
     fn watch(&mut self) -> impl FnMut(Step<'_>) -> Result<()> {
         move |_| match self.left {
             0 => Err(BackupError::new("killed")),
@@ -35,8 +35,8 @@ fn unlimited() -> Pace {
 }
 
 /// Ends `call` at its first step, its second, and so on, until it comes to its end; and counts.
-fn end_at_each_step(mut call: impl FnMut(&mut Until) -> bool) -> usize {
-    let ends = (0..).find(|left| call(&mut Until { left: *left }));
+fn end_at_each_step(mut call: impl FnMut(&mut StepLimit) -> bool) -> usize {
+    let ends = (0..).find(|left| call(&mut StepLimit { left: *left }));
     ends.unwrap()
 }
 
@@ -103,7 +103,7 @@ fn restoring_ended_at_any_step_is_no_database_and_is_gone_on_with() {
         place.back_up();
         let repository = place.reading();
         let manifest = repository.manifest(None).unwrap();
-        let run = |until: &mut Until| {
+        let run = |until: &mut StepLimit| {
             let (to, mut watch) = (&place.target, until.watch());
             restore(
                 &repository,
@@ -123,7 +123,7 @@ fn restoring_ended_at_any_step_is_no_database_and_is_gone_on_with() {
         if ended.is_err() {
             let is_seen = here.keys().any(|name| !name.starts_with('.'));
             assert!(is_seen, "a folder that looks empty: {:?}", here.keys());
-            run(&mut Until { left: usize::MAX }).unwrap();
+            run(&mut StepLimit { left: usize::MAX }).unwrap();
         }
         assert_eq!(files(&place.target), files(&place.data));
         ended.is_ok()

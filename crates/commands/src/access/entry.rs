@@ -28,7 +28,7 @@ pub(crate) enum Login {
 pub(crate) struct Moment {
     /// Wall clock and monotonic clock.
     pub(crate) now: Now,
-    /// It was set aside before, until its turn.
+    /// It has waited before, until its turn.
     pub(crate) waited: bool,
 }
 

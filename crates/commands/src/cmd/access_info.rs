@@ -6,7 +6,7 @@ use crate::context::command::Command;
 use crate::context::ctx::Ctx;
 use crate::request::Outcome;
 use crate::request::args::{Arg, Kind, arg};
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::spec::{Privilege as Row, flag};
 use auth::{
     Action, Resolved, Restrictions, RoleName, Target, UserName, builtin, builtin_of,
@@ -149,7 +149,7 @@ fn select_roles(value: Value<'_>, db: &str) -> Result<Selection<RoleName>> {
 }
 
 /// Everybody may ask about itself.
-fn needs_of_users_info(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs_of_users_info(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let names = match select_users(asked.value, asked.db)? {
         Selection::Everywhere => return asked.needs(Target::Cluster, &[Action::ViewUser]),
         Selection::Here => return asked.needs(Target::Database(asked.db), &[Action::ViewUser]),
@@ -164,7 +164,7 @@ fn needs_of_users_info(asked: &Asked<'_, '_>) -> Result<()> {
 }
 
 /// Everybody may ask about the roles it has.
-fn needs_of_roles_info(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs_of_roles_info(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let names = match select_roles(asked.value, asked.db)? {
         Selection::Named(names) => names,
         _ => return asked.needs(Target::Database(asked.db), &[Action::ViewRole]),

@@ -7,7 +7,7 @@ use crate::context::ctx::Ctx;
 use crate::dispatch::observe::profile_collection;
 use crate::request::Outcome;
 use crate::request::args::{Kind, arg, to_i64, wrong_type};
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::spec::OpClass::{Command as Other, Delete, GetMore, Insert, Query, Update};
 use crate::request::spec::{Privilege, flag};
 use crate::state::profile::ProfileLevel;
@@ -132,7 +132,12 @@ fn rotate_encryption_key(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     };
     let result = rotate();
     let number = result.as_ref().err().map_or(0, |_| code::OPERATION_FAILED);
-    cx.service.audit("rotateEncryptionKey", number, |_| {});
+    cx.service.audit(
+        cx.operation.connection(),
+        "rotateEncryptionKey",
+        number,
+        |_| {},
+    );
     match result {
         Ok(()) => Ok(Outcome::Reply),
         Err(e) => bail!(code::OPERATION_FAILED, "the key stays as it was: {e}"),
@@ -252,7 +257,7 @@ fn level_to_set(value: Value<'_>) -> Option<i32> {
 }
 
 /// Reading the level needs less than setting it.
-fn needs_of_profile(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs_of_profile(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let given = |name: &str| !matches!(asked.args.given(name), Value::Missing);
     let sets = level_to_set(asked.value).is_some()
         || ["slowms", "sampleRate", "filter"].into_iter().any(given);

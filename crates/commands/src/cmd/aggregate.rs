@@ -11,7 +11,7 @@ use crate::read::needs_of_pipeline;
 use crate::read::{QueryCursor, StoreHost, Writing, settings};
 use crate::request::Outcome;
 use crate::request::args::Kind;
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::concern::{ReadLevel, check_level};
 use crate::request::spec::{Durability, Kinds, Privilege, flag};
 use crate::state::cursors::{BatchLimit, CursorInfo, Tails};
@@ -34,7 +34,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
         | flag::ENDS_WITH_CLIENT
         | flag::IN_TRANSACTION
         | flag::RUNS_AGAIN
-        | flag::SET_ASIDE
+        | flag::RESUMABLE
         | flag::CHECKS_READ_LEVEL,
     AGGREGATE,
     run,
@@ -44,7 +44,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 .no_collection("$cmd.aggregate")
 .kind(Kinds::Read)];
 
-fn needs(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let a = AggregateArgs::of(asked.value, asked.args, true, false)?;
     needs_of_pipeline(asked, a.coll, a.pipeline)
 }
@@ -228,10 +228,7 @@ fn hosted(
 /// Runs a pipeline that writes, whatever the batch size, to its end.
 fn write(cx: &mut Ctx<'_, '_>, mut writing: Writing) -> Result<Outcome> {
     let result = writing.run(&cx.operation);
-    if result.is_err() {
-        cx.progress.keep(Some(writing), &result);
-        return result.map(|()| Outcome::Reply);
-    }
+    let (writing, ()) = cx.progress.settle(writing, result)?;
     let Writing { cursor, ns, .. } = writing;
     let info = info(cx, ns, None);
     cx.first_batch(Box::new(cursor), info, BatchLimit::of(None), false)?;
@@ -239,7 +236,7 @@ fn write(cx: &mut Ctx<'_, '_>, mut writing: Writing) -> Result<Outcome> {
 }
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    if let Some(writing) = cx.progress.done::<Option<Writing>>() {
+    if let Some(writing) = cx.progress.take::<Writing>() {
         return write(cx, writing);
     }
     let args = AggregateArgs::of(

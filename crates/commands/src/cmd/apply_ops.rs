@@ -11,13 +11,13 @@ use crate::ddl::{names, timeseries};
 use crate::read::ViewOf;
 use crate::request::Outcome;
 use crate::request::args::{Args, Kind, arg, wrong_type};
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::spec::{Durability, Privilege, flag};
 use crate::state::service::Service;
 use crate::uuid::new_uuid;
 use auth::{Action, Target};
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
-use operation::is_set_aside;
+use operation::ended;
 use std::sync::Arc;
 use store::{CatalogWriter, Change, Collection, IndexBuild, Modified, Writer};
 
@@ -25,7 +25,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "applyOps",
     "applies entries of a log",
     Privilege::Asked(needs),
-    flag::ADMIN | flag::LENIENT | flag::WRITE | flag::WRITE_CONCERN | flag::LONG | flag::SET_ASIDE,
+    flag::ADMIN | flag::LENIENT | flag::WRITE | flag::WRITE_CONCERN | flag::LONG | flag::RESUMABLE,
     &[
         arg("alwaysUpsert", Kind::Bool),
         arg("count", Kind::Number),
@@ -39,7 +39,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 .durability(Durability::Everything)];
 
 /// The right to it, and to each of its operations.
-fn needs(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
     asked.needs(Target::Cluster, &[Action::ApplyOps])?;
     let all = operations(asked.value)?;
     all.iter().try_for_each(|op| op.needs(asked))
@@ -68,12 +68,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     cx.reported.writes_somewhere();
     let mut done = cx.progress.done::<Done>();
     let result = apply_all(cx, &checked, &mut done);
-    let results = std::mem::take(&mut done.results);
-    if is_set_aside(&result) {
-        let done = Done { results, ..done };
-        cx.progress.keep(done, &result);
-        return result.map(|()| Outcome::Reply);
-    }
+    let (Done { results, .. }, result) = cx.progress.settle(done, ended(result))?;
     if let Err(e) = result {
         let extra = DocBuf::build(|w| {
             w.put("applied", i32::try_from(results.len()).unwrap_or(i32::MAX));
@@ -106,7 +101,7 @@ fn check_options(args: &Args<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What an `applyOps` has done when it is set aside.
+/// What the runs of an `applyOps` have done.
 #[derive(Default)]
 struct Done {
     /// Whether each operation that has ended could be applied.
@@ -122,13 +117,10 @@ fn apply_all(cx: &Ctx<'_, '_>, all: &[Operation<'_>], done: &mut Done) -> Result
     while done.results.len() < all.len() {
         cx.operation.check()?;
         let rest = &all[done.results.len()..];
-        let result = match Together::first_of(cx, rest) {
+        let result = ended(match MeasurementRun::first_of(cx, rest) {
             Some(together) => together.apply(cx, done),
             None => apply_one(cx, &rest[0], done),
-        };
-        if is_set_aside(&result) {
-            return result;
-        }
+        })?;
         (done.steps, done.building) = (0, None);
         cx.operation.writes().checkpoint();
         result?;
@@ -138,24 +130,22 @@ fn apply_all(cx: &Ctx<'_, '_>, all: &[Operation<'_>], done: &mut Done) -> Result
 
 fn apply_one(cx: &Ctx<'_, '_>, op: &Operation<'_>, done: &mut Done) -> Result<()> {
     let mut steps = Steps { cx, done, at: 0 };
-    let result = op.apply(&mut steps);
-    if !is_set_aside(&result) {
-        done.results.push(result.is_ok());
-    }
+    let result = ended(op.apply(&mut steps))?;
+    done.results.push(result.is_ok());
     result
 }
 
 /// Operations behind one another that all insert measurements of one time series, or all delete
 /// some: they are looked up and written together.
-struct Together<'o> {
+struct MeasurementRun<'o> {
     coll: Arc<Collection>,
     inserts: bool,
     docs: Vec<Doc<'o>>,
 }
 
-impl<'o> Together<'o> {
+impl<'o> MeasurementRun<'o> {
     /// Those that a list begins with. What can only be refused is left to each by itself.
-    fn first_of(cx: &Ctx<'_, '_>, list: &'o [Operation<'_>]) -> Option<Together<'o>> {
+    fn first_of(cx: &Ctx<'_, '_>, list: &'o [Operation<'_>]) -> Option<MeasurementRun<'o>> {
         let first = list.first().filter(|one| matches!(one.op, "i" | "d"))?;
         let ns = Namespace::parse(first.ns).ok()?;
         let coll = cx.service.store.collection(&ns).ok()??;
@@ -166,14 +156,14 @@ impl<'o> Together<'o> {
             one.op == first.op && one.ns == first.ns && one.o.contains("_id")
         };
         let docs: Vec<Doc<'o>> = list.iter().take_while(alike).map(|one| one.o).collect();
-        (!docs.is_empty()).then_some(Together {
+        (!docs.is_empty()).then_some(MeasurementRun {
             coll,
             inserts: first.op == "i",
             docs,
         })
     }
 
-    /// It is not set aside once it has begun to write.
+    /// Once it has begun to write, it ends in this run.
     fn apply(&self, cx: &Ctx<'_, '_>, done: &mut Done) -> Result<()> {
         let writer = self.coll.writer(&cx.operation);
         let ended = match self.inserts {
@@ -184,10 +174,9 @@ impl<'o> Together<'o> {
             Ok(ended) => (ended.number, ended.failure.map_or(Ok(()), Err)),
             Err(e) => (0, Err(e)),
         };
-        if !is_set_aside(&result) {
-            done.results.extend(std::iter::repeat_n(true, applied));
-            done.results.extend(result.is_err().then_some(false));
-        }
+        let result = operation::ended(result)?;
+        done.results.extend(std::iter::repeat_n(true, applied));
+        done.results.extend(result.is_err().then_some(false));
         result
     }
 }
@@ -480,7 +469,7 @@ impl<'a> Operation<'a> {
     }
 
     /// What applying it needs.
-    fn needs(&self, asked: &Asked<'_, '_>) -> Result<()> {
+    fn needs(&self, asked: &RightsRequest<'_, '_>) -> Result<()> {
         let on = |actions: &[Action]| asked.needs_at(&Namespace::parse(self.ns)?, actions);
         match self.op {
             "n" => Ok(()),
@@ -491,7 +480,7 @@ impl<'a> Operation<'a> {
         }
     }
 
-    fn command_needs(&self, asked: &Asked<'_, '_>) -> Result<()> {
+    fn command_needs(&self, asked: &RightsRequest<'_, '_>) -> Result<()> {
         match self.command()? {
             Logged::ApplyOps(all) => all.iter().try_for_each(|op| op.needs(asked)),
             Logged::DropDatabase(db) => asked.needs(Target::Database(db), &[Action::DropDatabase]),

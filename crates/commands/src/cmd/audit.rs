@@ -9,7 +9,8 @@ use crate::request::args::{Kind, arg, missing_field};
 use crate::request::spec::{Privilege, flag};
 use auth::role_list;
 use logs::{Entry, component, id};
-use model::{DocWriter, ErrorKind, Result, Value, bail, code};
+use model::{DocWriter, MongoError, Result, Value, bail, code};
+use operation::ended;
 
 const CONFIGURE: Privilege = Privilege::Cluster(&[auth::Action::AuditConfigure]);
 
@@ -70,15 +71,12 @@ pub(super) fn audited(
         _ => run(cx),
     };
     drop(first);
-    let result = match &outcome {
-        // It runs again later.
-        Err(e) if e.is(ErrorKind::SetAside) => return outcome,
-        Err(e) => e.code(),
-        Ok(_) => 0,
-    };
+    let outcome = ended(outcome)?;
+    let result = outcome.as_ref().map_or_else(MongoError::code, |_| 0);
     if cx.service.state.audit.is_on() {
+        let by = cx.operation.connection();
         cx.service
-            .audit(cx.command.name, result, |w| write(cx, shown, w));
+            .audit(by, cx.command.name, result, |w| write(cx, shown, w));
     }
     outcome
 }
@@ -160,7 +158,8 @@ fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let filter = cx.args.doc("filter").unwrap_or(model::Doc::EMPTY);
     let success = cx.args.bool("auditAuthorizationSuccess", false);
-    cx.service.set_audit_config(filter, success)?;
+    cx.service
+        .set_audit_config(cx.operation.connection(), filter, success)?;
     Ok(Outcome::Reply)
 }
 
@@ -173,7 +172,7 @@ fn message(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     service.tell(&entry.attr(|w| {
         w.put("msg", service.shown(text));
     }));
-    service.audit("applicationMessage", 0, |w| {
+    service.audit(cx.operation.connection(), "applicationMessage", 0, |w| {
         let detail = service.detail(model::doc! { "msg": text }.doc());
         w.put_all(detail.doc());
     });

@@ -18,7 +18,7 @@ use crate::ddl::names;
 use crate::ddl::timeseries::Series;
 use crate::read::listing::Listing;
 use crate::request::Outcome;
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::spec::{Durability, Kinds, OpClass, Privilege, flag};
 use crate::rules::document_id::with_id;
 use crate::rules::validator::Validator;
@@ -42,7 +42,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 .kind(Kinds::Write)];
 
 /// Every operation on its own namespace.
-fn needs(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let a = BulkArgs::of(asked.args)?;
     for op in &a.ops {
         let actions: &[Action] = match op {
@@ -79,7 +79,7 @@ struct Written {
     /// Operations that have ended, and those that were counted.
     ended: usize,
     counted: usize,
-    /// The operation behind them, when it was set aside in its middle.
+    /// The operation behind them, when a run has ended in its middle.
     middle: Option<Middle>,
 }
 
@@ -87,11 +87,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let a = BulkArgs::of(&cx.args)?;
     let mut written = cx.progress.done::<Written>();
     let result = all(cx, &a, &mut written);
-    if let Err(e) = result {
-        let result = Err(e);
-        cx.progress.keep(written, &result);
-        return result;
-    }
+    let (written, ()) = cx.progress.settle(written, result)?;
     let info = CursorInfo {
         ns: "admin.$cmd.bulkWrite".to_owned(),
         ..cx.cursor_info()
@@ -233,7 +229,12 @@ fn insert(
         Some(s) => s.arrange(d.doc())?,
         None => d,
     };
-    if let Some(v) = Validator::of(service, &coll, options.bypass)? {
+    if let Some(v) = Validator::of(
+        service,
+        options.operation.connection(),
+        &coll,
+        options.bypass,
+    )? {
         v.check(d.doc())?;
     }
     let mut log = options.log;

@@ -5,7 +5,7 @@ use crate::context::ctx::Ctx;
 use crate::ddl::{names, system_views};
 use crate::request::Outcome;
 use crate::request::args::{Args, Kind, arg, collection_name, show, to_i64, wrong_type};
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::spec::{Privilege, flag};
 use crate::uuid::new_uuid;
 use auth::Action::{ConvertToCapped, CreateIndex, Find, Insert};
@@ -18,7 +18,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "convertToCapped",
         "makes a collection capped; its indexes go",
         Privilege::Collection(&[ConvertToCapped]),
-        flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::LENIENT | flag::SET_ASIDE,
+        flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::LENIENT | flag::RESUMABLE,
         &[arg("size", Kind::Any), arg("collectionUUID", Kind::Any)],
         convert,
     )
@@ -128,7 +128,7 @@ fn cloned(db: &str, from: Value<'_>, args: &Args<'_>) -> Result<(Namespace, Name
     Ok((from, Namespace::new(db, to)?))
 }
 
-fn needs_of_clone(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs_of_clone(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let (from, to) = cloned(asked.db, asked.value, asked.args)?;
     asked.needs_at(&from, &[Find])?;
     asked.needs_at(&to, &[Insert, CreateIndex, ConvertToCapped])

@@ -5,7 +5,7 @@ use crate::context::ctx::Ctx;
 use crate::ddl::{describe, names, system_views};
 use crate::request::Outcome;
 use crate::request::args::{Arg, Kind, arg, check_doc};
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::spec::{Privilege, flag};
 use auth::{Action, Target};
 use md5::{Digest, Md5};
@@ -18,7 +18,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "validate",
         "checks documents and indexes of a collection",
         Privilege::Collection(&[Action::Validate]),
-        flag::LENIENT | flag::LONG | flag::SET_ASIDE,
+        flag::LENIENT | flag::LONG | flag::RESUMABLE,
         &[
             arg("full", Kind::Any),
             arg("background", Kind::Any),
@@ -386,7 +386,7 @@ fn api_errors(c: &Collection) -> Vec<String> {
 }
 
 /// Of one database, or of all.
-fn needs_of_validate_metadata(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs_of_validate_metadata(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let target = match asked.args.str("db") {
         Some(db) => Target::Database(db),
         None => Target::AnyNormal,

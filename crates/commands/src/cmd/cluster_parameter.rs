@@ -141,10 +141,11 @@ fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let all = &cx.service.state.cluster_parameters;
     let old = all.set(&cx.service.store, row.name, new.clone())?;
     let old = old.unwrap_or_else(row.default);
-    cx.service.audit("setClusterParameter", 0, |w| {
-        w.doc("originalParameter").put(row.name, &old);
-        w.doc("updatedParameter").put(row.name, &new);
-    });
+    cx.service
+        .audit(cx.operation.connection(), "setClusterParameter", 0, |w| {
+            w.doc("originalParameter").put(row.name, &old);
+            w.doc("updatedParameter").put(row.name, &new);
+        });
     Ok(Outcome::Reply)
 }
 

@@ -8,7 +8,7 @@ use crate::ddl::{index_spec, names, system_views, timeseries, view};
 use crate::read::{ViewOf, needs_of_view};
 use crate::request::args::{Arg, Kind, arg, check_doc, show, to_i64};
 use crate::request::spec::{Privilege, flag};
-use crate::request::{Outcome, asked::Asked};
+use crate::request::{Outcome, asked::RightsRequest};
 use crate::rules::constraint;
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
@@ -60,19 +60,19 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "collMod",
     "changes options of a collection or view",
     Privilege::Asked(needs),
-    flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::SET_ASIDE | flag::LONG,
+    flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::RESUMABLE | flag::LONG,
     ARGS,
     run,
 )
 .value(Kind::Collection)];
 
-fn needs(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let ns = Namespace::new(asked.db, asked.own()?)?;
     asked.needs_at(&ns, &[auth::Action::CollMod])?;
     match (asked.args.str("viewOn"), asked.args.array("pipeline")) {
         (None, None) => Ok(()),
         (Some(source), Some(pipeline)) => needs_of_view(asked, &ns, ViewOf { source, pipeline }),
-        // The other half is that of the view as it is, which whoever asks may not know.
+        // The other half stays as it is; the client may have no right to see it.
         _ => bail!(
             code::INVALID_OPTIONS,
             "Must specify both 'viewOn' and 'pipeline' when modifying a view and auth is enabled"
@@ -123,7 +123,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let command = logged(cx);
     if !cx.request.waited {
-        cx.service.modified(&ns.to_string(), command.doc());
+        cx.service
+            .modified(cx.operation.connection(), &ns.to_string(), command.doc());
     }
     let mut done = cx.progress.done::<Done>();
     if !done.options && (options != *c.options() || change.is_none()) {
@@ -136,14 +137,13 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         let command = (!done.options).then_some(command);
         let writer = c.writer(&cx.operation);
         let result = change.apply(writer, &mut cx.reply, command, &mut done.building);
-        cx.progress.keep(done, &result);
-        result?;
+        cx.progress.settle(done, result)?;
     }
     cx.service.ttl.track(&c);
     Ok(Outcome::Reply)
 }
 
-/// What a `collMod` has done when it is set aside.
+/// What the runs of a `collMod` have done.
 #[derive(Default)]
 struct Done {
     /// The options were changed; the log tells of the whole command by that.

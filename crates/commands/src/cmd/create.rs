@@ -7,7 +7,7 @@ use crate::ddl::{encrypted, engine_options, index_spec, names, timeseries, view}
 use crate::read::{ViewOf, needs_of_view};
 use crate::request::Outcome;
 use crate::request::args::{Arg, Args, Kind, arg, check_doc, show, to_i64};
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::spec::{Privilege, flag};
 use crate::rules::constraint;
 use crate::uuid::new_uuid;
@@ -70,7 +70,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 )
 .value(Kind::Collection)];
 
-fn needs(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let view = asked.args.str("viewOn").map(|source| ViewOf {
         source,
         pipeline: asked.args.array("pipeline").unwrap_or(Array::EMPTY),
@@ -80,7 +80,7 @@ fn needs(asked: &Asked<'_, '_>) -> Result<()> {
 
 /// The needs of making a collection, or a view of something.
 pub(crate) fn create_needs(
-    asked: &Asked<'_, '_>,
+    asked: &RightsRequest<'_, '_>,
     named: &Namespace,
     view: Option<ViewOf<'_>>,
 ) -> Result<()> {

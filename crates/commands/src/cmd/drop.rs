@@ -6,14 +6,14 @@ use crate::ddl::identity::check_uuid;
 use crate::ddl::{names, system_views};
 use crate::request::Outcome;
 use crate::request::args::{Args, Kind, arg, wrong_type};
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::generic;
 use crate::request::spec::{Privilege, flag};
 use auth::{Action, Target};
 use model::{MongoError, Namespace, Result, Tag, Value, bail, code};
 use store::ReadView;
 
-const WRITES: u32 = flag::WRITE_CONCERN | flag::WRITE | flag::SET_ASIDE;
+const WRITES: u32 = flag::WRITE_CONCERN | flag::WRITE | flag::RESUMABLE;
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
@@ -55,7 +55,7 @@ pub(crate) static COMMANDS: &[Command] = &[
 
 /// Within a database that is one right, as long as it does not make readable what was not; anything
 /// else is a copy and a drop.
-fn needs_of_rename(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs_of_rename(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let (from, to) = renamed(asked.value, asked.args)?;
     let drops = asked.args.value("dropTarget").truthy();
     rename_needs(asked, &from, &to, drops)
@@ -63,7 +63,7 @@ fn needs_of_rename(asked: &Asked<'_, '_>) -> Result<()> {
 
 /// The needs of renaming one collection to another, which is dropped when it is there and `drops`.
 pub(crate) fn rename_needs(
-    asked: &Asked<'_, '_>,
+    asked: &RightsRequest<'_, '_>,
     from: &Namespace,
     to: &Namespace,
     drops: bool,
@@ -135,7 +135,7 @@ fn drop_collection(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .writer(&cx.operation)
         .drop_collection(&ns)?
     {
-        cx.service.dropped(&ns);
+        cx.service.dropped(cx.operation.connection(), &ns);
         cx.service
             .forget(&ns, &killed(&format!("collection dropped: {ns}")));
         let shown = i32::try_from(indexes).unwrap_or(i32::MAX);
@@ -170,7 +170,7 @@ fn drop_views(cx: &mut Ctx<'_, '_>, named: &Namespace) -> Result<Outcome> {
             .store
             .writer(&cx.operation)
             .drop_collection(&ns)?;
-        cx.service.dropped(&ns);
+        cx.service.dropped(cx.operation.connection(), &ns);
         cx.service
             .forget(&ns, &killed(&format!("collection dropped: {ns}")));
         cx.operation.writes().checkpoint();
@@ -197,15 +197,15 @@ fn drop_database(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         );
     }
     if !cx.request.waited {
-        cx.service.drops_database(cx.db, None);
+        cx.service
+            .drops_database(cx.operation.connection(), cx.db, None);
     }
     let mut dropped = cx.progress.done::<usize>();
     let result = drop_all(cx, &mut dropped);
-    if result.is_ok() {
-        cx.service.drops_database(cx.db, Some(dropped));
-    }
-    cx.progress.keep(dropped, &result);
-    result.map(|()| Outcome::Reply)
+    let (dropped, ()) = cx.progress.settle(dropped, result)?;
+    cx.service
+        .drops_database(cx.operation.connection(), cx.db, Some(dropped));
+    Ok(Outcome::Reply)
 }
 
 /// Drops the collections of the database; adds to their number.
@@ -216,7 +216,7 @@ fn drop_all(cx: &Ctx<'_, '_>, dropped: &mut usize) -> Result<()> {
             .store
             .writer(&cx.operation)
             .drop_collection(&ns)?;
-        cx.service.audit_dropped(&ns);
+        cx.service.audit_dropped(cx.operation.connection(), &ns);
         cx.service
             .forget(&ns, &killed(&format!("database dropped: {}", cx.db)));
         *dropped += 1;
@@ -282,7 +282,8 @@ fn rename(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .store
         .writer(&cx.operation)
         .rename_collection(&from, &to, drop_target)?;
-    cx.service.renamed(&from, &to, drop_target);
+    cx.service
+        .renamed(cx.operation.connection(), &from, &to, drop_target);
     if let Some(c) = cx.service.store.collection(&to)? {
         cx.service.ttl.track(&c);
     }

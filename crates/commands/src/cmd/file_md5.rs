@@ -6,7 +6,7 @@ use crate::context::env::{CollationArg, environment};
 use crate::read::StoreHost;
 use crate::request::Outcome;
 use crate::request::args::{Args, Kind, arg};
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::spec::{Privilege, flag};
 use md5::{Digest, Md5};
 use model::{Namespace, Result, Value, bail, code};
@@ -30,7 +30,7 @@ fn chunks(db: &str, args: &Args<'_>) -> Result<Namespace> {
     Namespace::new(db, &format!("{root}.chunks"))
 }
 
-fn needs(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
     asked.needs_at(&chunks(asked.db, asked.args)?, &[auth::Action::Find])
 }
 

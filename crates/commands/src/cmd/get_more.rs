@@ -1,7 +1,7 @@
 //! `getMore` and `killCursors`.
 
 use crate::context::command::Command;
-use crate::context::connection::{Awaits, Waiting};
+use crate::context::connection::{DataWait, Waiting};
 use crate::context::ctx::Ctx;
 use crate::request::args::{Kind, arg, wrong_type};
 use crate::request::spec::{Durability, Kinds, OpClass, Privilege, flag};
@@ -94,7 +94,7 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 // Register first, then read once more: a later insert wakes this operation.
                 let link = cx.operation.link().cloned();
                 let waiting = wait(cx.service, cx.conn.info.id, link, tails);
-                used.awaits = Some(Awaits {
+                used.awaits = Some(DataWait {
                     cursor: None,
                     until_us,
                     _waiting: waiting,
@@ -170,7 +170,7 @@ struct CursorInUse {
     info: CursorInfo,
     /// Until when to wait for data, monotonic microseconds; 0 when not at all.
     until_us: u64,
-    awaits: Option<Awaits>,
+    awaits: Option<DataWait>,
 }
 
 impl CursorInUse {

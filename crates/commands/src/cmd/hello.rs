@@ -310,7 +310,7 @@ fn role(cx: &mut Ctx<'_, '_>, legacy: bool) {
         last_write(cx);
         return;
     }
-    let me = cx.conn.told_address(&service.config);
+    let me = cx.conn.advertised_address(&service.config);
     let mut hosts = cx.reply.array("hosts");
     hosts.push(me);
     for other in service

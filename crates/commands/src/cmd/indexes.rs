@@ -13,7 +13,7 @@ use crate::request::spec::{Privilege, flag};
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use crate::uuid::new_uuid;
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
-use operation::{Progress, is_set_aside};
+use operation::{Progress, ended};
 use std::cell::Cell;
 use std::sync::Arc;
 use store::{CatalogWriter, Collection, Index, IndexBuild, ReadView, Transaction};
@@ -28,7 +28,7 @@ pub(crate) static COMMANDS: &[Command] = &[
             | flag::WRITE
             | flag::LONG
             | flag::IN_TRANSACTION
-            | flag::SET_ASIDE,
+            | flag::RESUMABLE,
         &[
             arg("indexes", Kind::Array).required(),
             arg("ignoreUnknownIndexOptions", Kind::Bool),
@@ -64,7 +64,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "dropIndexes",
         "drops indexes",
         Privilege::Collection(&[auth::Action::DropIndex]),
-        flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::SET_ASIDE,
+        flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::RESUMABLE,
         &[
             arg(
                 "index",
@@ -98,7 +98,7 @@ fn shown(n: usize) -> i32 {
     i32::try_from(n).unwrap_or(i32::MAX)
 }
 
-/// What a `createIndexes` has done when it is set aside.
+/// What the runs of a `createIndexes` have done.
 struct Made {
     /// Indexes there were before, and whether it has made the collection.
     before: usize,
@@ -156,7 +156,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             )
         }
     };
-    let mut made = match cx.progress.done::<Option<Made>>() {
+    let mut made = match cx.progress.take::<Made>() {
         Some(made) => made,
         None => {
             let (before, missing) = (count(&c), missing(&c, &wanted)?);
@@ -175,11 +175,9 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         Some(t) => add(cx.service.store.writer(&cx.operation), &c, wanted, t)? == 0,
         None => {
             let result = build(cx, &c, wanted, &mut made);
-            let none = made.built.is_empty();
-            cx.progress.keep(Some(made), &result);
-            result?;
+            let (made, ()) = cx.progress.settle(made, result)?;
             cx.service.ttl.track(&c);
-            none
+            made.built.is_empty()
         }
     };
     cx.reply
@@ -298,10 +296,7 @@ fn build(cx: &Ctx<'_, '_>, c: &Arc<Collection>, specs: Vec<DocBuf>, made: &mut M
             break;
         }
         let name = spec.doc().field("name").as_str().unwrap_or("").to_owned();
-        let result = build_one(cx, c, spec, made);
-        if is_set_aside(&result) {
-            return result.map(|_| ());
-        }
+        let result = ended(build_one(cx, c, spec, made))?;
         (made.began_us, made.done) = (None, made.done + 1);
         match result {
             Ok(true) => made.built.push(name),
@@ -313,7 +308,7 @@ fn build(cx: &Ctx<'_, '_>, c: &Arc<Collection>, specs: Vec<DocBuf>, made: &mut M
         return Ok(());
     };
     while let Some(name) = made.built.last() {
-        // The same again when it is set aside.
+        // The same again in the next run.
         cx.operation.writes().checkpoint();
         c.writer(&cx.operation).drop_index(name)?;
         made.built.pop();
@@ -339,7 +334,7 @@ fn tell_progress(cx: &Ctx<'_, '_>, c: &Collection, name: &str, told_us: &Cell<u6
     if now_us.saturating_sub(told_us.get()) >= PROGRESS_US {
         told_us.set(now_us);
         let service = cx.service;
-        service.index_goes_on(c.ns(), index.spec(), &progress);
+        service.index_goes_on(cx.operation.connection(), c.ns(), index.spec(), &progress);
     }
 }
 
@@ -348,9 +343,9 @@ fn build_one(cx: &Ctx<'_, '_>, c: &Arc<Collection>, spec: DocBuf, made: &mut Mad
     let (service, wanted) = (cx.service, spec.clone());
     let same = |old: Doc<'_>| index_spec::conflicts(wanted.doc(), old);
     let other = |i: &Arc<Index>| matches!(same(i.spec()), Ok(false));
-    // Told of once, however often it is set aside.
+    // Told of once, however often the command is run.
     if made.began_us.is_none() && c.indexes().iter().all(other) {
-        service.index_starts(c.ns(), wanted.doc());
+        service.index_starts(cx.operation.connection(), c.ns(), wanted.doc());
         made.began_us = Some(service.clock.monotonic_us());
     }
     let name = wanted.doc().field("name").as_str().unwrap_or_default();
@@ -364,13 +359,19 @@ fn build_one(cx: &Ctx<'_, '_>, c: &Arc<Collection>, spec: DocBuf, made: &mut Mad
     let building = &mut made.building;
     let result = writer.create_index_with_progress(spec, &same, building, &on_progress, &go_on);
     cx.operation.set_progress(None);
+    let result = ended(result)?;
     if let Some(began_us) = made.began_us
-        && !is_set_aside(&result)
         && !matches!(&result, Ok(false))
     {
         let took_ms = signed(service.clock.monotonic_us().saturating_sub(began_us) / 1000);
         let told = result.as_ref().map(|_| ());
-        service.index_ended(c.ns(), wanted.doc(), took_ms, told);
+        service.index_ended(
+            cx.operation.connection(),
+            c.ns(),
+            wanted.doc(),
+            took_ms,
+            told,
+        );
     }
     result
 }
@@ -483,7 +484,8 @@ fn drop_indexes(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         c.writer(&cx.operation).drop_index(index.name())?;
     }
     let names: Vec<&str> = chosen.iter().map(|i| i.name()).collect();
-    cx.service.dropped_indexes(&ns, &names);
+    cx.service
+        .dropped_indexes(cx.operation.connection(), &ns, &names);
     let why = MongoError::new(code::QUERY_PLAN_KILLED, format!("index dropped on {ns}"));
     if !chosen.is_empty() {
         cx.service

@@ -11,7 +11,7 @@ use crate::ddl::names;
 use crate::ddl::timeseries::Series;
 use crate::request::Outcome;
 use crate::request::args::{Arg, Kind, arg};
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::spec::{Durability, Kinds, OpClass, Privilege};
 use crate::rules::document_id::{check_id, new_object_id};
 use crate::rules::validator::Validator;
@@ -22,7 +22,7 @@ use model::bucket::{self, SeriesOptions};
 use model::{
     Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Timestamp, Value, bail, code,
 };
-use operation::is_set_aside;
+use operation::ended;
 use std::borrow::Cow;
 use std::sync::Arc;
 use store::{Collection, CommitPos, Inserted, Keep, ReadView, ShownBucket};
@@ -89,7 +89,7 @@ struct Ready<'a> {
     known: Vec<usize>,
 }
 
-fn needs(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let target = Target::Collection(asked.db, asked.own()?);
     asked.needs_to_write(target, &[Action::Insert])
 }
@@ -97,11 +97,9 @@ fn needs(asked: &Asked<'_, '_>) -> Result<()> {
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut written = cx.progress.done::<Written>();
     let result = insert_all(cx, &mut written);
-    if result.is_ok() {
-        reply(cx, &written);
-    }
-    cx.progress.keep(written, &result);
-    result.map(|()| Outcome::Reply)
+    let (written, ()) = cx.progress.settle(written, result)?;
+    reply(cx, &written);
+    Ok(Outcome::Reply)
 }
 
 fn insert_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
@@ -137,15 +135,17 @@ fn insert_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
             insert_into(cx, &coll, &docs, ordered, &ready.ids, &mut done)
         });
     }
-    if is_set_aside(&result) {
-        written.add(done, &ready.positions, documents.len());
-        let ended = |at: &usize| *at < written.ended;
-        written.known += ready.known.iter().filter(|at| ended(at)).count();
-        let refused = ready.refused.into_iter().filter(|(at, _)| ended(at));
-        written.errors.extend(refused);
-        return result;
+    match ended(result) {
+        Ok(result) => result?,
+        Err(again) => {
+            written.add(done, &ready.positions, documents.len());
+            let ended = |at: &usize| *at < written.ended;
+            written.known += ready.known.iter().filter(|at| ended(at)).count();
+            let refused = ready.refused.into_iter().filter(|(at, _)| ended(at));
+            written.errors.extend(refused);
+            return Err(again);
+        }
     }
-    result?;
     let stopped = ordered && !done.errors.is_empty();
     written.add(done, &ready.positions, documents.len());
     if !stopped {
@@ -155,7 +155,7 @@ fn insert_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
     written.errors.sort_by_key(|(i, _)| *i);
     written.ended = documents.len();
     match cx.transaction {
-        // Set aside here, the next run finds all documents ended.
+        // If this is run again, all documents have ended.
         None => capped::end_insert(cx.service, coll.writer(&cx.operation)),
         Some(_) => Ok(()),
     }
@@ -172,7 +172,7 @@ fn ready<'a>(
 ) -> Result<Ready<'a>> {
     let bypass = cx.args.bool("bypassDocumentValidation", false);
     let form = Form {
-        validate: Validator::of(cx.service, coll, bypass)?,
+        validate: Validator::of(cx.service, cx.operation.connection(), coll, bypass)?,
         series: Series::of(coll),
     };
     let ids = cx
@@ -258,10 +258,7 @@ fn restore(
                 Some((_, e)) => Err(e),
             }
         });
-        if is_set_aside(&inserted) {
-            return inserted.map(|_| ());
-        }
-        match inserted {
+        match ended(inserted)? {
             Ok(pos) => {
                 written.count += 1;
                 written.pos = written.pos.max(pos);

@@ -8,7 +8,7 @@ use crate::matcher::Matcher;
 use crate::read::listing::Listing;
 use crate::request::Outcome;
 use crate::request::args::{Arg, Args, Kind, arg, check_doc};
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::spec::{Privilege, flag};
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use model::{DocBuf, Namespace, Result, code};
@@ -107,7 +107,7 @@ fn lists_own(args: &Args<'_>) -> bool {
 }
 
 /// Who may not see all may ask for the names of those it has a right to.
-fn needs_of_list_collections(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs_of_list_collections(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let all = asked.may(
         auth::Target::Database(asked.db),
         &[auth::Action::ListCollections],

@@ -9,7 +9,7 @@ use crate::ddl::names;
 use crate::read::{QueryCursor, StoreHost, Writing};
 use crate::request::Outcome;
 use crate::request::args::{Arg, Args, Kind, arg, check_doc, show};
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::spec::{Kinds, Privilege, flag};
 use auth::{Action, Target};
 use model::{ArrayWriter, DocBuf, Namespace, Result, Tag, Value, bail, code};
@@ -45,7 +45,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
         | flag::WRITE_CONCERN
         | flag::LONG
         | flag::ENDS_WITH_CLIENT
-        | flag::SET_ASIDE,
+        | flag::RESUMABLE,
     MAP_REDUCE,
     run,
 )
@@ -53,7 +53,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 .value(Kind::Collection)
 .kind(Kinds::Read)];
 
-fn needs(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
     asked.needs_on(asked.own()?, &[Action::Find])?;
     let out = Out::parse(asked.db, asked.args.value("out"))?;
     let actions: &[Action] = match &out {
@@ -252,10 +252,7 @@ const REPLY_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Writes the results into a collection.
 fn write(cx: &mut Ctx<'_, '_>, mut writing: Writing, target: &Namespace) -> Result<Outcome> {
     let result = writing.run(&cx.operation);
-    if result.is_err() {
-        cx.progress.keep(Some(writing), &result);
-        return result.map(|()| Outcome::Reply);
-    }
+    cx.progress.settle(writing, result)?;
     if target.db() == cx.db {
         cx.reply.put("result", target.coll());
     } else {
@@ -272,7 +269,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let args = cx.args.clone();
     let out = Out::parse(cx.db, args.value("out"))?;
     let target = out.target();
-    if let (Some(writing), Some(target)) = (cx.progress.done::<Option<Writing>>(), target) {
+    if let (Some(writing), Some(target)) = (cx.progress.take::<Writing>(), target) {
         return write(cx, writing, target);
     }
     let (env, pipeline, host) = pipeline(cx, &ns, &args)?;

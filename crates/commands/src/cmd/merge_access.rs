@@ -6,7 +6,7 @@ use crate::context::command::Command;
 use crate::context::ctx::Ctx;
 use crate::request::Outcome;
 use crate::request::args::{Args, Kind, arg};
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::spec::{Privilege, flag};
 use auth::Action::{CreateRole, CreateUser, DropRole, DropUser, Find, GrantRole, RevokeRole};
 use auth::{StoredRole, Target, role_list};
@@ -35,7 +35,7 @@ fn source(args: &Args<'_>, argument: &str) -> Result<Option<Namespace>> {
 }
 
 /// What is loaded may hold anything.
-fn needs(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let all = [
         CreateUser, CreateRole, GrantRole, DropUser, DropRole, RevokeRole,
     ];

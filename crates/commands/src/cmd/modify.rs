@@ -16,7 +16,7 @@ use crate::ddl::collection::collection;
 use crate::ddl::names;
 use crate::request::Outcome;
 use crate::request::args::{Args, Kind};
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::spec::{Durability, Kinds, OpClass, Privilege, flag};
 use auth::Action::{self, Find, Insert, Remove, Update};
 use auth::Target;
@@ -66,7 +66,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     .durability(Durability::OwnWrites),
 ];
 
-fn needs_of_update(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs_of_update(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let target = Target::Collection(asked.db, asked.own()?);
     let upserts = || -> Result<bool> { Ok(update_ops(asked.args)?.iter().any(|op| op.upsert)) };
     let actions: &[Action] = match asked.may(target, &[Update, Insert]) || upserts()? {
@@ -76,7 +76,7 @@ fn needs_of_update(asked: &Asked<'_, '_>) -> Result<()> {
     asked.needs_to_write(target, actions)
 }
 
-fn needs_of_find_and_modify(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs_of_find_and_modify(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let coll = asked.own()?;
     let target = Target::Collection(asked.db, coll);
     let a = FindAndModifyArgs::of(coll, asked.args)?;
@@ -123,7 +123,7 @@ struct Written {
     modified: i64,
     upserted: Vec<(usize, OwnedValue)>,
     errors: Vec<(usize, MongoError)>,
-    /// The statement behind them, when it was set aside in its middle.
+    /// The statement behind them, when a run has ended in its middle.
     middle: Option<Middle>,
 }
 
@@ -156,14 +156,14 @@ impl Written {
 fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut written = cx.progress.done::<Written>();
     let result = update_all(cx, &mut written);
-    if result.is_ok() && !cx.is_unacknowledged() {
+    let (written, ()) = cx.progress.settle(written, result)?;
+    if !cx.is_unacknowledged() {
         put_matched(&mut cx.reply, written.matched, &written.upserted);
         cx.reply.put("nModified", small(written.modified));
         write_errors(&mut cx.reply, &written.errors);
         report_retried(cx);
     }
-    cx.progress.keep(written, &result);
-    result.map(|()| Outcome::Reply)
+    Ok(Outcome::Reply)
 }
 
 fn update_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
@@ -215,13 +215,13 @@ fn update_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
 fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut written = cx.progress.done::<Written>();
     let result = delete_all(cx, &mut written);
-    if result.is_ok() && !cx.is_unacknowledged() {
+    let (written, ()) = cx.progress.settle(written, result)?;
+    if !cx.is_unacknowledged() {
         cx.reply.put("n", small(written.matched));
         write_errors(&mut cx.reply, &written.errors);
         report_retried(cx);
     }
-    cx.progress.keep(written, &result);
-    result.map(|()| Outcome::Reply)
+    Ok(Outcome::Reply)
 }
 
 fn delete_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {

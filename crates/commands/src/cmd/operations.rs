@@ -4,7 +4,7 @@ use crate::context::command::Command;
 use crate::context::ctx::Ctx;
 use crate::request::Outcome;
 use crate::request::args::{Kind, arg, wrong_type};
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::generic;
 use crate::request::spec::{Privilege, flag};
 use crate::state::operations::{Idle, list};
@@ -35,7 +35,7 @@ pub(crate) static COMMANDS: &[Command] = &[
 ];
 
 /// Own operations are for everybody.
-fn needs_of_current_op(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs_of_current_op(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let own = asked.args.bool("$ownOps", false);
     asked.unless(own || asked.may(auth::Target::Cluster, &[auth::Action::Inprog]))
 }

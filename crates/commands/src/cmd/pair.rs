@@ -43,7 +43,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             replica_set::show(service)?;
         }
     }
-    let me = cx.conn.told_address(&service.config);
+    let me = cx.conn.advertised_address(&service.config);
     match state.part() {
         Some(part) => {
             cx.reply

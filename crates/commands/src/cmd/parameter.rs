@@ -136,9 +136,10 @@ fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             );
         }
         was = Some(cx.service.state.parameters.set(name, value)?);
-        cx.service.audit("setParameter", 0, |w| {
-            w.put("name", name).put("value", value);
-        });
+        cx.service
+            .audit(cx.operation.connection(), "setParameter", 0, |w| {
+                w.put("name", name).put("value", value);
+            });
     }
     cx.service.follow_audit_parameters();
     cx.service.limit_scripts();

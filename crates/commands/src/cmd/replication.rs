@@ -84,7 +84,7 @@ fn status(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     };
     let host = match &part {
         Some(part) => part.me.as_str(),
-        None => cx.conn.told_address(&service.config),
+        None => cx.conn.advertised_address(&service.config),
     };
     let w = &mut cx.reply;
     doc_fields!(w;
@@ -146,7 +146,7 @@ fn status(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn config(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     set_name(cx)?;
-    let host = cx.conn.told_address(&cx.service.config);
+    let host = cx.conn.advertised_address(&cx.service.config);
     let id = cx.service.replica_set_id()?;
     let config = replica_set::presented(cx.service, host, id);
     cx.reply.put("config", &config);
@@ -174,7 +174,7 @@ fn reconfigure(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         let message = "a configuration is a document with the _id and the members of the set";
         return Err(MongoError::new(code::INVALID_REPLICA_SET_CONFIG, message));
     };
-    let host = cx.conn.told_address(&cx.service.config);
+    let host = cx.conn.advertised_address(&cx.service.config);
     let id = cx.service.replica_set_id()?;
     let ours = replica_set::presented(cx.service, host, id);
     for (name, value) in wanted.iter().filter(|(name, _)| !VERSIONS.contains(name)) {

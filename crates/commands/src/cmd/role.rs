@@ -7,7 +7,7 @@ use crate::context::command::Command;
 use crate::context::ctx::Ctx;
 use crate::request::Outcome;
 use crate::request::args::{Arg, Args, Kind, arg};
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::spec::{Privilege as Row, flag};
 use auth::{
     Action, Privilege, Restrictions, RoleName, Target, builtin, parse_restrictions, privilege_list,
@@ -140,14 +140,18 @@ fn some_privileges(args: &Args<'_>) -> Result<Vec<Privilege>> {
 }
 
 /// The right to give or take every role that is listed, each on its own database.
-fn needs_each_role(asked: &Asked<'_, '_>, roles: &[RoleName], action: Action) -> Result<()> {
+fn needs_each_role(
+    asked: &RightsRequest<'_, '_>,
+    roles: &[RoleName],
+    action: Action,
+) -> Result<()> {
     let on = |role: &RoleName| asked.needs(Target::Database(&role.db), &[action]);
     roles.iter().try_for_each(on)
 }
 
 /// The right to give or take what every privilege that is listed is about.
 fn needs_each_privilege(
-    asked: &Asked<'_, '_>,
+    asked: &RightsRequest<'_, '_>,
     privileges: &[Privilege],
     action: Action,
 ) -> Result<()> {
@@ -158,13 +162,13 @@ fn needs_each_privilege(
 }
 
 /// The right to give or take the roles of the argument `roles`.
-pub(crate) fn needs_of_roles(asked: &Asked<'_, '_>, action: Action) -> Result<()> {
+pub(crate) fn needs_of_roles(asked: &RightsRequest<'_, '_>, action: Action) -> Result<()> {
     let roles = listed_roles(asked.args, asked.db)?.unwrap_or_default();
     needs_each_role(asked, &roles, action)
 }
 
-/// The right to say from where a user may log in, where that is said.
-pub(crate) fn needs_of_restrictions(asked: &Asked<'_, '_>) -> Result<()> {
+/// The right to restrict the addresses of a user, if the command does so.
+pub(crate) fn needs_of_restrictions(asked: &RightsRequest<'_, '_>) -> Result<()> {
     if asked.args.has("authenticationRestrictions") {
         let action = Action::SetAuthenticationRestriction;
         asked.needs(Target::Database(asked.db), &[action])?;
@@ -173,39 +177,39 @@ pub(crate) fn needs_of_restrictions(asked: &Asked<'_, '_>) -> Result<()> {
 }
 
 /// Of `grantRolesToUser` and `grantRolesToRole`.
-pub(crate) fn needs_of_grant(asked: &Asked<'_, '_>) -> Result<()> {
+pub(crate) fn needs_of_grant(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let roles = some_roles(asked.args, asked.db)?;
     needs_each_role(asked, &roles, Action::GrantRole)
 }
 
 /// Of `revokeRolesFromUser` and `revokeRolesFromRole`.
-pub(crate) fn needs_of_revoke(asked: &Asked<'_, '_>) -> Result<()> {
+pub(crate) fn needs_of_revoke(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let roles = some_roles(asked.args, asked.db)?;
     needs_each_role(asked, &roles, Action::RevokeRole)
 }
 
-fn needs_of_grant_privileges(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs_of_grant_privileges(asked: &RightsRequest<'_, '_>) -> Result<()> {
     needs_each_privilege(asked, &some_privileges(asked.args)?, Action::GrantRole)
 }
 
-fn needs_of_revoke_privileges(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs_of_revoke_privileges(asked: &RightsRequest<'_, '_>) -> Result<()> {
     needs_each_privilege(asked, &some_privileges(asked.args)?, Action::RevokeRole)
 }
 
 /// The right to give what a role that is made or changed shall have.
-fn needs_of_contents(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs_of_contents(asked: &RightsRequest<'_, '_>) -> Result<()> {
     needs_of_roles(asked, Action::GrantRole)?;
     let privileges = listed_privileges(asked.args)?.unwrap_or_default();
     needs_each_privilege(asked, &privileges, Action::GrantRole)?;
     needs_of_restrictions(asked)
 }
 
-fn needs_of_create(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs_of_create(asked: &RightsRequest<'_, '_>) -> Result<()> {
     asked.needs(Target::Database(asked.db), &[Action::CreateRole])?;
     needs_of_contents(asked)
 }
 
-fn needs_of_update(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs_of_update(asked: &RightsRequest<'_, '_>) -> Result<()> {
     if asked.args.has("roles") || asked.args.has("privileges") {
         asked.needs(Target::AnyNormal, &[Action::RevokeRole])?;
     }

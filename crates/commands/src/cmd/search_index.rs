@@ -19,7 +19,7 @@ use store::Collection;
 /// Most search indexes of a collection.
 const INDEXES_MAX: usize = 64;
 const DEFAULT_NAME: &str = "default";
-const CHANGES: u32 = flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::SET_ASIDE;
+const CHANGES: u32 = flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::RESUMABLE;
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(

@@ -7,7 +7,7 @@ use crate::context::ctx::Ctx;
 use crate::release::SESSION_TIMEOUT_MINUTES;
 use crate::request::Outcome;
 use crate::request::args::{Arg, Args, Kind, arg, check_doc, wrong_type};
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::generic;
 use crate::request::spec::{Privilege, flag};
 use auth::{Action, Target, UserName};
@@ -139,12 +139,12 @@ fn bytes<'a>(args: &Args<'a>, name: &str) -> Option<&'a [u8]> {
 }
 
 /// Whether sessions of `uid` are the user's own.
-fn is_own(asked: &Asked<'_, '_>, uid: &[u8]) -> bool {
+fn is_own(asked: &RightsRequest<'_, '_>, uid: &[u8]) -> bool {
     asked.user.is_some_and(|u| u.digest[..] == *uid)
 }
 
 /// Own sessions are for everybody, those of others need a right.
-fn unless_own(asked: &Asked<'_, '_>, own: bool) -> Result<()> {
+fn unless_own(asked: &RightsRequest<'_, '_>, own: bool) -> Result<()> {
     asked.unless(own || asked.may(Target::Cluster, &[Action::KillAnySession]))
 }
 
@@ -194,7 +194,7 @@ fn refresh(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 /// Without a list it is about the user's own sessions.
-fn needs_of_kill(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs_of_kill(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let all = listed("killSessions", asked.value)?;
     let own = all
         .iter()
@@ -224,7 +224,7 @@ fn kill_every(cx: &Ctx<'_, '_>, owner: Option<[u8; 32]>) {
 }
 
 /// Whose sessions `killAllSessions` ends.
-enum Whose {
+enum SessionOwners {
     /// Everybody's.
     All,
     /// Those of these users.
@@ -233,14 +233,14 @@ enum Whose {
 
 /// # Errors
 /// 14, 40414 for what is no user.
-fn whose(value: Value<'_>) -> Result<Whose> {
+fn parse_owners(value: Value<'_>) -> Result<SessionOwners> {
     static TABLE: &[Arg] = &[
         arg("user", Kind::Str).required(),
         arg("db", Kind::Str).required(),
     ];
     let users = value.as_array().unwrap_or(Array::EMPTY);
     if users.is_empty() {
-        return Ok(Whose::All);
+        return Ok(SessionOwners::All);
     }
     let mut names = Vec::new();
     for (i, v) in users.iter().enumerate() {
@@ -255,13 +255,13 @@ fn whose(value: Value<'_>) -> Result<Whose> {
             v => return Err(wrong_type(&path, &v, &[Tag::DOCUMENT])),
         }
     }
-    Ok(Whose::Users(names))
+    Ok(SessionOwners::Users(names))
 }
 
-fn needs_of_kill_all(asked: &Asked<'_, '_>) -> Result<()> {
-    let own = match whose(asked.value)? {
-        Whose::All => false,
-        Whose::Users(names) => names
+fn needs_of_kill_all(asked: &RightsRequest<'_, '_>) -> Result<()> {
+    let own = match parse_owners(asked.value)? {
+        SessionOwners::All => false,
+        SessionOwners::Users(names) => names
             .iter()
             .all(|name| asked.user.is_some_and(|u| u.name == *name)),
     };
@@ -271,9 +271,9 @@ fn needs_of_kill_all(asked: &Asked<'_, '_>) -> Result<()> {
 /// Without access control every session belongs to nobody: a list of users matches none, an empty
 /// list all.
 fn kill_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    match whose(cx.value())? {
-        Whose::All => kill_every(cx, None),
-        Whose::Users(names) => names
+    match parse_owners(cx.value())? {
+        SessionOwners::All => kill_every(cx, None),
+        SessionOwners::Users(names) => names
             .iter()
             .for_each(|name| kill_every(cx, Some(digest(name)))),
     }
@@ -339,7 +339,7 @@ fn patterns<'a>(value: Value<'a>) -> Result<Vec<Pattern<'a>>> {
     Ok(all)
 }
 
-fn needs_of_kill_by_pattern(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs_of_kill_by_pattern(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let own = patterns(asked.value)?
         .iter()
         .all(|p| !p.fits_none && p.owners.iter().any(|uid| is_own(asked, uid)));

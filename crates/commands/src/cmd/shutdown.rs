@@ -34,9 +34,14 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             "this server ends with the process it is part of"
         );
     };
-    cx.service
-        .log('I', "COMMAND", "Shutting down: a client has asked for it");
-    cx.service.audit_ending();
+    let by = cx.operation.connection();
+    cx.service.log_of(
+        by,
+        'I',
+        "COMMAND",
+        "Shutting down: a client has asked for it",
+    );
+    cx.service.audit_ending(by);
     shut_down();
     Ok(Outcome::Close)
 }

@@ -6,7 +6,7 @@ use crate::ddl::{index_spec, names};
 use crate::read::stats::{fit, signed, storage_stats, sum_indexes};
 use crate::request::Outcome;
 use crate::request::args::{Kind, arg};
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::spec::{Privilege, flag};
 use model::{Doc, Namespace, Result, Value, bail, code, compare};
 use std::cmp::Ordering;
@@ -159,7 +159,7 @@ fn db_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 /// Its own value is a whole namespace.
-fn needs_of_data_size(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs_of_data_size(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let ns = Namespace::parse(asked.value.as_str().unwrap_or(""))?;
     asked.needs_at(&ns, &[auth::Action::Find])
 }

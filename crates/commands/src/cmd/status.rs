@@ -233,9 +233,11 @@ fn log_rotate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let service = cx.service;
     match v.as_str() {
-        None => service.rotate_log()?,
-        Some("server") => service.rotate_server_log()?,
-        Some("audit") if service.state.audit.is_on() => service.rotate_audit()?,
+        None => service.rotate_log(cx.operation.connection())?,
+        Some("server") => service.rotate_server_log(cx.operation.connection())?,
+        Some("audit") if service.state.audit.is_on() => {
+            service.rotate_audit(cx.operation.connection())?
+        }
         Some(kind) => {
             let known = match service.state.audit.is_on() {
                 true => "'server' and 'audit'",

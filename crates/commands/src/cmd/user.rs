@@ -11,7 +11,7 @@ use crate::context::command::Command;
 use crate::context::ctx::Ctx;
 use crate::request::Outcome;
 use crate::request::args::{Arg, Kind, arg};
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::spec::{Privilege, flag};
 use auth::scram::{Credentials, Mechanism, Secret};
 use auth::{Action, Restrictions, Target, UserName, parse_restrictions};
@@ -85,14 +85,14 @@ pub(crate) static COMMANDS: &[Command] = &[
     .value(Kind::Str),
 ];
 
-fn needs_of_create(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs_of_create(asked: &RightsRequest<'_, '_>) -> Result<()> {
     asked.needs(Target::Database(asked.db), &[Action::CreateUser])?;
     needs_of_roles(asked, Action::GrantRole)?;
     needs_of_restrictions(asked)
 }
 
 /// Everybody with the right may change its own password and data.
-fn needs_of_update(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs_of_update(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let name = UserName::new(asked.value.as_str().unwrap_or(""), asked.db);
     let own = asked.user.is_some_and(|u| u.name == name);
     let here = Target::Database(asked.db);

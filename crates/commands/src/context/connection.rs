@@ -14,8 +14,7 @@ use crate::state::failpoints::Failure;
 use crate::state::service::Service;
 use crate::state::waiters;
 use memory::Account;
-use operation::Kept;
-use operation::{Examined, Link, Operation};
+use operation::{ConnectionId, Examined, Link, OpaqueValue, Operation};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -40,7 +39,7 @@ pub struct Connection {
     /// Of the operation before, for the next one.
     pub(crate) operation: Arc<Operation>,
     /// What its operation waits for.
-    pub(crate) awaits: Option<Awaits>,
+    pub(crate) awaits: Option<DataWait>,
     /// The place of its operation among those that wait to run.
     pub(crate) place: Option<Place>,
     /// How long its operation has waited to run, and whether it has.
@@ -54,7 +53,7 @@ pub struct Connection {
     /// What its operation was set aside for.
     pub(crate) set_aside: Option<SetAside>,
     /// What woke the operation that runs again: who waits behind it is called when this goes.
-    pub(crate) woken_by: Option<Kept>,
+    pub(crate) woken_by: Option<OpaqueValue>,
     /// What its operation had done when it was set aside.
     pub(crate) progress: Progress,
     /// The namespace used last.
@@ -74,8 +73,16 @@ impl Connection {
     /// A new connection from `peer` (`host:port`). Its waits end when `link` is woken, and its
     /// reads end when that says that the client has gone.
     pub(crate) fn new(service: &Service, peer: &str, link: Option<Arc<dyn Link>>) -> Connection {
+        let info = service.connections.add(peer);
+        let operation = Operation::new(
+            Arc::clone(&service.clock),
+            link,
+            Arc::new(Account::new(Arc::clone(&service.config.memory))),
+            service.state.user_writes.clone(),
+        );
         Connection {
-            info: service.connections.add(peer),
+            operation: Arc::new(operation.of_connection(ConnectionId(info.id))),
+            info,
             identity: Identity::of(peer),
             hello_ok: false,
             told_topology: None,
@@ -83,12 +90,6 @@ impl Connection {
             compressors: Vec::new(),
             failing: None,
             spent: None,
-            operation: Arc::new(Operation::new(
-                Arc::clone(&service.clock),
-                link,
-                Arc::new(Account::new(Arc::clone(&service.config.memory))),
-                service.state.user_writes.clone(),
-            )),
             awaits: None,
             place: None,
             queued_us: None,
@@ -147,7 +148,7 @@ impl Connection {
 
     /// The address that this client is told: the one that the configuration gives to everybody, or
     /// else the one that the client has come in at.
-    pub(crate) fn told_address<'a>(&'a self, config: &'a Config) -> &'a str {
+    pub(crate) fn advertised_address<'a>(&'a self, config: &'a Config) -> &'a str {
         match &self.reached_as {
             Some(name) if !config.is_host_advertised => name,
             _ => &config.host,
@@ -168,7 +169,7 @@ impl Drop for Connection {
 
 /// What an operation was set aside for; it counts as queued until dropped.
 pub(crate) struct SetAside {
-    pub(crate) registered: Option<Kept>,
+    pub(crate) registered: Option<OpaqueValue>,
     queued: Arc<AtomicI64>,
     /// Since when, monotonic microseconds.
     pub(crate) since_us: u64,
@@ -176,7 +177,7 @@ pub(crate) struct SetAside {
 
 impl SetAside {
     pub(crate) fn new(
-        registered: Option<Kept>,
+        registered: Option<OpaqueValue>,
         queued: &Arc<AtomicI64>,
         since_us: u64,
     ) -> SetAside {
@@ -196,7 +197,7 @@ impl Drop for SetAside {
 }
 
 /// A wait for data in the middle of a getMore.
-pub(crate) struct Awaits {
+pub(crate) struct DataWait {
     /// The suspended cursor; it ends when this is dropped.
     pub(crate) cursor: Option<i64>,
     /// Monotonic microseconds.
@@ -213,7 +214,7 @@ pub(crate) enum Waiting {
     Log { _waker: store::Waking },
 }
 
-impl Drop for Awaits {
+impl Drop for DataWait {
     fn drop(&mut self) {
         if let Some(id) = self.cursor {
             self.cursors.close(id);

@@ -52,7 +52,7 @@ pub struct Ctx<'a, 'w> {
     pub failed: bool,
     /// The state this run reads and its time, once it was asked for.
     pub(crate) read_state: OnceCell<(ReadView, Option<Timestamp>)>,
-    /// What earlier runs of the command have done before it was set aside.
+    /// What earlier runs of the command have done.
     pub(crate) progress: Progress,
     /// What the reply tells of data, which decides what it waits for.
     pub reported: Reported,

@@ -1,9 +1,10 @@
-//! What a command that is set aside keeps for its next run: what it has done, and what it is to see
-//! again. Must not know: what commands do.
+//! What one run of a command keeps for the next: what it has done, and what it is to see again. A
+//! run that meets what another operation holds is set aside, and the command is run again (ADR
+//! 0037). Must not know: what commands do.
 
 use super::reported::Reported;
 use model::{Result, Timestamp};
-use operation::{Kept, is_set_aside};
+use operation::{OpaqueValue, ended};
 use std::any::Any;
 use std::cell::OnceCell;
 
@@ -25,23 +26,40 @@ pub(crate) struct Progress {
     pub(crate) reported: Reported,
     /// Statements that were not run again.
     pub(crate) retried: Vec<i32>,
-    /// Until when the first statement of a transaction may be set aside, monotonic microseconds.
+    /// Until when the first statement of a transaction may be run again, monotonic microseconds.
     pub(crate) waits_until_us: Option<u64>,
-    /// Of the store, for a change that was set aside.
-    pub(crate) kept: Option<Kept>,
+    /// Of the store, for a change that it had begun.
+    pub(crate) kept: Option<OpaqueValue>,
 }
 
 impl Progress {
     /// What the runs before have done; nothing in the first.
     pub(crate) fn done<T: Any + Default>(&mut self) -> T {
-        let done = self.done.take().and_then(|d| d.downcast().ok());
-        done.map_or_else(T::default, |d| *d)
+        self.take().unwrap_or_default()
     }
 
-    /// Keeps what was done when the command is set aside.
-    pub(crate) fn keep<T: Any + Send, R>(&mut self, done: T, result: &Result<R>) {
-        if is_set_aside(result) {
-            self.done = Some(Box::new(done));
+    /// The same for what does not begin empty.
+    pub(crate) fn take<T: Any>(&mut self) -> Option<T> {
+        let done = self.done.take()?.downcast().ok()?;
+        Some(*done)
+    }
+
+    /// What was done, and the value of its result. The next run, if there is one, is given what was
+    /// done.
+    ///
+    /// # Errors
+    /// That of the result.
+    pub(crate) fn settle<T: Any + Send, R>(
+        &mut self,
+        done: T,
+        result: Result<R>,
+    ) -> Result<(T, R)> {
+        match ended(result) {
+            Ok(result) => result.map(|value| (done, value)),
+            Err(again) => {
+                self.done = Some(Box::new(done));
+                Err(again)
+            }
         }
     }
 

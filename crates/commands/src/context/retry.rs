@@ -4,7 +4,7 @@
 use crate::request::args::{Args, to_i64};
 use model::{DocWriter, MongoError, Result, Value, bail, code};
 use smallvec::SmallVec;
-use store::{Begun, Effect, Keep, SessionRecord, StatementLog, Store};
+use store::{Effect, Keep, NumberOrder, SessionRecord, StatementLog, Store};
 
 /// Numbers of the statements of one command.
 pub type StatementIds = SmallVec<[i32; 8]>;
@@ -17,7 +17,7 @@ pub struct Retry<'r> {
     /// Nothing of this transaction number was done when the command came.
     fresh: bool,
     retried: Vec<i32>,
-    /// So many of them are from before the command was set aside.
+    /// So many of them are of earlier runs of the command.
     kept: usize,
 }
 
@@ -28,21 +28,21 @@ impl<'r> Retry<'r> {
     /// 225 TransactionTooOld; engine failures.
     pub fn begin(store: &Store, record: &'r mut SessionRecord, number: i64) -> Result<Retry<'r>> {
         match store.begin_retryable(record, number)? {
-            Begun::Old(last) => bail!(
+            NumberOrder::Old(last) => bail!(
                 code::TRANSACTION_TOO_OLD,
                 "Retryable write with txnNumber {number} is prohibited on this session because a \
                     newer retryable write with txnNumber {last} has already started"
             ),
             begun => Ok(Retry {
                 record,
-                fresh: begun == Begun::New,
+                fresh: begun == NumberOrder::New,
                 retried: Vec::new(),
                 kept: 0,
             }),
         }
     }
 
-    /// The command was set aside; these statements were not run again before that.
+    /// These statements were not run again in earlier runs of the command.
     pub(crate) fn go_on(&mut self, retried: &[i32]) {
         self.retried.extend_from_slice(retried);
         self.kept = self.retried.len();

@@ -5,7 +5,7 @@ use super::done::Done;
 use crate::read::StoreHost;
 use crate::state::service::Service;
 use model::{Doc, MongoError, Result, Value, bail, code};
-use operation::{Operation, is_set_aside};
+use operation::{Operation, ended};
 use operators::Env;
 use operators::expr::ParseCx;
 use query::exec::{ExecContext, MatchFilter, drain};
@@ -65,7 +65,7 @@ impl Middle {
     }
 }
 
-/// The collection went away while a statement was set aside.
+/// The collection went away between two runs of a statement.
 fn gone(coll: &Collection) -> MongoError {
     MongoError::new(
         code::QUERY_PLAN_KILLED,
@@ -150,8 +150,8 @@ impl Selector<'_> {
         })
     }
 
-    /// Works on the keys of all matching documents, a batch at a time. A statement that is set
-    /// aside leaves in `middle` where it was, and goes on there when it is run again.
+    /// Works on the keys of all matching documents, a batch at a time. When the run ends in
+    /// the middle, `middle` says where the next one goes on.
     pub(super) fn each_batch(
         &self,
         middle: &mut Option<Middle>,
@@ -175,12 +175,13 @@ impl Selector<'_> {
                 Ok(at)
             })?,
         };
-        let result = self.go_on(&mut at, work);
-        if is_set_aside(&result) {
-            *middle = Some(at);
-            return result.map(|()| Done::default());
+        match ended(self.go_on(&mut at, work)) {
+            Ok(result) => result.map(|()| at.done),
+            Err(again) => {
+                *middle = Some(at);
+                Err(again)
+            }
         }
-        result.map(|()| at.done)
     }
 
     fn go_on(&self, at: &mut Middle, work: &mut Work<'_>) -> Result<()> {

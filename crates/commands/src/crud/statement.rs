@@ -53,7 +53,7 @@ pub(crate) struct WriteOptions<'n> {
     pub(crate) operation: &'n Operation,
     /// The transaction it is a part of.
     pub(crate) transaction: Option<&'n Transaction>,
-    /// Where one of many documents was when it was set aside, and will be.
+    /// Where a statement of many documents was when the run before ended, and will be.
     pub(crate) middle: Option<&'n mut Option<Middle>>,
 }
 
@@ -149,7 +149,7 @@ fn update_with(
     let env: &Env = env;
     let filter = MatchFilter::parse(&mut ParseCx::of_query(env), op.filter)?;
     let validator = match &coll {
-        Some(c) => Validator::of(service, c, options.bypass)?,
+        Some(c) => Validator::of(service, options.operation.connection(), c, options.bypass)?,
         None => None,
     };
     let changer = Changer::parse(env, &op.mods, validator)?;

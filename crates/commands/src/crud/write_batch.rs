@@ -9,7 +9,7 @@ pub(crate) const FLAGS: u32 = flag::API_V1
     | flag::WRITE
     | flag::RETRYABLE
     | flag::IN_TRANSACTION
-    | flag::SET_ASIDE;
+    | flag::RESUMABLE;
 
 /// `errInfo` of all failures of one reply together.
 const EXTRA_BYTES_MAX: usize = 8 << 20;

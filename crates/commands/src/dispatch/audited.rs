@@ -8,6 +8,7 @@ use crate::request::Request;
 use crate::request::spec::{Spec, flag};
 use crate::state::service::Service;
 use model::{Doc, DocBuf};
+use operation::Operation;
 
 /// A client may run a command, or may not.
 #[cold]
@@ -61,6 +62,7 @@ const ARGUMENTS_BYTES_MAX: usize = 64 * 1024;
 /// their collections, or a read that has written. `done`: it succeeded.
 pub(super) fn renew_users(
     service: &Service,
+    conn: &Connection,
     request: &Request<'_>,
     command: &Spec,
     wrote: bool,
@@ -72,15 +74,20 @@ pub(super) fn renew_users(
     if names_users || (!writes && wrote) {
         service.access.changed();
     }
-    if names_users {
-        direct_change(service, request, command, done);
+    if names_users && done && service.state.audit.is_on() {
+        tell_direct_change(service, &conn.operation, request, command);
     }
 }
 
 /// A command that names the system collections of `admin` may have changed users or roles, past the
 /// commands for them.
-fn direct_change(service: &Service, request: &Request<'_>, command: &Spec, done: bool) {
-    let (true, true, Ok(db)) = (service.state.audit.is_on(), done, database(request)) else {
+fn tell_direct_change(
+    service: &Service,
+    operation: &Operation,
+    request: &Request<'_>,
+    command: &Spec,
+) {
+    let Ok(db) = database(request) else {
         return;
     };
     let coll = request.body.first().and_then(|(_, v)| v.as_str());
@@ -90,7 +97,7 @@ fn direct_change(service: &Service, request: &Request<'_>, command: &Spec, done:
     if !several && !coll.is_some_and(|c| c.starts_with("system.")) {
         return;
     }
-    service.audit("directAuthMutation", 0, |w| {
+    service.audit(operation.connection(), "directAuthMutation", 0, |w| {
         // Documents hold credentials and are not shown.
         w.put("ns", format!("{db}.{}", coll.unwrap_or("*")).as_str())
             .put("operation", command.name);

@@ -3,7 +3,7 @@
 use crate::access::{Access, Rights, User};
 use crate::context::connection::Connection;
 use crate::request::args::Args;
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::spec::{CommandTable, Privilege, Spec, flag};
 use auth::Target;
 use model::{Doc, MongoError, Result, Value, code};
@@ -53,7 +53,7 @@ pub(super) fn authorize(
             bootstrapping: true,
         },
     };
-    check(commands, call, Who { rights, user })
+    check(commands, call, Requester { rights, user })
 }
 
 fn needs_login(command: &Spec) -> MongoError {
@@ -85,12 +85,12 @@ pub(super) struct Call<'s, 'a> {
 
 /// Whoever asks.
 #[derive(Clone, Copy)]
-struct Who<'a> {
+struct Requester<'a> {
     rights: Rights<'a>,
     user: Option<&'a User>,
 }
 
-fn check(commands: &CommandTable, call: &Call<'_, '_>, who: Who<'_>) -> Result<()> {
+fn check(commands: &CommandTable, call: &Call<'_, '_>, who: Requester<'_>) -> Result<()> {
     let Call { command, db, .. } = *call;
     let inner = |body: Doc<'_>| {
         let (name, _) = body.first().unwrap_or_default();
@@ -107,7 +107,7 @@ fn check(commands: &CommandTable, call: &Call<'_, '_>, who: Who<'_>) -> Result<(
         };
         check(commands, &call, who)
     };
-    let asked = Asked {
+    let asked = RightsRequest {
         db,
         body: call.body,
         value: call.body.first().map_or(Value::Missing, |(_, v)| v),

@@ -30,7 +30,6 @@ use crate::request::args::{Arg, Args, check_value, duplicate_field, missing_fiel
 use crate::request::generic::{self, Generic, Lsid};
 use crate::request::spec::{CommandTable, Counted, Spec, flag};
 use crate::request::{Outcome, Request, WaitFor};
-use crate::state::events;
 use crate::state::service::{REPLACED_RETRIES, Service};
 use crate::state::transactions::SessionWrites;
 use authorize::Call;
@@ -98,7 +97,6 @@ impl Dispatcher {
         request: &Request<'_>,
         reply: &mut Vec<u8>,
     ) -> Outcome {
-        let _entered = events::enter(conn.info.id);
         let memory = Arc::clone(conn.operation.memory());
         let (account, capacity) = (memory.begin(), reply.capacity());
         let outcome = self.answer(conn, request, reply);
@@ -318,7 +316,7 @@ impl Dispatcher {
             outcome = self.end_statement(w, command, number, lsid, outcome, failed);
         }
         let done = matches!(&outcome, Ok(o) if !matches!(o, Outcome::Wait { .. }));
-        audited::renew_users(&self.service, request, command, wrote, done);
+        audited::renew_users(&self.service, conn, request, command, wrote, done);
         let outcome = outcome?;
         if closes {
             return Ok(Outcome::Close);

@@ -16,7 +16,6 @@ use crate::request::spec::{Counted, OpClass};
 use crate::request::{Request, Sequence};
 use crate::state::connections::CurrentOp;
 use crate::state::counters::Documents;
-use crate::state::events;
 use crate::state::operations::kind;
 use crate::state::service::Service;
 use crate::uuid::new_uuid;
@@ -190,7 +189,6 @@ pub(super) fn released<'r>(
     let Some(held) = conn.held.take() else {
         return;
     };
-    let _entered = events::enter(conn.info.id);
     let Held {
         op,
         body,
@@ -266,7 +264,8 @@ impl Report<'_> {
         {
             let written = write_profile(service, &self.op.db, &facts());
             if let Err(e) = written {
-                service.log(
+                service.log_of(
+                    conn.operation.connection(),
                     'W',
                     component::COMMAND,
                     &format!("profile: {}", e.message()),
@@ -450,7 +449,7 @@ pub(crate) fn profile_collection(
         .create_collection(&ns, options, new_uuid())
     {
         Ok(made) => {
-            service.created(&made);
+            service.created(operation.connection(), &made);
             Ok(made)
         }
         // Another connection was first.

@@ -44,7 +44,7 @@ impl From<MongoError> for Refused {
 fn runs_again(cx: &Ctx<'_, '_>, numbered: Numbered) -> bool {
     let in_time = |until_us| cx.service.clock.monotonic_us() < until_us;
     let fixed = cx.generic.read_concern.as_ref().and_then(|c| c.at);
-    cx.command.is(flag::SET_ASIDE)
+    cx.command.is(flag::RESUMABLE)
         && (numbered != Numbered::Transaction
             || cx.generic.start_transaction
                 && fixed.is_none()

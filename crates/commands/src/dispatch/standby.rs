@@ -1,6 +1,5 @@
-//! What a standby takes of its clients: reads that say that they may be of a secondary, and nothing
-//! that writes, unless it comes from the one that follows the primary. Must not know: what commands
-//! do.
+//! What a standby takes of its clients: reads that allow a secondary. It takes writes only from the
+//! program that follows the primary. Must not know: what commands do.
 
 use crate::context::connection::Connection;
 use crate::request::generic::Generic;
@@ -11,7 +10,7 @@ use model::{Result, bail, code};
 
 /// By which name the one that follows the primary presents itself.
 const FOLLOWER: &str = "quarry follow";
-/// Commands that read data, which a primary answers unless the client says that a secondary may.
+/// Commands that read data. A standby answers them only when the client allows a secondary.
 const OF_PRIMARY: &[&str] = &[
     "aggregate",
     "collStats",

@@ -5,7 +5,7 @@ use super::transaction::Numbered;
 use crate::context::connection::Connection;
 use crate::request::spec::{Kinds, Spec, flag};
 use crate::request::{Outcome, WaitFor};
-use crate::state::admission::{Asked, READS, Ticket, WRITES};
+use crate::state::admission::{READS, Ticket, TicketAnswer, WRITES};
 use crate::state::failpoints::Failure;
 use crate::state::service::Service;
 use model::Result;
@@ -68,11 +68,11 @@ pub(super) fn take<'s>(
     let patience_us = u64::try_from(patience_ms).unwrap_or(0).saturating_mul(1000);
     let asked = admission.ask(gate, place, operation.link(), now_us, patience_us)?;
     Ok(match asked {
-        Asked::Run(ticket) => {
+        TicketAnswer::Run(ticket) => {
             conn.queued_us = Some(now_us.saturating_sub(since_us));
             Turn::Run(Some(ticket))
         }
-        Asked::Wait(place, until_us) => {
+        TicketAnswer::Wait(place, until_us) => {
             conn.place = Some(place);
             let left_us = operation.left_us().unwrap_or(u64::MAX);
             Turn::Wait(until_us.min(now_us.saturating_add(left_us)))

@@ -6,7 +6,7 @@ use crate::state::cursors::{BatchLimit, Cursor, Progress};
 use memory::Charge;
 use model::{ArrayWriter, Doc, DocWriter, Result, Timestamp, bail, code};
 use operation::Operation;
-use operation::is_set_aside;
+use operation::ended;
 use operators::Env;
 use query::exec::{BatchStream, CHANGE_TOKEN, ChangeProgress, DocBatch, ExecContext};
 use std::sync::Arc;
@@ -191,11 +191,11 @@ impl QueryCursor {
     }
 }
 
-/// A pipeline that writes. What it has read and written is kept while its operation is set aside.
+/// A pipeline that writes. What it has read and written is kept from one run to the next.
 pub(crate) struct Writing {
     pub(crate) cursor: QueryCursor,
     pub(crate) ns: String,
-    /// What it holds in memory while it is set aside.
+    /// What it holds in memory between two runs.
     held: Option<Arc<Charge>>,
 }
 
@@ -209,7 +209,7 @@ impl Writing {
         }
     }
 
-    /// Runs it to its end, or until it is set aside.
+    /// Runs it to its end, or until it has to be run again.
     ///
     /// # Errors
     /// Those of the pipeline.
@@ -219,13 +219,12 @@ impl Writing {
         if let Some(held) = self.held.take() {
             op.memory().resume(&held);
         }
-        let result = self.cursor.work(op, |cursor| cursor.write_all());
-        if is_set_aside(&result) {
+        ended(self.cursor.work(op, |cursor| cursor.write_all())).unwrap_or_else(|again| {
             let held = Arc::new(op.memory().budget().charge());
             op.memory().park(&held);
             self.held = Some(held);
-        }
-        result
+            Err(again)
+        })
     }
 }
 

@@ -12,7 +12,7 @@ use crate::rules::validator::Validator;
 use crate::state::service::Service;
 use cipher::Scratch;
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
-use operation::is_set_aside;
+use operation::{ConnectionId, ended};
 use operators::expr::ParseCx;
 use query::exec::{
     BatchStream, ChangeHost, DocBatch, ExecContext, GeoIndex, Host, MatchFilter, MergeWrite,
@@ -103,8 +103,8 @@ impl StoreHost {
     }
 
     /// The validator of a collection that is written to.
-    fn validator(&self, coll: &Collection) -> Result<Option<Validator>> {
-        Validator::of(&self.service, coll, self.bypass_validation)
+    fn validator(&self, by: ConnectionId, coll: &Collection) -> Result<Option<Validator>> {
+        Validator::of(&self.service, by, coll, self.bypass_validation)
     }
 
     /// What the operation says about its reads of a collection.
@@ -251,7 +251,7 @@ impl StoreHost {
             key = Some(row.key.to_vec());
             Ok(false)
         })?;
-        let validator = self.validator(&coll)?;
+        let validator = self.validator(operation.connection(), &coll)?;
         let valid = |d: Doc<'_>| validator.as_ref().map_or(Ok(()), |v| v.check(d));
         let writer = coll.writer(operation);
         if let Some(key) = key {
@@ -474,11 +474,9 @@ impl Host for StoreHost {
         write: &MergeWrite<'_>,
         matched: &OnMatch<'_>,
     ) -> Result<()> {
-        let result = self.merge_one(exec, write, matched);
-        if !is_set_aside(&result) {
-            // The stream goes on behind this document, whatever has become of it.
-            exec.operation()?.writes().checkpoint();
-        }
+        let result = ended(self.merge_one(exec, write, matched))?;
+        // The stream goes on behind this document, whatever has become of it.
+        exec.operation()?.writes().checkpoint();
         result
     }
 

@@ -67,7 +67,7 @@ pub(super) fn open(
     Ok(open_read(coll, &read, options, exec.env)?.docs)
 }
 
-/// In which direction documents are looked up, where it is certain by which index.
+/// The direction in which documents are looked up; nothing when the index is not certain.
 fn direction_of(coll: &Collection, options: &ReadOptions<'_>, field: &FieldPath) -> Option<i32> {
     if field.as_str() == "_id" {
         return Some(1);
@@ -84,7 +84,7 @@ fn direction_of(coll: &Collection, options: &ReadOptions<'_>, field: &FieldPath)
     Some(if direction.as_f64()? < 0.0 { -1 } else { 1 })
 }
 
-/// Opens everything in the order in which [`open`] gives it, where it is certain which that is.
+/// Opens all documents in the order of [`open`]; nothing when that order is not certain.
 pub(super) fn open_all(
     coll: Arc<Collection>,
     options: &ReadOptions<'_>,

@@ -81,7 +81,7 @@ impl Out {
             writer.create_index(spec.clone())?;
         }
         let validator = match &existing {
-            Some(c) => Validator::of(service, c, bypass_validation)?,
+            Some(c) => Validator::of(service, operation.connection(), c, bypass_validation)?,
             None => None,
         };
         Ok(Out {
@@ -163,7 +163,7 @@ impl OutWriter for Out {
         }
         self.fresh.rename(&self.operation, &self.target)?;
         if let Some(c) = self.service.store.collection(&self.target)? {
-            self.service.audit_created(&c);
+            self.service.audit_created(self.operation.connection(), &c);
             self.service.ttl.track(&c);
         }
         self.service.forget(

@@ -1,7 +1,7 @@
 //! What pipelines need, as rights. What they read, write and list is found by the functions that
 //! parse their stages.
 
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use auth::Action::{self, *};
 use auth::Target;
 use model::{Array, Namespace, Result};
@@ -13,7 +13,7 @@ use query::stages::{collection_options, database_options};
 /// # Errors
 /// 13 Unauthorized, and the codes of arguments that cannot be read.
 pub(crate) fn needs_of_pipeline(
-    asked: &Asked<'_, '_>,
+    asked: &RightsRequest<'_, '_>,
     coll: Option<&str>,
     pipeline: Array<'_>,
 ) -> Result<()> {
@@ -38,7 +38,11 @@ pub(crate) struct ViewOf<'a> {
 ///
 /// # Errors
 /// 13 Unauthorized, and the codes of arguments that cannot be read.
-pub(crate) fn needs_of_view(asked: &Asked<'_, '_>, view: &Namespace, of: ViewOf<'_>) -> Result<()> {
+pub(crate) fn needs_of_view(
+    asked: &RightsRequest<'_, '_>,
+    view: &Namespace,
+    of: ViewOf<'_>,
+) -> Result<()> {
     if !asked.may(Target::Collection(view.db(), view.coll()), &[Find]) {
         return Ok(());
     }
@@ -48,12 +52,12 @@ pub(crate) fn needs_of_view(asked: &Asked<'_, '_>, view: &Namespace, of: ViewOf<
     check(asked, pipeline, &collection_options(source))
 }
 
-fn check(asked: &Asked<'_, '_>, pipeline: Array<'_>, options: &ParseOptions) -> Result<()> {
+fn check(asked: &RightsRequest<'_, '_>, pipeline: Array<'_>, options: &ParseOptions) -> Result<()> {
     let needs = query::stage::pipeline_needs(pipeline, options)?;
     needs.iter().try_for_each(|need| check_need(asked, need))
 }
 
-fn check_need(asked: &Asked<'_, '_>, need: &Need) -> Result<()> {
+fn check_need(asked: &RightsRequest<'_, '_>, need: &Need) -> Result<()> {
     match need {
         Need::Read(ns) => asked.needs_at(ns, &[Find]),
         Need::Write {
@@ -81,7 +85,11 @@ fn target(source: &PipelineSource) -> Target<'_> {
     }
 }
 
-fn check_told(asked: &Asked<'_, '_>, subject: Subject, source: &PipelineSource) -> Result<()> {
+fn check_told(
+    asked: &RightsRequest<'_, '_>,
+    subject: Subject,
+    source: &PipelineSource,
+) -> Result<()> {
     let here = target(source);
     match subject {
         Subject::CollectionStatistics => asked.needs(here, &[CollStats]),
@@ -95,7 +103,7 @@ fn check_told(asked: &Asked<'_, '_>, subject: Subject, source: &PipelineSource) 
     }
 }
 
-fn check_report(asked: &Asked<'_, '_>, report: &Report) -> Result<()> {
+fn check_report(asked: &RightsRequest<'_, '_>, report: &Report) -> Result<()> {
     match report {
         Report::Operations { of_all: false } => Ok(()),
         Report::Operations { of_all: true } => asked.needs(Target::Cluster, &[Inprog]),
@@ -112,7 +120,7 @@ fn check_report(asked: &Asked<'_, '_>, report: &Report) -> Result<()> {
 }
 
 /// Whether it is the user that asks.
-fn is_asking(asked: &Asked<'_, '_>, user: &SessionUser) -> bool {
+fn is_asking(asked: &RightsRequest<'_, '_>, user: &SessionUser) -> bool {
     let name = asked.user.map(|u| &u.name);
     name.is_some_and(|own| own.name == user.name && own.db == user.db)
 }

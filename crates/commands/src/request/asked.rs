@@ -13,7 +13,7 @@ use model::{Doc, Namespace, Result, Value};
 pub(crate) type CheckInner<'s> = dyn Fn(Doc<'_>) -> Result<()> + 's;
 
 /// A request whose rights are in question, before its command looks at it.
-pub struct Asked<'s, 'a> {
+pub struct RightsRequest<'s, 'a> {
     /// Database.
     pub(crate) db: &'s str,
     /// The command document, shown to the user who is refused.
@@ -30,7 +30,7 @@ pub struct Asked<'s, 'a> {
     pub(crate) inner: &'s CheckInner<'s>,
 }
 
-impl<'a> Asked<'_, 'a> {
+impl<'a> RightsRequest<'_, 'a> {
     /// Refuses unless all these actions are allowed on the target.
     ///
     /// # Errors

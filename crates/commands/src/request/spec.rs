@@ -2,7 +2,7 @@
 //! know: what commands do.
 
 use super::args::{Arg, Kind};
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use auth::Action;
 use metrics::OpLatency;
 use model::{Doc, Result, Value};
@@ -40,9 +40,9 @@ pub mod flag {
     /// Has done nothing when it fails before it writes: run again when its collection is replaced
     /// under it.
     pub const RUNS_AGAIN: u32 = 1 << 12;
-    /// May be set aside while it waits: until it has changed something it can be run again from its
-    /// beginning, and afterwards it keeps what it has done (see `Progress`).
-    pub const SET_ASIDE: u32 = 1 << 27;
+    /// Keeps what it has done from one run to the next (see `Progress`), so that it waits without a
+    /// thread and is run again.
+    pub const RESUMABLE: u32 = 1 << 27;
     /// Goes on with a cursor, whose database and read concern were checked when it was opened;
     /// drivers send the read concern of the session again.
     pub const OF_CURSOR: u32 = 1 << 26;
@@ -107,7 +107,7 @@ pub enum Privilege {
     /// These on the server.
     Cluster(&'static [Action]),
     /// What its arguments say, read by the functions that its run reads them with.
-    Asked(fn(&Asked<'_, '_>) -> Result<()>),
+    Asked(fn(&RightsRequest<'_, '_>) -> Result<()>),
 }
 
 /// The specification of one command.

@@ -84,7 +84,7 @@ pub(crate) fn check_change(cx: &Ctx<'_, '_>, c: &Arc<Collection>) -> Result<()> 
 }
 
 fn check_documents(cx: &Ctx<'_, '_>, c: &Arc<Collection>) -> Result<()> {
-    let Some(validator) = Validator::of(cx.service, c, false)? else {
+    let Some(validator) = Validator::of(cx.service, cx.operation.connection(), c, false)? else {
         return Ok(());
     };
     let env =

@@ -3,6 +3,7 @@
 use crate::matcher::Matcher;
 use crate::state::service::Service;
 use model::{Doc, DocBuf, MongoError, Namespace, Result, Value, bail, code};
+use operation::ConnectionId;
 use std::sync::Arc;
 use store::Collection;
 
@@ -30,6 +31,8 @@ pub(crate) struct Validator {
     action: Action,
     ns: Namespace,
     service: Arc<Service>,
+    /// Who writes.
+    by: ConnectionId,
 }
 
 impl Validator {
@@ -40,6 +43,7 @@ impl Validator {
     /// parser.
     pub(crate) fn of(
         service: &Service,
+        by: ConnectionId,
         coll: &Collection,
         bypass: bool,
     ) -> Result<Option<Validator>> {
@@ -73,6 +77,7 @@ impl Validator {
                     },
                     ns: coll.ns().clone(),
                     service: service.arc()?,
+                    by,
                 }))
             }
             _ => Ok(None),
@@ -105,7 +110,7 @@ impl Validator {
                 self.ns,
                 d.field("_id")
             );
-            self.service.log('W', "STORAGE", &line);
+            self.service.log_of(self.by, 'W', "STORAGE", &line);
         }
         if self.action == Action::Log {
             return Ok(());

@@ -125,7 +125,7 @@ impl Drop for Place {
 }
 
 /// What asking for a ticket comes to.
-pub(crate) enum Asked<'g> {
+pub(crate) enum TicketAnswer<'g> {
     /// It may run.
     Run(Ticket<'g>),
     /// It waits, at most until this monotonic microsecond before it asks again.
@@ -334,14 +334,14 @@ impl Admission {
         link: Option<&Arc<dyn Link>>,
         now_us: u64,
         patience_us: u64,
-    ) -> Result<Asked<'g>, MongoError> {
+    ) -> Result<TicketAnswer<'g>, MongoError> {
         let gate = &self.gates[kind];
         let is_first = before.as_ref().is_some_and(|p| gate.is_first(p.number));
         if let Some(ticket) = gate.take(is_first) {
             if let Some(place) = before {
                 self.waited(&place, now_us);
             }
-            return Ok(Asked::Run(ticket));
+            return Ok(TicketAnswer::Run(ticket));
         }
         let place = match before {
             Some(place) if now_us.saturating_sub(place.since_us) >= patience_us => {
@@ -361,7 +361,7 @@ impl Admission {
             && let Some(ticket) = gate.take(true)
         {
             self.waited(&place, now_us);
-            return Ok(Asked::Run(ticket));
+            return Ok(TicketAnswer::Run(ticket));
         }
         let look = if link.is_some() {
             LOOK_US
@@ -369,7 +369,10 @@ impl Admission {
             LOOK_ALONE_US
         };
         let until = place.since_us.saturating_add(patience_us);
-        Ok(Asked::Wait(place, now_us.saturating_add(look).min(until)))
+        Ok(TicketAnswer::Wait(
+            place,
+            now_us.saturating_add(look).min(until),
+        ))
     }
 
     fn queue(self: &Arc<Self>, kind: usize, link: Option<&Arc<dyn Link>>, now_us: u64) -> Place {
@@ -444,28 +447,28 @@ mod tests {
         let ask = |place, link: usize, now_us| {
             admission.ask(READS, place, Some(&links[link]), now_us, PATIENCE)
         };
-        let Ok(Asked::Run(held)) = ask(None, 0, 0) else {
+        let Ok(TicketAnswer::Run(held)) = ask(None, 0, 0) else {
             panic!("a ticket is free")
         };
-        let Ok(Asked::Wait(first, until)) = ask(None, 0, 5) else {
+        let Ok(TicketAnswer::Wait(first, until)) = ask(None, 0, 5) else {
             panic!("no ticket is left")
         };
         assert_eq!(until, 5 + LOOK_US);
-        let Ok(Asked::Wait(second, _)) = ask(None, 1, 6) else {
+        let Ok(TicketAnswer::Wait(second, _)) = ask(None, 1, 6) else {
             panic!("no ticket is left")
         };
         // Writes have tickets of their own.
         let write = admission.ask(WRITES, None, None, 6, PATIENCE);
-        assert!(matches!(write, Ok(Asked::Run(_))));
+        assert!(matches!(write, Ok(TicketAnswer::Run(_))));
         drop(write);
         drop(held);
         assert_eq!((one.0.load(SeqCst), two.0.load(SeqCst)), (1, 0));
         // Who comes now does not pass those who wait.
-        let Ok(Asked::Wait(third, _)) = ask(None, 1, 7) else {
+        let Ok(TicketAnswer::Wait(third, _)) = ask(None, 1, 7) else {
             panic!("two wait before it")
         };
         drop(third);
-        let Ok(Asked::Run(held)) = ask(Some(first), 0, 105) else {
+        let Ok(TicketAnswer::Run(held)) = ask(Some(first), 0, 105) else {
             panic!("it was woken")
         };
         drop(held);
@@ -483,7 +486,8 @@ mod tests {
         let waiter = Arc::new(Woken::default());
         let link: Arc<dyn Link> = waiter.clone();
         let ask = || admission.ask(READS, None, Some(&link), 0, PATIENCE);
-        let (Ok(Asked::Run(held)), Ok(Asked::Wait(_place, _))) = (ask(), ask()) else {
+        let (Ok(TicketAnswer::Run(held)), Ok(TicketAnswer::Wait(_place, _))) = (ask(), ask())
+        else {
             panic!("one ticket is there")
         };
         // Another thread is between its addition and taking it back.
@@ -500,7 +504,7 @@ mod tests {
         let admission = of(1);
         let ask = |place, now_us| admission.ask(WRITES, place, None, now_us, PATIENCE);
         let _held = ask(None, 0);
-        let Ok(Asked::Wait(place, until)) = ask(None, 0) else {
+        let Ok(TicketAnswer::Wait(place, until)) = ask(None, 0) else {
             panic!("no ticket is left")
         };
         assert_eq!(until, LOOK_ALONE_US);
@@ -514,7 +518,11 @@ mod tests {
         assert_eq!(refused.labels(), labels);
         assert!(refused.extra_fields().is_none(), "nothing has ended yet");
         let places: Vec<_> = (0..QUEUE_PER_TICKET).map(|_| ask(None, 0)).collect();
-        assert!(places.iter().all(|p| matches!(p, Ok(Asked::Wait(..)))));
+        assert!(
+            places
+                .iter()
+                .all(|p| matches!(p, Ok(TicketAnswer::Wait(..))))
+        );
         assert!(ask(None, 0).is_err(), "the queue is full");
         drop(places);
         // At three a second the fortieth would wait longer than allowed.

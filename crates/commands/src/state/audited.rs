@@ -5,12 +5,12 @@
 
 use super::audit::{AuditSettings, EventFilter, Matches, Running};
 use super::connections::ConnectionInfo;
-use super::events;
 use super::service::Service;
 use crate::access::user::User;
 use arc_swap::ArcSwap;
 use logs::redacted;
 use model::{Binary, Doc, DocBuf, DocWriter, MongoError, Result, Timestamp, Value, doc};
+use operation::ConnectionId;
 use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -29,7 +29,7 @@ const NEVER: Timestamp = Timestamp {
 };
 
 /// Who causes an event.
-enum Who<'a> {
+enum Actor<'a> {
     /// The server.
     Itself,
     Client(&'a ConnectionInfo),
@@ -100,7 +100,12 @@ impl Service {
     ///
     /// # Errors
     /// Those of the filter; of the store, after which nothing is changed.
-    pub(crate) fn set_audit_config(&self, filter: Doc<'_>, success: bool) -> Result<()> {
+    pub(crate) fn set_audit_config(
+        &self,
+        by: ConnectionId,
+        filter: Doc<'_>,
+        success: bool,
+    ) -> Result<()> {
         let Some(running) = self.state.audit.running() else {
             return Err(MongoError::internal("there is no audit"));
         };
@@ -115,7 +120,7 @@ impl Service {
         let config = shown(&new);
         Store::set_setting(&self.store, SETTING, &row)?;
         // Told under what was wanted before and after: a filter must not hide its own coming.
-        self.audit("auditConfigure", 0, |w| {
+        self.audit(by, "auditConfigure", 0, |w| {
             w.put("previous", &previous).put("config", &config);
         });
         running.wanted.store(Arc::new(new));
@@ -138,14 +143,20 @@ impl Service {
         }
     }
 
-    /// An event that the client of this thread has caused.
-    pub(crate) fn audit(&self, atype: &str, result: i32, param: impl FnOnce(&mut DocWriter<'_>)) {
+    /// An event that the client of a connection has caused.
+    pub(crate) fn audit(
+        &self,
+        by: ConnectionId,
+        atype: &str,
+        result: i32,
+        param: impl FnOnce(&mut DocWriter<'_>),
+    ) {
         if !self.state.audit.is_on() {
             return;
         }
-        match self.connections.get(events::connection()) {
-            Some(info) => self.write_event(&Who::Client(&info), atype, result, param),
-            None => self.write_event(&Who::Itself, atype, result, param),
+        match self.connections.get(by.0) {
+            Some(info) => self.write_event(&Actor::Client(&info), atype, result, param),
+            None => self.write_event(&Actor::Itself, atype, result, param),
         }
     }
 
@@ -158,28 +169,28 @@ impl Service {
         param: impl FnOnce(&mut DocWriter<'_>),
     ) {
         if self.state.audit.is_on() {
-            self.write_event(&Who::Client(info), atype, result, param);
+            self.write_event(&Actor::Client(info), atype, result, param);
         }
     }
 
     /// An event of the server itself.
     pub fn audit_own(&self, atype: &str, param: impl FnOnce(&mut DocWriter<'_>)) {
         if self.state.audit.is_on() {
-            self.write_event(&Who::Itself, atype, 0, param);
+            self.write_event(&Actor::Itself, atype, 0, param);
         }
     }
 
     /// The server ends: told once, with the client when one has asked for it.
-    pub fn audit_ending(&self) {
+    pub fn audit_ending(&self, by: ConnectionId) {
         if !self.state.audit.ending.swap(true, Ordering::Relaxed) {
-            self.audit("shutdown", 0, |_| {});
+            self.audit(by, "shutdown", 0, |_| {});
         }
     }
 
     #[cold]
     fn write_event(
         &self,
-        who: &Who<'_>,
+        who: &Actor<'_>,
         atype: &str,
         result: i32,
         param: impl FnOnce(&mut DocWriter<'_>),
@@ -199,7 +210,7 @@ impl Service {
 
     fn event(
         &self,
-        who: &Who<'_>,
+        who: &Actor<'_>,
         atype: &str,
         result: i32,
         param: impl FnOnce(&mut DocWriter<'_>),
@@ -208,8 +219,8 @@ impl Service {
             w.put("atype", atype)
                 .put("ts", Value::Date(self.clock.now_ms()));
             let (uuid, user) = match who {
-                Who::Itself => ([0; 16], None),
-                Who::Client(info) => (info.uuid(), info.user.lock().clone()),
+                Actor::Itself => ([0; 16], None),
+                Actor::Client(info) => (info.uuid(), info.user.lock().clone()),
             };
             let uuid = Binary {
                 subtype: 4,
@@ -217,11 +228,11 @@ impl Service {
             };
             w.put("uuid", uuid);
             match who {
-                Who::Itself => {
+                Actor::Itself => {
                     w.doc("local").put("isSystemUser", true);
                     w.doc("remote").put("isSystemUser", true);
                 }
-                Who::Client(info) => {
+                Actor::Client(info) => {
                     self.write_local(info, &mut w.doc("local"));
                     write_remote(&info.peer, &mut w.doc("remote"));
                 }

@@ -31,7 +31,7 @@ impl Service {
             .store
             .writer(operation)
             .create_collection(ns, options, uuid)?;
-        self.created(&c);
+        self.created(operation.connection(), &c);
         Ok(c)
     }
 }

@@ -6,39 +6,14 @@ use super::service::Service;
 use crate::access::Attempt;
 use logs::{Entry, REDACTED, Severity, component, id, redacted};
 use model::{Binary, Doc, DocWriter, MongoError, Namespace, Result, code, doc};
-use operation::Progress;
-use std::cell::Cell;
+use operation::{ConnectionId, Progress};
 use store::Collection;
 
-thread_local! {
-    /// The connection this thread works for; 0 for none.
-    static CONNECTION: Cell<i64> = const { Cell::new(0) };
-}
-
-/// From here on this thread works for a connection, until the guard is dropped.
-pub(crate) fn enter(connection: i64) -> Entered {
-    Entered(CONNECTION.replace(connection))
-}
-
-/// See [`enter`].
-pub(crate) struct Entered(i64);
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        CONNECTION.set(self.0);
-    }
-}
-
-/// The connection this thread works for; 0 for none.
-pub(super) fn connection() -> i64 {
-    CONNECTION.get()
-}
-
-/// What the log calls the work of this thread: `conn12`, or `main` for no connection.
-fn context() -> String {
-    match CONNECTION.get() {
-        0 => "main".to_owned(),
-        id => format!("conn{id}"),
+/// What the log calls the work of a connection: `conn12`, or `main` for none.
+fn context(of: ConnectionId) -> String {
+    match of {
+        ConnectionId::NONE => "main".to_owned(),
+        ConnectionId(id) => format!("conn{id}"),
     }
 }
 
@@ -68,7 +43,18 @@ impl Service {
 
     /// A message of a background thread.
     pub fn log(&self, severity: char, component: &'static str, message: &str) {
-        let entry = Entry::info(id::MESSAGE, component, &context(), message);
+        self.log_of(ConnectionId::NONE, severity, component, message);
+    }
+
+    /// A message of what works for a connection.
+    pub(crate) fn log_of(
+        &self,
+        by: ConnectionId,
+        severity: char,
+        component: &'static str,
+        message: &str,
+    ) {
+        let entry = Entry::info(id::MESSAGE, component, &context(by), message);
         self.tell(&entry.severity(Severity::of(severity)));
     }
 
@@ -239,7 +225,7 @@ impl Service {
         });
         self.tell(&entry);
         if let Some(trouble) = &attempt.trouble {
-            self.log('W', component::ACCESS, trouble);
+            self.log_of(ConnectionId(info.id), 'W', component::ACCESS, trouble);
         }
         let code = result.err().map_or(0, MongoError::code);
         self.audit_client(info, "authenticate", code, |w| {
@@ -249,12 +235,12 @@ impl Service {
     }
 
     /// A collection was made.
-    pub(crate) fn created(&self, c: &Collection) {
+    pub(crate) fn created(&self, by: ConnectionId, c: &Collection) {
         let options = c.options();
         let entry = Entry::info(
             id::CREATE_COLLECTION,
             component::STORAGE,
-            &context(),
+            &context(by),
             "createCollection",
         );
         let options = if self.config.log.redacts() {
@@ -268,14 +254,14 @@ impl Service {
             uuid(w, &c.uuid());
             w.put("options", &options);
         }));
-        self.audit_created(c);
+        self.audit_created(by, c);
     }
 
     /// A collection was dropped.
-    pub(crate) fn dropped(&self, ns: &Namespace) {
-        self.audit_dropped(ns);
+    pub(crate) fn dropped(&self, by: ConnectionId, ns: &Namespace) {
+        self.audit_dropped(by, ns);
         if !self.config.log.is_quiet() {
-            let entry = Entry::info(id::DROP, component::COMMAND, &context(), "CMD: drop");
+            let entry = Entry::info(id::DROP, component::COMMAND, &context(by), "CMD: drop");
             self.tell(&entry.attr(|w| {
                 w.put("namespace", ns.to_string().as_str());
             }));
@@ -283,18 +269,18 @@ impl Service {
     }
 
     /// Tells the audit that a collection was made, and its database with it when it is the first.
-    pub(crate) fn audit_created(&self, c: &Collection) {
+    pub(crate) fn audit_created(&self, by: ConnectionId, c: &Collection) {
         if !self.state.audit.is_on() {
             return;
         }
         let others = self.store.list_collections(c.ns().db());
         if others.is_ok_and(|all| all.len() == 1) {
-            self.audit("createDatabase", 0, |w| {
+            self.audit(by, "createDatabase", 0, |w| {
                 w.put("ns", c.ns().db());
             });
         }
         let options = c.options();
-        self.audit("createCollection", 0, |w| {
+        self.audit(by, "createCollection", 0, |w| {
             w.put("ns", c.ns().to_string().as_str());
             if let Some(on) = options.doc().field("viewOn").as_str() {
                 w.put("viewOn", on);
@@ -305,24 +291,24 @@ impl Service {
     }
 
     /// Tells the audit that a collection was dropped.
-    pub(crate) fn audit_dropped(&self, ns: &Namespace) {
-        self.audit("dropCollection", 0, |w| {
+    pub(crate) fn audit_dropped(&self, by: ConnectionId, ns: &Namespace) {
+        self.audit(by, "dropCollection", 0, |w| {
             w.put("ns", ns.to_string().as_str());
         });
     }
 
     /// Tells the audit that a collection has another name.
-    pub(crate) fn audit_renamed(&self, from: &Namespace, to: &Namespace) {
-        self.audit("renameCollection", 0, |w| {
+    pub(crate) fn audit_renamed(&self, by: ConnectionId, from: &Namespace, to: &Namespace) {
+        self.audit(by, "renameCollection", 0, |w| {
             w.put("old", from.to_string().as_str())
                 .put("new", to.to_string().as_str());
         });
     }
 
     /// A database is being dropped, or was: then with the number of its collections.
-    pub(crate) fn drops_database(&self, db: &str, dropped: Option<usize>) {
+    pub(crate) fn drops_database(&self, by: ConnectionId, db: &str, dropped: Option<usize>) {
         if dropped.is_some() {
-            self.audit("dropDatabase", 0, |w| {
+            self.audit(by, "dropDatabase", 0, |w| {
                 w.put("ns", db);
             });
         }
@@ -330,7 +316,7 @@ impl Service {
             None => (id::DROP_DATABASE_STARTS, "dropDatabase - starting"),
             Some(_) => (id::DROP_DATABASE, "dropDatabase"),
         };
-        let entry = Entry::info(id, component::COMMAND, &context(), message).attr(|w| {
+        let entry = Entry::info(id, component::COMMAND, &context(by), message).attr(|w| {
             w.put("db", db);
             if let Some(n) = dropped {
                 w.put(
@@ -343,10 +329,10 @@ impl Service {
     }
 
     /// A collection has another name.
-    pub(crate) fn renamed(&self, from: &Namespace, to: &Namespace, drops: bool) {
-        self.audit_renamed(from, to);
+    pub(crate) fn renamed(&self, by: ConnectionId, from: &Namespace, to: &Namespace, drops: bool) {
+        self.audit_renamed(by, from, to);
         let message = "renameCollectionForCommand";
-        let entry = Entry::info(id::RENAME, component::COMMAND, &context(), message).attr(|w| {
+        let entry = Entry::info(id::RENAME, component::COMMAND, &context(by), message).attr(|w| {
             w.put("sourceNamespace", from.to_string().as_str())
                 .put("targetNamespace", to.to_string().as_str())
                 .put("dropTarget", if drops { "yes" } else { "no" });
@@ -355,21 +341,26 @@ impl Service {
     }
 
     /// Options of a collection were changed.
-    pub(crate) fn modified(&self, ns: &str, command: Doc<'_>) {
+    pub(crate) fn modified(&self, by: ConnectionId, ns: &str, command: Doc<'_>) {
         let change = match self.config.log.redacts() {
             true => redacted(command),
             false => command.to_buf(),
         };
-        let entry = Entry::info(id::COLL_MOD, component::COMMAND, &context(), "CMD: collMod");
+        let entry = Entry::info(
+            id::COLL_MOD,
+            component::COMMAND,
+            &context(by),
+            "CMD: collMod",
+        );
         self.tell(&entry.attr(|w| {
             w.put("namespace", ns).put("cmdObj", &change);
         }));
     }
 
     /// Indexes were dropped.
-    pub(crate) fn dropped_indexes(&self, ns: &Namespace, names: &[&str]) {
+    pub(crate) fn dropped_indexes(&self, by: ConnectionId, ns: &Namespace, names: &[&str]) {
         for name in names {
-            self.audit("dropIndex", 0, |w| {
+            self.audit(by, "dropIndex", 0, |w| {
                 w.put("ns", ns.to_string().as_str()).put("indexName", *name);
             });
         }
@@ -378,7 +369,7 @@ impl Service {
         }
         let message = "CMD: dropIndexes";
         let entry =
-            Entry::info(id::DROP_INDEXES, component::COMMAND, &context(), message).attr(|w| {
+            Entry::info(id::DROP_INDEXES, component::COMMAND, &context(by), message).attr(|w| {
                 w.put("namespace", ns.to_string().as_str());
                 let mut list = w.array("indexes");
                 for name in names {
@@ -389,23 +380,30 @@ impl Service {
     }
 
     /// An index is about to be built.
-    pub(crate) fn index_starts(&self, ns: &Namespace, spec: Doc<'_>) {
-        self.audit_index(ns, spec, "IndexBuildStarted", 0);
+    pub(crate) fn index_starts(&self, by: ConnectionId, ns: &Namespace, spec: Doc<'_>) {
+        self.audit_index(by, ns, spec, "IndexBuildStarted", 0);
         let message = "Index build: starting";
         // A partial filter holds values.
         let spec = match self.config.log.redacts() {
             true => redacted(spec),
             false => spec.to_buf(),
         };
-        let entry = Entry::info(id::INDEX_STARTS, component::INDEX, &context(), message);
+        let entry = Entry::info(id::INDEX_STARTS, component::INDEX, &context(by), message);
         self.tell(&entry.attr(|w| {
             w.put("namespace", ns.to_string().as_str())
                 .put("properties", &spec);
         }));
     }
 
-    fn audit_index(&self, ns: &Namespace, spec: Doc<'_>, state: &str, result: i32) {
-        self.audit("createIndex", result, |w| {
+    fn audit_index(
+        &self,
+        by: ConnectionId,
+        ns: &Namespace,
+        spec: Doc<'_>,
+        state: &str,
+        result: i32,
+    ) {
+        self.audit(by, "createIndex", result, |w| {
             w.put("ns", ns.to_string().as_str())
                 .put("indexName", spec.field("name"))
                 .put("indexSpec", &self.detail(spec))
@@ -414,13 +412,19 @@ impl Service {
     }
 
     /// The build of an index goes on.
-    pub(crate) fn index_goes_on(&self, ns: &Namespace, spec: Doc<'_>, progress: &Progress) {
+    pub(crate) fn index_goes_on(
+        &self,
+        by: ConnectionId,
+        ns: &Namespace,
+        spec: Doc<'_>,
+        progress: &Progress,
+    ) {
         let Progress {
             message,
             done,
             total,
         } = *progress;
-        let entry = Entry::info(id::INDEX_GOES_ON, component::INDEX, &context(), message);
+        let entry = Entry::info(id::INDEX_GOES_ON, component::INDEX, &context(by), message);
         self.tell(&entry.attr(|w| {
             w.put("namespace", ns.to_string().as_str())
                 .put("index", spec.field("name"))
@@ -432,6 +436,7 @@ impl Service {
     /// The build of an index has ended.
     pub(crate) fn index_ended(
         &self,
+        by: ConnectionId,
         ns: &Namespace,
         spec: Doc<'_>,
         time_ms: i64,
@@ -441,12 +446,18 @@ impl Service {
             Ok(()) => "IndexBuildSucceeded",
             Err(_) => "IndexBuildAborted",
         };
-        self.audit_index(ns, spec, state, result.err().map_or(0, MongoError::code));
+        self.audit_index(
+            by,
+            ns,
+            spec,
+            state,
+            result.err().map_or(0, MongoError::code),
+        );
         let (id, message, severity) = match result {
             Ok(()) => (id::INDEX_DONE, "Index build: done building", Severity::Info),
             Err(_) => (id::INDEX_FAILED, "Index build: failed", Severity::Error),
         };
-        let entry = Entry::info(id, component::INDEX, &context(), message).severity(severity);
+        let entry = Entry::info(id, component::INDEX, &context(by), message).severity(severity);
         self.tell(&entry.attr(|w| {
             w.put("namespace", ns.to_string().as_str())
                 .put("index", spec.field("name"))
@@ -461,26 +472,26 @@ impl Service {
     ///
     /// # Errors
     /// 96 when an old one cannot be renamed or a new one not be opened; it goes on in the old one.
-    pub fn rotate_log(&self) -> Result<()> {
-        let audit = self.rotate_audit();
-        self.rotate_server_log().and(audit)
+    pub fn rotate_log(&self, by: ConnectionId) -> Result<()> {
+        let audit = self.rotate_audit(by);
+        self.rotate_server_log(by).and(audit)
     }
 
     /// The same for the log alone.
     ///
     /// # Errors
     /// As [`Service::rotate_log`].
-    pub(crate) fn rotate_server_log(&self) -> Result<()> {
+    pub(crate) fn rotate_server_log(&self, by: ConnectionId) -> Result<()> {
         let message = "Log rotation initiated";
         self.tell(&Entry::info(
             id::ROTATES,
             component::CONTROL,
-            &context(),
+            &context(by),
             message,
         ));
         match self.config.log.rotate() {
             Ok(_) => Ok(()),
-            Err(e) => Err(self.rotation_failed(&e)),
+            Err(e) => Err(self.rotation_failed(by, &e)),
         }
     }
 
@@ -488,9 +499,9 @@ impl Service {
     ///
     /// # Errors
     /// As [`Service::rotate_log`].
-    pub(crate) fn rotate_audit(&self) -> Result<()> {
+    pub(crate) fn rotate_audit(&self, by: ConnectionId) -> Result<()> {
         let result = self.state.audit.rotate();
-        self.audit("rotateLog", 0, |w| {
+        self.audit(by, "rotateLog", 0, |w| {
             let mut status = w.doc("logRotationStatus");
             match &result {
                 Ok(moved) => {
@@ -505,12 +516,17 @@ impl Service {
                 }
             }
         });
-        result.map(|_| ()).map_err(|e| self.rotation_failed(&e))
+        result.map(|_| ()).map_err(|e| self.rotation_failed(by, &e))
     }
 
-    fn rotation_failed(&self, why: &str) -> MongoError {
+    fn rotation_failed(&self, by: ConnectionId, why: &str) -> MongoError {
         let message = "Log rotation failed";
-        let entry = Entry::info(id::ROTATION_FAILED, component::CONTROL, &context(), message);
+        let entry = Entry::info(
+            id::ROTATION_FAILED,
+            component::CONTROL,
+            &context(by),
+            message,
+        );
         self.tell(&entry.severity(Severity::Warning).attr(|w| {
             w.put("reason", why);
         }));

@@ -155,9 +155,9 @@ impl Service {
         let _ = shared.me.set(Arc::downgrade(&shared));
         if shared.config.scripting {
             let me = Arc::downgrade(&shared);
-            let print = Box::new(move |line: &str| {
+            let print = Box::new(move |by, line: &str| {
                 if let Some(me) = me.upgrade() {
-                    me.log('I', "QUERY", line);
+                    me.log_of(by, 'I', "QUERY", line);
                 }
             });
             let engine = Arc::new(script::Engine::new(

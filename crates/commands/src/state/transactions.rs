@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Instant;
 use store::{
-    Begun, CatalogWriter, Collection, CommitPos, ReadView, SessionId, SessionRecord, Store,
+    CatalogWriter, Collection, CommitPos, NumberOrder, ReadView, SessionId, SessionRecord, Store,
     Transaction,
 };
 
@@ -185,14 +185,14 @@ impl SessionWrites {
         counts: &TransactionCounts,
     ) -> Result<Arc<Transaction>> {
         match store.begin_retryable(&mut self.record, number)? {
-            Begun::Old(last) => return Err(too_old(number, last)),
-            Begun::Again if self.is_set_aside(number) => return self.begin_again(store),
-            Begun::Again => bail!(
+            NumberOrder::Old(last) => return Err(too_old(number, last)),
+            NumberOrder::Again if self.is_set_aside(number) => return self.begin_again(store),
+            NumberOrder::Again => bail!(
                 code::CONFLICTING_OPERATION_IN_PROGRESS,
                 "Only servers in a sharded cluster can start a new transaction at the active \
                     transaction number"
             ),
-            Begun::New => {}
+            NumberOrder::New => {}
         }
         self.abort_open(counts);
         counts.check_open(how.open_max)?;

@@ -124,13 +124,13 @@ enum Lack {
     Looks,
 }
 
-struct Who {
+struct Requester {
     lacks: Lack,
     on: &'static str,
     conn: Connection,
 }
 
-impl Who {
+impl Requester {
     /// Quoted names of what a view of its making must not be over.
     fn hidden(&self) -> Vec<String> {
         let views = VIEWS.iter().filter(|(_, below)| below.contains(&self.on));
@@ -231,7 +231,7 @@ impl Search {
         run(&self.server, &mut self.root, db, command)
     }
 
-    fn users(&mut self) -> Vec<Who> {
+    fn users(&mut self) -> Vec<Requester> {
         let mut all = Vec::new();
         for (i, on) in NAMES.iter().enumerate() {
             for lacks in [Lack::All, Lack::Changes, Lack::Looks] {
@@ -250,7 +250,7 @@ impl Search {
                     w.array("r").push(name.as_str());
                 });
                 let conn = user(&self.server, &mut self.root, &name, roles);
-                all.push(Who { lacks, on, conn });
+                all.push(Requester { lacks, on, conn });
             }
         }
         all
@@ -344,7 +344,7 @@ impl Search {
     }
 
     /// Sends one command; what it opened, and the code of the reply.
-    fn send(&mut self, who: &mut Who, db: &str, body: &DocBuf) -> (Opened, i64) {
+    fn send(&mut self, who: &mut Requester, db: &str, body: &DocBuf) -> (Opened, i64) {
         let mut whole = body.clone();
         if !whole.doc().contains("$db") {
             whole.put("$db", db);
@@ -372,7 +372,7 @@ impl Search {
     }
 
     /// A random command that is often about what the user lacks.
-    fn next(&mut self, who: &Who) -> (String, DocBuf) {
+    fn next(&mut self, who: &Requester) -> (String, DocBuf) {
         let shape = Shape {
             often: who.on,
             cursor: self.cursor_of_root(who.on),
@@ -406,7 +406,7 @@ impl Search {
     }
 
     /// One command; what is wrong with what it opened.
-    fn step(&mut self, who: &mut Who) -> Option<String> {
+    fn step(&mut self, who: &mut Requester) -> Option<String> {
         self.fill();
         let (db, body) = self.next(who);
         let (first, _) = body.doc().first().unwrap_or_default();

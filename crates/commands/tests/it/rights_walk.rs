@@ -472,7 +472,7 @@ pub(crate) fn plain(spec: &Spec) -> DocBuf {
 }
 
 /// Whoever sends requests, and what it must not touch.
-struct Who {
+struct Requester {
     name: &'static str,
     conn: Connection,
     closed: Vec<Namespace>,
@@ -578,7 +578,7 @@ impl Walk {
     }
 
     /// Sends a request as somebody.
-    fn send(&mut self, who: &mut Who, db: &str, body: &DocBuf, in_sequences: bool) {
+    fn send(&mut self, who: &mut Requester, db: &str, body: &DocBuf, in_sequences: bool) {
         let mut held: Vec<(String, Vec<u8>)> = Vec::new();
         let mut whole = DocBuf::build(|w| {
             for (i, (name, v)) in body.doc().iter().enumerate() {
@@ -686,7 +686,7 @@ fn mutated_arguments_touch_nothing_that_is_not_theirs() {
     let less = user(&walk.server, &mut walk.root, "less", doc! { "r": [] });
     let most = walk.closed_user();
     let nobody = walk.server.connect(ELSEWHERE);
-    let who = |name, conn, powerless| Who {
+    let who = |name, conn, powerless| Requester {
         name,
         conn,
         closed: kept.clone(),

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use heed::{CompactionOption, Env, EnvFlags, EnvOpenOptions, WithoutTls};
 use parking_lot::RwLock;
 use storage::emulate::{
-    ChunkedCursor, DirectoryLock, Room, SharedView, Wanted, check_order, sampled_size,
+    ChunkedCursor, DirectoryLock, Room, RowRequest, SharedView, check_order, sampled_size,
 };
 use storage::{
     Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, IdentSet, KeyRange,
@@ -193,7 +193,7 @@ impl LmdbEngine {
         rows_max: usize,
         found: &mut RowBatch,
     ) -> Result<bool> {
-        let wanted = Wanted {
+        let wanted = RowRequest {
             table,
             range,
             reverse: false,

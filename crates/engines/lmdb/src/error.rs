@@ -10,11 +10,11 @@ const FILE: &str = "data.mdb";
 /// What LMDB said.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Said(String);
+struct EngineMessage(String);
 
 /// Sorts an error; `step` says what was tried.
 pub(crate) fn sort(step: &'static str, error: Error) -> StorageError {
-    let cause = |text: String| Some(Arc::new(Said(text)) as Cause);
+    let cause = |text: String| Some(Arc::new(EngineMessage(text)) as Cause);
     match error {
         Error::Io(e) if is_full(&e) => StorageError::Full {
             context: format!("the device is full during {step}"),

@@ -1,6 +1,6 @@
 //! Rows of a range: what cursors show and what range deletes remove.
 
-use storage::emulate::Wanted;
+use storage::emulate::RowRequest;
 use storage::{Result, RowBatch};
 
 use crate::error::{corrupt, sort};
@@ -11,7 +11,7 @@ use storage::emulate::long_keys::{entries, is_bucket, stored_range};
 pub(crate) fn read(
     tables: &Tables,
     txn: &Read<'_>,
-    wanted: Wanted<'_>,
+    wanted: RowRequest<'_>,
     rows: &mut RowBatch,
 ) -> Result<bool> {
     rows.clear();
@@ -40,7 +40,7 @@ pub(crate) fn read(
 }
 
 /// Takes the rows of one stored entry. False when no more are wanted.
-fn take(wanted: Wanted<'_>, stored: &[u8], value: &[u8], rows: &mut RowBatch) -> Result<bool> {
+fn take(wanted: RowRequest<'_>, stored: &[u8], value: &[u8], rows: &mut RowBatch) -> Result<bool> {
     let shown = |value| if wanted.keys_only { &[][..] } else { value };
     if !is_bucket(stored) {
         rows.push(stored, shown(value));

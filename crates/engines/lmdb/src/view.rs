@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use heed::{RoTxn, WithoutTls};
 use parking_lot::Mutex;
-use storage::emulate::{FixedView, RowSource, Wanted};
+use storage::emulate::{FixedView, RowRequest, RowSource};
 use storage::{CommitPos, Result, RowBatch, Table};
 
 use crate::error::sort;
@@ -49,7 +49,7 @@ impl FixedView for View {
 }
 
 impl RowSource for View {
-    fn rows(&self, wanted: Wanted<'_>, rows: &mut RowBatch) -> Result<bool> {
+    fn rows(&self, wanted: RowRequest<'_>, rows: &mut RowBatch) -> Result<bool> {
         rows::read(&self.tables, &self.txn.lock(), wanted, rows)
     }
 }

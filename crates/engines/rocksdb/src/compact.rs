@@ -19,7 +19,7 @@ pub(crate) fn unused(
     rows: Option<u64>,
 ) -> Result<u64> {
     let of_range = sizes::in_files(db, table, range)?;
-    let (mut inside, mut shared) = (Told::default(), Told::default());
+    let (mut inside, mut shared) = (EntryTotals::default(), EntryTotals::default());
     for file in files_of(db, table, range)? {
         match share_of(db, table, range, &file)? {
             1.0 => inside.add(&file, 1.0),
@@ -62,13 +62,13 @@ fn share_of(db: &Db, table: Table, range: KeyRange<'_>, file: &LiveFile) -> Resu
 
 /// What table files say of the entries of a range.
 #[derive(Default)]
-struct Told {
+struct EntryTotals {
     bytes: f64,
     puts: f64,
     deletions: f64,
 }
 
-impl Told {
+impl EntryTotals {
     fn add(&mut self, file: &LiveFile, share: f64) {
         self.bytes += file.size as f64 * share;
         self.puts += file.num_entries.saturating_sub(file.num_deletions) as f64 * share;
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_is_unused_follows_from_rows_or_from_deletions() {
-        let told = Told {
+        let told = EntryTotals {
             bytes: 1000.0,
             puts: 100.0,
             deletions: 40.0,
@@ -150,8 +150,8 @@ mod tests {
         assert_eq!(told.unused(1000, Some(500)), 0);
         assert_eq!(told.unused(1000, None), 400);
         assert_eq!(told.unused(0, None), 0);
-        assert_eq!(Told::default().unused(1000, Some(1)), 0);
-        let only_deletions = Told { puts: 0.0, ..told };
+        assert_eq!(EntryTotals::default().unused(1000, Some(1)), 0);
+        let only_deletions = EntryTotals { puts: 0.0, ..told };
         assert_eq!(only_deletions.unused(1000, None), 0);
     }
 }

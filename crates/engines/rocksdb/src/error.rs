@@ -8,7 +8,7 @@ use storage::{Place, StorageError};
 /// What RocksDB said.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Said(pub(crate) String);
+pub(crate) struct EngineMessage(pub(crate) String);
 
 /// Sorts an error of a running engine; `step` says what was tried.
 pub(crate) fn sort(step: &'static str, text: String) -> StorageError {
@@ -27,7 +27,7 @@ pub(crate) fn sort_of_thread(
             context: format!("the device is full during {step}"),
         };
     }
-    let source = Some(Arc::new(Said(text.clone())) as storage::Cause);
+    let source = Some(Arc::new(EngineMessage(text.clone())) as storage::Cause);
     let kind = text.split(':').next().unwrap_or_default();
     match kind {
         "Corruption" => StorageError::Corrupt {

@@ -121,7 +121,7 @@ impl EventListener for Listener {
                 status.reset();
                 return;
             }
-            // A write that is refused because of an error that stands reports that one again.
+            // A write that an earlier error refuses reports this error again.
             if matches!(reason, DBBackgroundErrorReason::KWriteCallback)
                 && !error::leaves_journal(&text)
                 && !error::is_beside_journal(&text)

@@ -30,7 +30,7 @@ pub(crate) fn estimate(
     range: KeyRange<'_>,
     apart_bytes_min: u64,
 ) -> Result<u64> {
-    let memory = told(db, table, range, SizeApproximationFlags::INCLUDE_MEMTABLE)?;
+    let memory = ask_size(db, table, range, SizeApproximationFlags::INCLUDE_MEMTABLE)?;
     let files = in_files(db, table, range)?;
     // The engine tells a range by blocks of files and by the tower of a skip list: of few rows it
     // often says nothing.
@@ -58,7 +58,7 @@ pub(crate) fn in_files(db: &Db, table: Table, range: KeyRange<'_>) -> Result<u64
     if range.is_empty() {
         return Ok(0);
     }
-    told(db, table, range, SizeApproximationFlags::INCLUDE_FILES)
+    ask_size(db, table, range, SizeApproximationFlags::INCLUDE_FILES)
 }
 
 /// Bytes of the rows of the range up to [`FEW_BYTES`].
@@ -91,7 +91,12 @@ fn count_up_to(db: &Arc<Db>, table: Table, range: KeyRange<'_>, most: u64) -> Re
     Ok(None)
 }
 
-fn told(db: &Db, table: Table, range: KeyRange<'_>, flags: SizeApproximationFlags) -> Result<u64> {
+fn ask_size(
+    db: &Db,
+    table: Table,
+    range: KeyRange<'_>,
+    flags: SizeApproximationFlags,
+) -> Result<u64> {
     let admin = db.admin();
     let Some(family) = admin.cf_handle(family_name(table)) else {
         return Ok(0);

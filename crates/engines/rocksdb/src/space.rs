@@ -57,7 +57,7 @@ impl Space {
 }
 
 /// Blocks held back by a file without content, given up when nothing else is left.
-struct HeldBack {
+struct Reserve {
     path: PathBuf,
     bytes: u64,
     held: bool,
@@ -66,7 +66,7 @@ struct HeldBack {
 /// Holds blocks back; never more than a sixteenth of the file system.
 pub(crate) const HELD_BACK_FILE: &str = "QUARRY-RESERVE";
 
-impl HeldBack {
+impl Reserve {
     /// Space for the memtables, which must be written out before the journal can be let go, and for
     /// the deletes.
     fn new(config: &Config, space: Space) -> Self {
@@ -137,7 +137,7 @@ pub(crate) struct Guard {
     memtables: WriteBufferManager,
     files: SstFileManager,
     events: Arc<Events>,
-    held_back: Mutex<HeldBack>,
+    held_back: Mutex<Reserve>,
     // Bytes of batches since the last look, and how many there may be before the next.
     unseen_bytes: AtomicU64,
     look_after_bytes: AtomicU64,
@@ -168,7 +168,7 @@ impl Guard {
             memtables: memtables.clone(),
             files: files.clone(),
             events: Arc::clone(events),
-            held_back: Mutex::new(HeldBack::new(config, space)),
+            held_back: Mutex::new(Reserve::new(config, space)),
             unseen_bytes: AtomicU64::new(0),
             look_after_bytes: AtomicU64::new(LOOK_BYTES_MIN),
             full: AtomicBool::new(false),
@@ -405,7 +405,7 @@ mod tests {
     fn room_is_held_back_while_there_is_plenty_and_given_up_when_little_is_left() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join(HELD_BACK_FILE);
-        let mut held = HeldBack {
+        let mut held = Reserve {
             path: path.clone(),
             bytes: 8 << 20,
             held: false,

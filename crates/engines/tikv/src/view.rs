@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 use storage::emulate::long_keys::{entries, find, is_bucket, place};
-use storage::emulate::{FixedView, RowSource, Wanted};
+use storage::emulate::{FixedView, RowRequest, RowSource};
 use storage::{CommitPos, KeyRange, Result, RowBatch, StorageError, Table};
 
 use crate::cluster::{Cluster, Row};
@@ -152,7 +152,12 @@ impl View {
     }
 
     /// Rows of a stored range. With `keys_only` values are there for buckets only.
-    fn scan(&self, wanted: &Wanted<'_>, left: &Range<Vec<u8>>, limit: usize) -> Result<Vec<Row>> {
+    fn scan(
+        &self,
+        wanted: &RowRequest<'_>,
+        left: &Range<Vec<u8>>,
+        limit: usize,
+    ) -> Result<Vec<Row>> {
         let mut rows =
             self.cluster
                 .scan(self.ts()?, left, limit, wanted.keys_only, wanted.reverse)?;
@@ -170,7 +175,7 @@ impl View {
     /// Shows the rows of one stored row. False when no more are wanted.
     fn take(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &RowRequest<'_>,
         key: &[u8],
         row: Vec<u8>,
         rows: &mut RowBatch,
@@ -268,7 +273,7 @@ impl RowSource for View {
         REQUEST_ROWS
     }
 
-    fn rows(&self, wanted: Wanted<'_>, rows: &mut RowBatch) -> Result<bool> {
+    fn rows(&self, wanted: RowRequest<'_>, rows: &mut RowBatch) -> Result<bool> {
         rows.clear();
         if wanted.range.is_empty() {
             return Ok(false);

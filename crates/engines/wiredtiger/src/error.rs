@@ -14,7 +14,7 @@ const EDQUOT: c_int = 122;
 
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Said(String);
+struct EngineMessage(String);
 
 /// Sorts a number; `step` says what was tried, `said` what the engine said, the cause in the first
 /// line and consequences behind it.
@@ -25,7 +25,7 @@ pub(crate) fn sort(step: &'static str, status: c_int, said: &str) -> StorageErro
         Some(place) => format!("{place}, found by {step}"),
         None => step.to_owned(),
     };
-    let cause = (!words.is_empty()).then(|| Arc::new(Said(words)) as Cause);
+    let cause = (!words.is_empty()).then(|| Arc::new(EngineMessage(words)) as Cause);
     match status {
         AGAIN => StorageError::Busy(format!("the engine gave up {step} for want of cache")),
         NO_MEMORY => StorageError::Busy(format!("no memory for {step}")),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use storage::emulate::{FixedView, RowSource, Wanted};
+use storage::emulate::{FixedView, RowRequest, RowSource};
 use storage::{CommitPos, Result, RowBatch, Table};
 
 use crate::pool::Pool;
@@ -46,7 +46,7 @@ impl FixedView for View {
 }
 
 impl RowSource for View {
-    fn rows(&self, wanted: Wanted<'_>, rows: &mut RowBatch) -> Result<bool> {
+    fn rows(&self, wanted: RowRequest<'_>, rows: &mut RowBatch) -> Result<bool> {
         rows.clear();
         if wanted.range.is_empty() {
             return Ok(false);

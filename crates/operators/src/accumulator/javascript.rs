@@ -9,7 +9,7 @@
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
 use crate::expr::{BoxExpr, Constant, ParseCx, parse};
-use crate::script::{Call, Script, Wants};
+use crate::script::{Call, CallResult, Script};
 use model::{Array, Doc, MongoError, OwnedValue, Result, Value, bail};
 use std::sync::Arc;
 
@@ -138,7 +138,7 @@ fn called<'a>(
     cx: &Cx<'_, 'a>,
     script: &Script,
     args: &[Value<'_>],
-    wants: Wants,
+    wants: CallResult,
 ) -> Result<Value<'a>> {
     cx.env.check_interrupt()?;
     let call = Call {
@@ -163,7 +163,7 @@ impl Accumulate {
             }
         });
         let args = [self.state.get(), Value::Array(calls)];
-        called(cx, &self.functions.accumulate, &args, Wants::Fold)
+        called(cx, &self.functions.accumulate, &args, CallResult::Fold)
     }
 }
 
@@ -177,7 +177,7 @@ impl Accumulator for Accumulate {
             )
         };
         let args: Vec<Value<'_>> = args.iter().collect();
-        self.state = called(cx, &self.functions.init, &args, Wants::Value)?.to_owned_value();
+        self.state = called(cx, &self.functions.init, &args, CallResult::Value)?.to_owned_value();
         Ok(())
     }
 
@@ -204,7 +204,7 @@ impl Accumulator for Accumulate {
         let state = self.reached(cx)?;
         match &self.functions.finalize {
             None => Ok(state),
-            Some(finalize) => called(cx, finalize, &[state], Wants::Value),
+            Some(finalize) => called(cx, finalize, &[state], CallResult::Value),
         }
     }
 
@@ -286,7 +286,7 @@ impl Reduce {
             }
         });
         let args = [self.key.get(), Value::Array(values)];
-        called(cx, &self.script, &args, Wants::Value)
+        called(cx, &self.script, &args, CallResult::Value)
     }
 }
 

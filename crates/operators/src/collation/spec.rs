@@ -55,7 +55,7 @@ impl<'a> Fields<'a> {
                     "BSON field '{path}.{name}' is a duplicate field"
                 );
             }
-            let at = At { path, name };
+            let at = SpecField { path, name };
             match name {
                 "locale" => f.locale = at.string(&v)?,
                 "caseLevel" => f.case_level = Some(at.bool(&v)?.unwrap_or(false)),
@@ -234,14 +234,14 @@ fn bad_word(given: &str, field: &str) -> MongoError {
 }
 
 /// One field in messages.
-struct At<'p> {
+struct SpecField<'p> {
     path: &'p str,
     name: &'p str,
 }
 
-impl At<'_> {
+impl SpecField<'_> {
     fn wrong(&self, v: &Value<'_>, wanted: &str) -> MongoError {
-        let At { path, name } = self;
+        let SpecField { path, name } = self;
         MongoError::type_mismatch(format!(
             "BSON field '{path}.{name}' is the wrong type '{}', expected {wanted}",
             v.type_name()

@@ -3,7 +3,7 @@
 //! [`crate::script::Scripts::call`].
 
 use crate::Cx;
-use crate::script::{Call, Script, Wants};
+use crate::script::{Call, CallResult, Script};
 use model::{Doc, Result, Value, bail, code};
 
 /// A parsed `$where`.
@@ -38,7 +38,7 @@ impl Where {
             script: &self.0,
             this: Some(Value::Document(doc)),
             args: &[],
-            wants: Wants::Truth,
+            wants: CallResult::Truth,
         };
         let truth = cx.env.scripts()?.call(cx, &call)?;
         Ok(truth.as_bool() == Some(true))

@@ -5,23 +5,23 @@ use crate::Cx;
 use crate::Env;
 use model::{Bump, DocBuf, doc};
 
-enum As {
+enum Form {
     Project,
     AddFields,
     Find,
 }
 
-fn run(how: As, spec: DocBuf, d: &DocBuf) -> std::result::Result<String, i32> {
+fn run(how: Form, spec: DocBuf, d: &DocBuf) -> std::result::Result<String, i32> {
     let env = Env::new(0, 1);
     let arena = Bump::new();
     let mut pcx = ParseCx::new(&env);
     let spec = spec.doc();
     let p = match how {
-        As::Project => Projection::parse_project(&mut pcx, Value::Document(spec)),
-        As::AddFields => {
+        Form::Project => Projection::parse_project(&mut pcx, Value::Document(spec)),
+        Form::AddFields => {
             Projection::parse_add_fields(&mut pcx, "$addFields", Value::Document(spec))
         }
-        As::Find => Projection::parse_find(&mut pcx, spec),
+        Form::Find => Projection::parse_find(&mut pcx, spec),
     }
     .map_err(|e| e.code())?;
     let out = p
@@ -56,7 +56,7 @@ fn inclusion_exclusion_and_computing() {
         (doc! { "q": { "r": "$none" } }, "{ _id: 1, q: {} }"),
     ] {
         assert_eq!(
-            run(As::Project, spec.clone(), &d).as_deref(),
+            run(Form::Project, spec.clone(), &d).as_deref(),
             Ok(wanted),
             "{spec:?}"
         );
@@ -73,7 +73,7 @@ fn inclusion_exclusion_and_computing() {
         ),
     ] {
         assert_eq!(
-            run(As::AddFields, spec.clone(), &d).as_deref(),
+            run(Form::AddFields, spec.clone(), &d).as_deref(),
             Ok(wanted),
             "{spec:?}"
         );
@@ -106,7 +106,7 @@ fn find_has_slices_and_first_matches() {
         ),
     ] {
         assert_eq!(
-            run(As::Find, spec.clone(), &d).as_deref(),
+            run(Form::Find, spec.clone(), &d).as_deref(),
             Ok(wanted),
             "{spec:?}"
         );
@@ -128,19 +128,23 @@ fn codes() {
         (doc! { "a.": 1i32 }, 40353),
         (doc! { "a": { "$bogus": 1i32 } }, 31325),
     ] {
-        assert_eq!(run(As::Project, spec.clone(), &d), Err(wanted), "{spec:?}");
+        assert_eq!(
+            run(Form::Project, spec.clone(), &d),
+            Err(wanted),
+            "{spec:?}"
+        );
     }
     assert_eq!(
-        run(As::AddFields, doc! { "a": 1i32, "a.b": 1i32 }, &d),
+        run(Form::AddFields, doc! { "a": 1i32, "a.b": 1i32 }, &d),
         Err(40176)
     );
     assert_eq!(
-        run(As::Find, doc! { "a": { "$elemMatch": 1i32 } }, &d),
+        run(Form::Find, doc! { "a": { "$elemMatch": 1i32 } }, &d),
         Err(31274)
     );
     assert_eq!(
         run(
-            As::Find,
+            Form::Find,
             doc! { "a.$": 1i32, "b": { "$elemMatch": {} } },
             &d
         ),

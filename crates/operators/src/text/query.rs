@@ -1,5 +1,5 @@
-//! What a `$search` asks for: terms of which one must be there, phrases that all must, terms and
-//! phrases that must not.
+//! What a `$search` asks for. A document needs one of the terms and all of the phrases, and none of
+//! the excluded terms and phrases.
 
 use super::language::Language;
 use super::tokenizer::{Sensitivity, Tokenizer};

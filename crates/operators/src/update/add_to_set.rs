@@ -2,7 +2,7 @@
 //! the collation. Errors: 14 when `$each` is not an array, 2 for unknown clauses and for fields
 //! that are no arrays.
 
-use super::modifier::{At, Modifier, Outcome};
+use super::modifier::{Modifier, Outcome, Site};
 use crate::expr::Members;
 use model::{Array, OwnedValue, Result, Value, bail, code, compare_with};
 
@@ -37,7 +37,7 @@ impl AddToSet {
 }
 
 impl Modifier for AddToSet {
-    fn apply<'a>(&'a self, current: Value<'a>, at: &At<'_, 'a>) -> Result<Outcome<'a>> {
+    fn apply<'a>(&'a self, current: Value<'a>, at: &Site<'_, 'a>) -> Result<Outcome<'a>> {
         let mut items: Vec<Value<'a>> = match current {
             Value::Array(a) => a.iter().collect(),
             Value::Missing => Vec::new(),

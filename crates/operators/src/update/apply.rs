@@ -1,7 +1,7 @@
 //! Applying a tree of modifiers to a document: one pass over each level that is touched.
 
 use super::array_filters::ArrayFilters;
-use super::modifier::{Applied, At, Outcome, UpdateCx};
+use super::modifier::{Applied, Outcome, Site, UpdateCx};
 use super::tree::{Branch, Node, conflict};
 use model::{Array, Doc, Edit, Element, Result, Value, bail, code};
 use rustc_hash::FxHashMap;
@@ -16,7 +16,7 @@ const MANY: usize = 16;
 type Nodes<'n> = SmallVec<[&'n Node; 2]>;
 
 struct Applier<'s, 'a> {
-    at: At<'s, 'a>,
+    at: Site<'s, 'a>,
     filters: &'a ArrayFilters,
 }
 
@@ -27,7 +27,7 @@ pub(super) fn apply<'a>(
     cx: &UpdateCx<'_, 'a>,
 ) -> Result<Applied<'a>> {
     let applier = Applier {
-        at: At { cx, root: doc },
+        at: Site { cx, root: doc },
         filters,
     };
     Ok(match applier.document(&[root], doc, &Path::ROOT)? {

@@ -2,7 +2,7 @@
 //! long. A missing field counts as zero of the operand's type. Errors: 14 for operands or fields
 //! that are no numbers, 2 for long overflow.
 
-use super::modifier::{At, Modifier, Outcome};
+use super::modifier::{Modifier, Outcome, Site};
 use model::{Number, Result, Value, bail, code};
 
 /// Which operation.
@@ -72,7 +72,7 @@ fn combine(op: Op, a: Number, b: Number) -> Option<Number> {
 }
 
 impl Modifier for Arithmetic {
-    fn apply<'a>(&'a self, current: Value<'a>, at: &At<'_, 'a>) -> Result<Outcome<'a>> {
+    fn apply<'a>(&'a self, current: Value<'a>, at: &Site<'_, 'a>) -> Result<Outcome<'a>> {
         let name = if self.op == Op::Inc { "$inc" } else { "$mul" };
         if current.is_missing() {
             let n = if self.op == Op::Inc {

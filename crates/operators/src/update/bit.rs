@@ -1,7 +1,7 @@
 //! `$bit: {field: {and|or|xor: integer, ...}}`, applied in order; a missing field counts as zero.
 //! The result has the wider of the two types. Errors: 2 throughout.
 
-use super::modifier::{At, Modifier, Outcome, identical};
+use super::modifier::{Modifier, Outcome, Site, identical};
 use model::{Number, Result, Value, bail, code};
 
 #[derive(Clone, Copy)]
@@ -71,7 +71,7 @@ fn combine(op: Op, a: Number, b: Number) -> Number {
 }
 
 impl Modifier for Bit {
-    fn apply<'a>(&'a self, current: Value<'a>, at: &At<'_, 'a>) -> Result<Outcome<'a>> {
+    fn apply<'a>(&'a self, current: Value<'a>, at: &Site<'_, 'a>) -> Result<Outcome<'a>> {
         let start = match (Number::of(&current), current) {
             (Some(n @ (Number::Int32(_) | Number::Int64(_))), _) => n,
             (_, Value::Missing) => Number::Int32(0),

@@ -1,7 +1,7 @@
 //! `$currentDate`: the operation's time as a date (`true`, `false`, `{$type: "date"}`) or as a
 //! timestamp. Errors: 2 for anything else.
 
-use super::modifier::{At, Modifier, Outcome};
+use super::modifier::{Modifier, Outcome, Site};
 use model::{Result, Timestamp, Value, bail, code};
 
 pub(super) struct CurrentDate {
@@ -43,7 +43,7 @@ impl CurrentDate {
 }
 
 impl Modifier for CurrentDate {
-    fn apply<'a>(&'a self, _: Value<'a>, at: &At<'_, 'a>) -> Result<Outcome<'a>> {
+    fn apply<'a>(&'a self, _: Value<'a>, at: &Site<'_, 'a>) -> Result<Outcome<'a>> {
         let ms = at.cx.env.now_ms;
         Ok(Outcome::Set(if self.as_timestamp {
             let seconds = u32::try_from(ms.div_euclid(1000)).unwrap_or(u32::MAX);

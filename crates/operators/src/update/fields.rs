@@ -1,6 +1,6 @@
 //! `$set`, `$setOnInsert`, `$unset`. Setting the identical value (type and bytes) changes nothing.
 
-use super::modifier::{At, Modifier, Outcome, identical};
+use super::modifier::{Modifier, Outcome, Site, identical};
 use model::{OwnedValue, Result, Value};
 
 /// `$set` and `$setOnInsert`.
@@ -19,7 +19,7 @@ impl Set {
 }
 
 impl Modifier for Set {
-    fn apply<'a>(&'a self, current: Value<'a>, at: &At<'_, 'a>) -> Result<Outcome<'a>> {
+    fn apply<'a>(&'a self, current: Value<'a>, at: &Site<'_, 'a>) -> Result<Outcome<'a>> {
         if self.only_on_insert && !at.cx.inserting || identical(&current, &self.value.get()) {
             return Ok(Outcome::Keep);
         }
@@ -31,7 +31,7 @@ impl Modifier for Set {
 pub(super) struct Unset;
 
 impl Modifier for Unset {
-    fn apply<'a>(&'a self, current: Value<'a>, _: &At<'_, 'a>) -> Result<Outcome<'a>> {
+    fn apply<'a>(&'a self, current: Value<'a>, _: &Site<'_, 'a>) -> Result<Outcome<'a>> {
         Ok(if current.is_missing() {
             Outcome::Keep
         } else {

@@ -1,7 +1,7 @@
 //! `$min` and `$max`: sets when the operand comes before (after) the field in BSON order, under the
 //! collation.
 
-use super::modifier::{At, Modifier, Outcome};
+use super::modifier::{Modifier, Outcome, Site};
 use model::{OwnedValue, Result, Value, compare_with};
 use std::cmp::Ordering;
 
@@ -24,7 +24,7 @@ impl MinMax {
 }
 
 impl Modifier for MinMax {
-    fn apply<'a>(&'a self, current: Value<'a>, at: &At<'_, 'a>) -> Result<Outcome<'a>> {
+    fn apply<'a>(&'a self, current: Value<'a>, at: &Site<'_, 'a>) -> Result<Outcome<'a>> {
         let v = self.value.get();
         let sets =
             current.is_missing() || compare_with(&v, &current, at.cx.env.collate()) == self.wanted;

@@ -28,7 +28,7 @@ pub enum Applied<'a> {
 /// An operator at a path.
 pub(super) trait Modifier: Send + Sync {
     /// The new value; `current` is `Missing` when there is none.
-    fn apply<'a>(&'a self, current: Value<'a>, at: &At<'_, 'a>) -> Result<Outcome<'a>>;
+    fn apply<'a>(&'a self, current: Value<'a>, at: &Site<'_, 'a>) -> Result<Outcome<'a>>;
 
     /// Refuses a path that leads through a value without fields, though it would change nothing.
     fn wants_viable_path(&self) -> bool {
@@ -45,13 +45,13 @@ pub(super) enum Outcome<'a> {
 }
 
 /// Where a modifier is applied.
-pub(super) struct At<'s, 'a> {
+pub(super) struct Site<'s, 'a> {
     pub(super) cx: &'s UpdateCx<'s, 'a>,
     /// The whole document before the update.
     pub(super) root: Doc<'a>,
 }
 
-impl<'a> At<'_, 'a> {
+impl<'a> Site<'_, 'a> {
     /// `{_id: ...}` for messages.
     pub(super) fn document_id(&self) -> String {
         format!("{{_id: {}}}", self.root.field("_id"))

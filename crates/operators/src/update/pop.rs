@@ -1,7 +1,7 @@
 //! `$pop`: removes the last (1) or first (-1) element. Errors: 9 for another operand, 14 for fields
 //! that are no arrays, 28 for a path that leads through a value without fields.
 
-use super::modifier::{At, Modifier, Outcome};
+use super::modifier::{Modifier, Outcome, Site};
 use model::{Array, Result, Value, bail, code};
 
 pub(super) struct Pop {
@@ -24,7 +24,7 @@ impl Pop {
 }
 
 impl Modifier for Pop {
-    fn apply<'a>(&'a self, current: Value<'a>, at: &At<'_, 'a>) -> Result<Outcome<'a>> {
+    fn apply<'a>(&'a self, current: Value<'a>, at: &Site<'_, 'a>) -> Result<Outcome<'a>> {
         let a = match current {
             Value::Missing => return Ok(Outcome::Keep),
             Value::Array(a) if a.is_empty() => return Ok(Outcome::Keep),

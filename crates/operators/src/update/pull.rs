@@ -3,7 +3,7 @@
 //! themselves. Errors: 2 for fields that are no arrays and for operands of `$pullAll` that are
 //! none.
 
-use super::modifier::{At, Modifier, Outcome};
+use super::modifier::{Modifier, Outcome, Site};
 use crate::expr::{Members, ParseCx};
 use crate::filter::Filter;
 use model::{Array, Doc, DocBuf, OwnedValue, Result, Value, bail, code, compare_with};
@@ -53,7 +53,7 @@ impl Pull {
         )?))
     }
 
-    fn takes<'a>(&'a self, v: Value<'a>, at: &At<'_, 'a>) -> Result<bool> {
+    fn takes<'a>(&'a self, v: Value<'a>, at: &Site<'_, 'a>) -> Result<bool> {
         match self {
             Pull::Value(wanted) => Ok(compare_with(&v, &wanted.get(), at.cx.env.collate()).is_eq()),
             Pull::Documents(f) => match v {
@@ -74,7 +74,7 @@ impl Pull {
 fn without<'a>(
     name: &str,
     current: Value<'a>,
-    at: &At<'_, 'a>,
+    at: &Site<'_, 'a>,
     mut takes: impl FnMut(Value<'a>) -> Result<bool>,
 ) -> Result<Outcome<'a>> {
     let a = match current {
@@ -99,7 +99,7 @@ fn without<'a>(
 }
 
 impl Modifier for Pull {
-    fn apply<'a>(&'a self, current: Value<'a>, at: &At<'_, 'a>) -> Result<Outcome<'a>> {
+    fn apply<'a>(&'a self, current: Value<'a>, at: &Site<'_, 'a>) -> Result<Outcome<'a>> {
         without("$pull", current, at, |v| self.takes(v, at))
     }
 }
@@ -123,7 +123,7 @@ impl PullAll {
 }
 
 impl Modifier for PullAll {
-    fn apply<'a>(&'a self, current: Value<'a>, at: &At<'_, 'a>) -> Result<Outcome<'a>> {
+    fn apply<'a>(&'a self, current: Value<'a>, at: &Site<'_, 'a>) -> Result<Outcome<'a>> {
         let collate = at.cx.env.collate();
         if self.0.len() < MANY {
             return without("$pullAll", current, at, |v| {

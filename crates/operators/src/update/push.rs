@@ -2,7 +2,7 @@
 //! `$sort` and cut to `$slice`. A missing field becomes an array. Errors: 2 throughout (not an
 //! array, unknown clause, malformed modifier).
 
-use super::modifier::{At, Modifier, Outcome, identical};
+use super::modifier::{Modifier, Outcome, Site, identical};
 use model::{Array, Collate, FieldPath, OwnedValue, Result, Value, bail, code, compare_with};
 use std::cmp::Ordering;
 
@@ -168,7 +168,7 @@ fn insertion_point(position: Option<i64>, len: usize) -> usize {
 }
 
 impl Modifier for Push {
-    fn apply<'a>(&'a self, current: Value<'a>, at: &At<'_, 'a>) -> Result<Outcome<'a>> {
+    fn apply<'a>(&'a self, current: Value<'a>, at: &Site<'_, 'a>) -> Result<Outcome<'a>> {
         let mut items: Vec<Value<'a>> = match current {
             Value::Array(a) => a.iter().collect(),
             Value::Missing => Vec::new(),

@@ -3,7 +3,7 @@
 //! 40 conflicts, 9867600 a null byte in the new name.
 
 use super::array_filters::ArrayFilters;
-use super::modifier::{At, Modifier, Outcome, identical};
+use super::modifier::{Modifier, Outcome, Site, identical};
 use super::path::Part;
 use model::{Doc, FieldPath, Result, Value, bail, code};
 
@@ -92,7 +92,7 @@ struct Source {
 }
 
 impl Modifier for Source {
-    fn apply<'a>(&'a self, current: Value<'a>, at: &At<'_, 'a>) -> Result<Outcome<'a>> {
+    fn apply<'a>(&'a self, current: Value<'a>, at: &Site<'_, 'a>) -> Result<Outcome<'a>> {
         lookup(at.root, &self.path, "source")?;
         Ok(if current.is_missing() {
             Outcome::Keep
@@ -108,7 +108,7 @@ struct Target {
 }
 
 impl Modifier for Target {
-    fn apply<'a>(&'a self, current: Value<'a>, at: &At<'_, 'a>) -> Result<Outcome<'a>> {
+    fn apply<'a>(&'a self, current: Value<'a>, at: &Site<'_, 'a>) -> Result<Outcome<'a>> {
         let v = lookup(at.root, &self.source, "source")?;
         if v.is_missing() {
             return Ok(Outcome::Keep);

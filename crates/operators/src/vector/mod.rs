@@ -6,4 +6,4 @@ mod form;
 mod sieve;
 
 pub use form::{Form, Rows};
-pub use sieve::{Around, Sieve};
+pub use sieve::{FilterContext, Sieve};

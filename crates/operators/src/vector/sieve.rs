@@ -26,7 +26,7 @@ enum Kind {
 
 /// What a filter is applied in.
 #[derive(Clone, Copy)]
-pub struct Around<'r> {
+pub struct FilterContext<'r> {
     /// The operation.
     pub env: &'r Env,
     /// Variables bound around it.
@@ -48,7 +48,7 @@ impl Sieve {
         &self,
         filter: &Filter,
         batch: &Batch,
-        around: Around<'_>,
+        around: FilterContext<'_>,
         rows: &mut Vec<u32>,
     ) -> Result<()> {
         let mut arena = Bump::new();
@@ -88,7 +88,7 @@ fn keep(
     kind: &Kind,
     node: &Node,
     batch: &Batch,
-    around: Around<'_>,
+    around: FilterContext<'_>,
     arena: &mut Bump,
     rows: &mut Vec<u32>,
 ) -> Result<()> {
@@ -152,7 +152,7 @@ fn keep_where(rows: &mut Vec<u32>, mut passes: impl FnMut(usize) -> Result<bool>
 fn keep_documents(
     node: &Node,
     batch: &Batch,
-    around: Around<'_>,
+    around: FilterContext<'_>,
     arena: &mut Bump,
     rows: &mut Vec<u32>,
 ) -> Result<()> {
@@ -163,7 +163,7 @@ fn keep_documents(
     })
 }
 
-fn context<'r, 'a>(around: Around<'r>, arena: &'a Bump, doc: Doc<'a>) -> Cx<'r, 'a>
+fn context<'r, 'a>(around: FilterContext<'r>, arena: &'a Bump, doc: Doc<'a>) -> Cx<'r, 'a>
 where
     'r: 'a,
 {
@@ -179,7 +179,7 @@ struct Look<'r> {
     test: &'r Test,
     column: &'r Column,
     batch: &'r Batch,
-    around: Around<'r>,
+    around: FilterContext<'r>,
 }
 
 impl Look<'_> {
@@ -259,7 +259,7 @@ mod tests {
             let filter = Filter::parse(&mut ParseCx::of_query(&env), spec).expect(text);
             let mut paths = Paths::default();
             let sieve = Sieve::of(&filter, &mut paths).expect(text);
-            let around = Around {
+            let around = FilterContext {
                 env: &env,
                 vars: None,
             };

@@ -4,6 +4,9 @@
 //! `QUARRY_IMAGES=n` tries that many for each engine, `QUARRY_SEED=n` begins with another seed;
 //! a failure names the seed and the image, which `QUARRY_IMAGE=n` tries alone, and keeps it.
 
+#[path = "../shared/symbols.rs"]
+mod symbols;
+
 mod check;
 mod creation;
 mod faults;

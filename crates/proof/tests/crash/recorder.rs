@@ -4,6 +4,7 @@
 //! Promises: events are in the order in which the calls were made, whole before the next begins.
 //! Must not know: engines, but for the one file that is written through a mapping.
 
+use crate::symbols::find_library_function;
 use proof::Event;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -256,18 +257,6 @@ fn inode(fd: c_int) -> Option<((u64, u64), libc::stat)> {
     known.then_some(((stat.st_dev, stat.st_ino), stat))
 }
 
-/// The library's own function of a name.
-fn next(slot: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
-    let found = slot.load(Ordering::Relaxed);
-    if !found.is_null() {
-        return found;
-    }
-    // SAFETY: a name that ends in zero.
-    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    slot.store(found, Ordering::Relaxed);
-    found
-}
-
 /// Defines `real_NAME`, which calls the library's function, and the function that stands in for it
 /// under its names; `after` sees the record when the call has succeeded.
 macro_rules! stand_in {
@@ -286,7 +275,7 @@ macro_rules! stand_in {
         after |$record:ident, $result:ident| $after:expr) => {
         unsafe fn $real($($arg: $type),*) -> $out {
             static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-            let found = next(&NEXT, $symbol);
+            let found = find_library_function(&NEXT, $symbol);
             // SAFETY: the C library's function of this name has these arguments.
             let f = unsafe {
                 std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> $out>(found)

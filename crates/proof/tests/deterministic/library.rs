@@ -5,8 +5,9 @@
 //! Promises: other threads get what the C library does. Must not know: how threads are chosen.
 
 use crate::schedule;
+use crate::symbols::find_library_function;
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::ffi::{CStr, c_int, c_long, c_uint, c_void};
+use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -41,23 +42,12 @@ unsafe impl GlobalAlloc for Meeting {
     }
 }
 
-fn next(slot: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
-    let found = slot.load(Ordering::Relaxed);
-    if !found.is_null() {
-        return found;
-    }
-    // SAFETY: a name that ends in zero.
-    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    slot.store(found, Ordering::Relaxed);
-    found
-}
-
 /// Defines `real_NAME`, which calls the library's function.
 macro_rules! real {
     ($real:ident, $symbol:literal, ($($arg:ident: $type:ty),*) -> $out:ty) => {
         unsafe fn $real($($arg: $type),*) -> $out {
             static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-            let found = next(&NEXT, $symbol);
+            let found = find_library_function(&NEXT, $symbol);
             // SAFETY: the C library's function of this name has these arguments.
             let f = unsafe {
                 std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> $out>(found)

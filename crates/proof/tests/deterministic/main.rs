@@ -6,6 +6,9 @@
 //! `QUARRY_SCHEDULES=n` runs that many seeds, `QUARRY_SEED=n` begins with another one;
 //! `QUARRY_LOG=file` writes what the first seed said.
 
+#[path = "../shared/symbols.rs"]
+mod symbols;
+
 mod clients;
 mod history;
 mod library;

@@ -6,7 +6,7 @@
 use super::open_segment::{OpenSegment, SegmentSource, TakenRows};
 use super::operator::Operator;
 use super::read::RowOutput;
-use super::reader::{Reader, Wanted};
+use super::reader::{Criteria, Reader};
 use super::row_filter::{RowFilter, RowMatches};
 use super::segments::SegmentCounts;
 use super::taker::{Step, Taker};
@@ -228,7 +228,7 @@ impl ColumnRead {
         room: usize,
         out: &mut DocBatch,
     ) -> Result<bool> {
-        let wanted = Wanted {
+        let wanted = Criteria {
             filter: self.filter.as_deref(),
             env: exec.env,
             vars: exec.vars,

@@ -5,7 +5,7 @@ use super::nothing::Nothing;
 use super::operator::Operator;
 use super::parts::{PartsRead, Taken, has_parts};
 use super::read::Read;
-use super::reader::{STEP_DOCS, Wanted, counts_entries};
+use super::reader::{Criteria, STEP_DOCS, counts_entries};
 use super::row_filter::RowMatches;
 use super::taker::Taker;
 use super::whole_columns::WholeColumns;
@@ -164,7 +164,7 @@ impl Count {
             }
             Source::Documents(read) => {
                 let (reader, filter) = read.parts(env);
-                let wanted = Wanted {
+                let wanted = Criteria {
                     filter,
                     env,
                     vars: None,
@@ -196,7 +196,7 @@ fn count_in_parts(read: &Read, env: &Env) -> Result<u64> {
     let parts = PartsRead {
         coll: read.collection(),
         plan: read.plan(),
-        wanted: Wanted {
+        wanted: Criteria {
             filter: read.filter(),
             env,
             vars: None,

@@ -6,7 +6,7 @@ use super::loose::LooseScan;
 use super::nothing::Nothing;
 use super::operator::Operator;
 use super::read::Read;
-use super::reader::{STEP_DOCS, Wanted};
+use super::reader::{Criteria, STEP_DOCS};
 use super::row_filter::RowMatches;
 use super::taker::Taker;
 use super::whole_columns::WholeColumns;
@@ -165,7 +165,7 @@ impl Distinct {
             }
             Source::Documents(read) => {
                 let (reader, filter) = read.parts(env);
-                let wanted = Wanted {
+                let wanted = Criteria {
                     filter,
                     env,
                     vars: None,

@@ -5,7 +5,7 @@
 use super::operator::Operator;
 use super::parts::{PartsRead, Taken};
 use super::read::Read;
-use super::reader::Wanted;
+use super::reader::Criteria;
 use super::segments::ColumnScan;
 use super::taker::Taker;
 use crate::exec::{BatchStream, DocBatch, ExecContext, Fold, Folded, MatchFilter};
@@ -16,7 +16,7 @@ use model::{Doc, Result};
 use operation::{AccessPath, Examined};
 use operators::Env;
 use operators::columns::{Batch, Column, Paths};
-use operators::vector::{Around, Rows, Sieve};
+use operators::vector::{FilterContext, Rows, Sieve};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -77,7 +77,7 @@ impl FoldRead {
         let read = PartsRead {
             coll: &self.coll,
             plan: &self.plan,
-            wanted: Wanted {
+            wanted: Criteria {
                 filter: self.filter.as_deref(),
                 env: exec.env,
                 vars: exec.vars,
@@ -221,7 +221,7 @@ impl Part<'_> {
         if let (true, Some(by)) = (self.filters, self.by_columns) {
             self.rows.clear();
             self.rows.extend(0..self.batch.len() as u32);
-            let (filter, around) = (&by.filter.filter, Around { env, vars });
+            let (filter, around) = (&by.filter.filter, FilterContext { env, vars });
             by.sieve.keep(filter, &self.batch, around, &mut self.rows)?;
             selected = Some(self.rows.as_slice());
         }

@@ -2,7 +2,7 @@
 //! only a position is kept, so their number is bounded by nothing but the collection. Must not
 //! know: what is done with the documents.
 
-use super::reader::{Reader, STEP_DOCS, Wanted};
+use super::reader::{Criteria, Reader, STEP_DOCS};
 use crate::exec::MatchFilter;
 use crate::plan::{Access, Plan};
 use model::Result;
@@ -86,7 +86,7 @@ impl MatchingKeys {
         keys: &mut RecordKeys,
     ) -> Result<bool> {
         keys.clear();
-        let wanted = Wanted {
+        let wanted = Criteria {
             filter: Some(filter),
             env,
             vars: None,

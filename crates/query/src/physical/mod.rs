@@ -52,7 +52,7 @@ pub use operator::{Operator, run_to_end};
 pub use project::ProjectionSpec;
 pub(crate) use project::{Project, Shape};
 pub use read::Read;
-pub use reader::{Reader, Wanted, each_match};
+pub use reader::{Criteria, Reader, each_match};
 pub(crate) use skip::Skip;
 pub(crate) use sort::Sort;
 pub use write::{Change, WouldChange, Write};

@@ -3,7 +3,7 @@
 //! run of another. So each result belongs to parts that follow each other, and the results in the
 //! order of their parts are those of one scan. Must not know: what becomes of the documents.
 
-use super::reader::{Reader, STEP_DOCS, Wanted};
+use super::reader::{Criteria, Reader, STEP_DOCS};
 use super::scan::reads_ids;
 use super::segments::ColumnScan;
 use super::taker::{Step, Taker};
@@ -27,7 +27,7 @@ const WORKERS_MAX: usize = 16;
 pub(super) struct PartsRead<'r> {
     pub(super) coll: &'r Arc<Collection>,
     pub(super) plan: &'r Plan,
-    pub(super) wanted: Wanted<'r>,
+    pub(super) wanted: Criteria<'r>,
 }
 
 /// Those who help a read.
@@ -215,11 +215,11 @@ impl PartsRead<'_> {
     }
 }
 
-fn step<T: Taker>(reader: &mut Reader, wanted: &Wanted<'_>, taker: &mut T) -> Result<Step> {
+fn step<T: Taker>(reader: &mut Reader, wanted: &Criteria<'_>, taker: &mut T) -> Result<Step> {
     let mut wants = true;
     taker.begin_step()?;
     let filter = wanted.filter.filter(|_| !taker.filters());
-    let wanted = Wanted { filter, ..*wanted };
+    let wanted = Criteria { filter, ..*wanted };
     let more = reader.step(&wanted, STEP_DOCS, |row| {
         wants = taker.take(row.doc)?;
         Ok(wants)

@@ -1,7 +1,7 @@
 //! Reading by a plan: matching documents, copied into batches. At the bottom of every plan.
 
 use super::operator::Operator;
-use super::reader::{Reader, STEP_DOCS, Wanted};
+use super::reader::{Criteria, Reader, STEP_DOCS};
 use super::row_metadata::RowMetadata;
 use super::scan::is_clustered;
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
@@ -232,7 +232,7 @@ impl BatchStream for Read {
             // Not each of them matches: one request is not spent on one document.
             max = max.max(self.coll.request_rows());
         }
-        let wanted = Wanted {
+        let wanted = Criteria {
             filter: self.filter.as_deref(),
             env: exec.env,
             vars: exec.vars,

@@ -18,7 +18,7 @@ pub(super) const STEP_DOCS: usize = 1024;
 
 /// What is looked for.
 #[derive(Clone, Copy)]
-pub struct Wanted<'w> {
+pub struct Criteria<'w> {
     /// Documents that match; `None` is all.
     pub filter: Option<&'w MatchFilter>,
     /// The operation.
@@ -27,7 +27,7 @@ pub struct Wanted<'w> {
     pub vars: Option<&'w Frame<'w, 'w>>,
 }
 
-impl Wanted<'_> {
+impl Criteria<'_> {
     fn matches(&self, filter: &MatchFilter, doc: Doc<'_>, arena: &Bump) -> Result<bool> {
         let cx = Cx {
             vars: self.vars,
@@ -170,7 +170,7 @@ impl Reader {
     /// Those of the filter, of `each` and of the store; the operation's interrupt.
     pub fn step(
         &mut self,
-        wanted: &Wanted<'_>,
+        wanted: &Criteria<'_>,
         max: usize,
         mut each: impl FnMut(Row<'_>) -> Result<bool>,
     ) -> Result<bool> {
@@ -306,7 +306,7 @@ pub fn each_match(
     each: &mut dyn FnMut(Row<'_>) -> Result<bool>,
 ) -> Result<()> {
     let mut reader = Reader::open(coll, plan, env);
-    let wanted = Wanted {
+    let wanted = Criteria {
         filter,
         env,
         vars: None,

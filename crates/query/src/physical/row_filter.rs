@@ -4,7 +4,7 @@
 use crate::exec::MatchFilter;
 use model::{Bump, Doc, Result, Value};
 use operators::columns::{Batch, Column, Paths};
-use operators::vector::{Around, Sieve};
+use operators::vector::{FilterContext, Sieve};
 use operators::{Cx, Env, Frame};
 use std::ops::Range;
 use std::sync::Arc;
@@ -97,7 +97,7 @@ impl<'f> RowMatches<'f> {
             sieve.keep(
                 &filter.filter,
                 &self.batch,
-                Around { env, vars },
+                FilterContext { env, vars },
                 &mut self.rows,
             )?;
         }

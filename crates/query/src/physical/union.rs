@@ -15,7 +15,7 @@ use store::{Collection, EachRow, Header, Row};
 const AHEAD: usize = 8;
 
 /// A row read ahead.
-struct Ahead {
+struct BufferedRow {
     key: Vec<u8>,
     header: Header,
     doc: Vec<u8>,
@@ -27,7 +27,7 @@ struct Ahead {
 /// One of the scans.
 pub(super) struct Branch<S> {
     scan: S,
-    ahead: VecDeque<Ahead>,
+    ahead: VecDeque<BufferedRow>,
     more: bool,
     /// Documents are entries of `_id` as well.
     reads_ids: bool,
@@ -196,7 +196,7 @@ impl<S: Steps> Branch<S> {
                     failed = Some(e);
                     return false;
                 }
-                ahead.push_back(Ahead {
+                ahead.push_back(BufferedRow {
                     key: row.key.to_vec(),
                     header: row.header,
                     doc: row.doc.as_bytes().to_vec(),

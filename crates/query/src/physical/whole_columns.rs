@@ -2,7 +2,7 @@
 //! which looks for what matches itself. Must not know: what becomes of it.
 
 use super::parts::{PartsRead, Taken};
-use super::reader::Wanted;
+use super::reader::Criteria;
 use super::row_filter::{RowFilter, RowMatches};
 use super::segments::ColumnScan;
 use super::taker::Taker;
@@ -64,7 +64,7 @@ impl WholeColumns {
         let read = PartsRead {
             coll: &self.coll,
             plan: &self.plan,
-            wanted: Wanted {
+            wanted: Criteria {
                 filter: Some(&self.filter),
                 env,
                 vars: None,

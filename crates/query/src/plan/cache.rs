@@ -196,7 +196,7 @@ impl<'r> Lookup<'r> {
         }
     }
 
-    /// A plan that was chosen among `rivals`, which are asked for where it is new.
+    /// A plan that was chosen among `rivals`; only a new plan asks for them.
     pub(super) fn chosen(
         self,
         plan: Plan,

@@ -131,7 +131,7 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     {
         return Ok(p.clone());
     }
-    let among = Among {
+    let among = IndexChoice {
         coll,
         request,
         root,
@@ -152,7 +152,7 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
 }
 
 /// The indexes that a plan is chosen among.
-struct Among<'r> {
+struct IndexChoice<'r> {
     coll: &'r Collection,
     request: &'r PlanRequest<'r>,
     root: &'r Node,
@@ -165,14 +165,14 @@ struct Among<'r> {
 
 /// What comparing plans by their costs says.
 #[derive(Default)]
-struct Compared {
+struct CostComparison {
     /// What is expected of the preferred one, where it is taken.
     preferred: Option<Estimate>,
     /// The one that costs clearly less.
     cheaper: Option<Plan>,
 }
 
-impl Among<'_> {
+impl IndexChoice<'_> {
     /// The best plan: that of the cache, or the one with the most points, which the cache keeps
     /// when it had rivals, unless another costs clearly less. `instead` may give a better one,
     /// knowing the points.
@@ -194,7 +194,7 @@ impl Among<'_> {
         let best = best(by_id, self.request, self.root, self.indexes, |_| true);
         let costs = Costs::of(self.coll, self.request);
         let mut other = instead(best.as_ref().map(|b| b.points));
-        // A scan is what is preferred where nothing else is, but what it is compared with.
+        // A scan is preferred only when there is no other plan; it is compared all the same.
         let is_none = other.is_none() && best.is_none() && costs.is_some();
         if is_none && self.may_scan() && !self.skippable().is_empty() {
             other = Some(self.scan_or_columns()?);
@@ -248,13 +248,13 @@ impl Among<'_> {
         lookup: Option<&Lookup<'_>>,
         preferred: &Plan,
         by_id: Option<&Plan>,
-    ) -> Result<Compared> {
+    ) -> Result<CostComparison> {
         let cheap = costs.cheap(preferred)?;
         if let Some(lookup) = lookup {
             lookup.note_settled(cheap.is_some());
         }
         if cheap.is_some() || !costs.can_compare()? {
-            return Ok(Compared {
+            return Ok(CostComparison {
                 preferred: cheap,
                 cheaper: None,
             });
@@ -264,7 +264,7 @@ impl Among<'_> {
             skipping.extend(skippable.plan(self.coll, self.request)?);
         }
         if matches!(preferred.access, Access::Collection { .. }) && skipping.is_empty() {
-            return Ok(Compared::default());
+            return Ok(CostComparison::default());
         }
         let mut plans = vec![preferred.clone()];
         plans.extend(by_id.cloned());
@@ -303,7 +303,7 @@ impl Among<'_> {
         if let Some(rivals) = self.request.rivals {
             rivals.note(&taken, plans);
         }
-        Ok(Compared {
+        Ok(CostComparison {
             preferred: estimate.filter(|_| at == 0),
             cheaper: (at > 0).then_some(taken),
         })
@@ -391,7 +391,7 @@ fn among_allowed(
     let unplanned = allowed.filter && request.filter.as_ref().is_some_and(only_id);
     let by_id = by_id(coll, &free, root)
         .filter(|p| unplanned && is_one(p) || allowed.has("_id_", id_key.doc()));
-    let among = Among {
+    let among = IndexChoice {
         coll,
         request: &free,
         root,
@@ -401,7 +401,7 @@ fn among_allowed(
     };
     match among.choose(by_id, |_| None)? {
         Some(plan) => Ok(plan),
-        None if allowed.filter => Among { request, ..among }.scan_or_columns(),
+        None if allowed.filter => IndexChoice { request, ..among }.scan_or_columns(),
         None => choose(coll, &free),
     }
 }

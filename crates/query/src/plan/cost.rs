@@ -96,9 +96,9 @@ impl Entries {
         }
     }
 
-    /// How many are read until so many documents have matched; `of_sample` is the number of
-    /// documents in terms of the sample, `evenly` what it is where what matches lies evenly in what
-    /// is read.
+    /// Estimates how many documents are read until enough have matched. `of_sample` is this number
+    /// of matches, scaled to the sample; `evenly` is the estimate for matches that are spread
+    /// evenly.
     fn read_until(&self, of_sample: f64, evenly: f64) -> f64 {
         let nth = of_sample.ceil().max(1.0) as usize;
         let mut hits = self.matches.iter().enumerate().filter(|(_, m)| **m);
@@ -114,8 +114,8 @@ impl Entries {
 }
 
 impl<'r> Costs<'r> {
-    /// `None` for a collection that is too small or whose order is not that of its keys, and for a
-    /// reader of a fixed state, whose plans are not kept.
+    /// `None` for a small collection, for one that is not ordered by its keys, and for a reader of
+    /// a fixed state: its plans are not kept.
     pub(super) fn of(coll: &'r Collection, request: &'r PlanRequest<'r>) -> Option<Costs<'r>> {
         let fixed = request.view.is_some_and(ReadView::is_fixed);
         if fixed || coll.count() < DOCUMENTS_MIN || coll.is_series() || coll.is_log() {

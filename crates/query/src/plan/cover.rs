@@ -8,9 +8,9 @@ use std::sync::Arc;
 use store::Collection;
 
 impl Plan {
-    /// The same, reading no documents where the entries of its index say these top-level fields,
-    /// which are all that is looked at behind the read, and those that its filter looks at. Without
-    /// names whole documents are looked at.
+    /// The same plan without a read of documents, if the entries of its index hold enough: the
+    /// top-level `fields` that are used behind the read, and those that its filter uses. `None`
+    /// stands for whole documents.
     #[must_use]
     pub(crate) fn covering(
         mut self,

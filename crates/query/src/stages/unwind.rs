@@ -99,8 +99,8 @@ pub(crate) struct Unwind {
 }
 
 impl Unwind {
-    fn emit(&self, out: &mut DocBatch, from: From<'_>, v: Option<Value<'_>>, at: Option<usize>) {
-        let From { doc, meta } = from;
+    fn emit(&self, out: &mut DocBatch, from: Origin<'_>, v: Option<Value<'_>>, at: Option<usize>) {
+        let Origin { doc, meta } = from;
         let at = at.map_or(Value::Null, |i| Value::Int64(i as i64));
         match (v, &self.index) {
             (None, None) => out.push_with_meta(doc, meta),
@@ -114,7 +114,12 @@ impl Unwind {
     }
 
     /// Unwinds one document until the batch is full. Where to go on then; `None` when it is done.
-    fn unwind(&self, from: From<'_>, on: Option<Position>, out: &mut DocBatch) -> Option<Position> {
+    fn unwind(
+        &self,
+        from: Origin<'_>,
+        on: Option<Position>,
+        out: &mut DocBatch,
+    ) -> Option<Position> {
         match plain_at(from.doc, &self.path) {
             Value::Array(a) if a.is_empty() => {
                 if self.preserve {
@@ -146,7 +151,7 @@ impl Unwind {
 
 /// The document an output comes from.
 #[derive(Clone, Copy)]
-struct From<'d> {
+struct Origin<'d> {
     doc: Doc<'d>,
     meta: Option<Doc<'d>>,
 }
@@ -181,7 +186,7 @@ impl BatchStream for UnwindStream {
         }
         while self.at < self.inbox.len() && !out.is_full() {
             exec.env.check_interrupt()?;
-            let from = From {
+            let from = Origin {
                 doc: self.inbox.doc(self.at),
                 meta: self.inbox.meta(self.at),
             };

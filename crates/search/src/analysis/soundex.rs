@@ -135,7 +135,7 @@ const RULES: &[Rule] = &[
 
 /// A code that is being made.
 #[derive(Clone, PartialEq, Eq)]
-struct Way {
+struct PartialCode {
     code: String,
     /// What the last spelling was.
     last: Option<&'static str>,
@@ -148,7 +148,7 @@ pub(super) fn codes(word: &str) -> Vec<String> {
         .chars()
         .filter(char::is_ascii_lowercase)
         .collect();
-    let mut ways = vec![Way {
+    let mut ways = vec![PartialCode {
         code: String::new(),
         last: None,
     }];
@@ -168,7 +168,7 @@ pub(super) fn codes(word: &str) -> Vec<String> {
         let first = rest.chars().next().unwrap_or(' ');
         // These two are spoken one by one.
         let apart = matches!((before, first), ('m', 'n') | ('n', 'm'));
-        let mut next: Vec<Way> = Vec::new();
+        let mut next: Vec<PartialCode> = Vec::new();
         for way in &ways {
             for one in sound.split('|') {
                 let mut way = way.clone();

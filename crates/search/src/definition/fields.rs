@@ -1,7 +1,7 @@
 //! Reads the mappings of a definition: documents, fields and their types. Must not know: what else
 //! a definition has.
 
-use super::mapping::{FieldKind, Kept, Mapping, NumberField, StringField};
+use super::mapping::{FieldKind, Mapping, NumberField, StringField, TextOptions};
 use crate::analysis::{Analyzer, Analyzers, Cut};
 use crate::args::Args;
 use crate::error::invalid;
@@ -31,7 +31,7 @@ impl Defaults {
             index: self.analyzers.find(path, name)?,
             search: self.analyzers.find(path, search)?,
             multi: Vec::new(),
-            kept: Kept::default(),
+            kept: TextOptions::default(),
         })
     }
 }
@@ -225,7 +225,7 @@ fn one_string(args: &Args<'_>, defaults: &Defaults) -> Result<StringField> {
             inner.word("type", &["bm25", "boolean"])?
         }
     };
-    field.kept = Kept {
+    field.kept = TextOptions {
         longest: longest
             .and_then(|n| usize::try_from(n).ok())
             .unwrap_or(usize::MAX),

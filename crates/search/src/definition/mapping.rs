@@ -42,12 +42,12 @@ pub(crate) struct StringField {
     pub(crate) search: Analyzer,
     /// Further analysers of the same text, by name.
     pub(crate) multi: Vec<(String, StringField)>,
-    pub(crate) kept: Kept,
+    pub(crate) kept: TextOptions,
 }
 
 /// What is kept of the texts of a string field.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct TextOptions {
     /// Longer texts are not indexed, characters.
     pub(crate) longest: usize,
     /// Short texts count for more.
@@ -62,9 +62,9 @@ pub(crate) struct Kept {
     pub(crate) weighed: bool,
 }
 
-impl Default for Kept {
-    fn default() -> Kept {
-        Kept {
+impl Default for TextOptions {
+    fn default() -> TextOptions {
+        TextOptions {
             longest: usize::MAX,
             norms: true,
             frequencies: true,
@@ -101,7 +101,7 @@ impl StringField {
             index: analyzer.clone(),
             search: analyzer.clone(),
             multi: Vec::new(),
-            kept: Kept::default(),
+            kept: TextOptions::default(),
         }
     }
 }

@@ -4,7 +4,7 @@
 mod fields;
 mod mapping;
 
-pub(crate) use mapping::{FieldKind, Kept, Mapping, StringField};
+pub(crate) use mapping::{FieldKind, Mapping, StringField, TextOptions};
 
 use crate::analysis::{Analyzer, Analyzers};
 use crate::args::Args;
@@ -182,13 +182,13 @@ impl Definition {
     }
 
     /// What is kept of texts at a path, also under the name of a further analyser.
-    pub(crate) fn kept_at(&self, key: &str) -> Kept {
+    pub(crate) fn kept_at(&self, key: &str) -> TextOptions {
         let (path, multi) = match key.split_once(MULTI) {
             Some((path, multi)) => (path, Some(multi)),
             None => (key, None),
         };
         let field = self.string_at(path, multi).ok().flatten();
-        field.map_or_else(Kept::default, |f| f.kept)
+        field.map_or_else(TextOptions::default, |f| f.kept)
     }
 
     /// True when whole strings at a path are kept in small letters.

@@ -40,13 +40,13 @@ pub(crate) struct Points {
 }
 
 /// What is wanted of a segment's points.
-struct Wanted<'p> {
+struct PointQuery<'p> {
     test: &'p PointTest,
     /// A cap around the area.
     cap: Option<(SpherePoint, f64)>,
 }
 
-impl Wanted<'_> {
+impl PointQuery<'_> {
     /// The distance of a wanted point in metres; 0 where it does not count.
     fn distance(&self, lng: f64, lat: f64) -> Option<f64> {
         match self.test {
@@ -98,7 +98,7 @@ impl Matcher for Points {
         let (Some(longitudes), Some(latitudes)) = (longitudes, latitudes) else {
             return Ok(Vec::new());
         };
-        let wanted = Wanted {
+        let wanted = PointQuery {
             test: &self.test,
             cap: match &self.test {
                 PointTest::Area(shape) => shape.cap().map(|(c, radius)| (c, radius + 1e-9)),

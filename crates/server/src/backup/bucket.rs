@@ -3,7 +3,7 @@
 //! Promises: something is there whole or not at all; each trouble is one line without keys; what
 //! may pass is tried again. Must not know: what is stored.
 
-use super::sign::{Asked, Keys};
+use super::sign::{Keys, SignedRequest};
 use ::backup::{BackupError, Digest, Item, Moved, Piece, Shelf, digest_of};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -194,7 +194,7 @@ impl Bucket {
         let now = jiff::Timestamp::now()
             .strftime("%Y%m%dT%H%M%SZ")
             .to_string();
-        let headers = self.keys.headers(&Asked {
+        let headers = self.keys.headers(&SignedRequest {
             method,
             host: &self.host,
             path,

@@ -22,7 +22,7 @@ impl std::fmt::Debug for Keys {
 }
 
 /// What is signed of a request.
-pub(super) struct Asked<'a> {
+pub(super) struct SignedRequest<'a> {
     pub(super) method: &'a str,
     pub(super) host: &'a str,
     /// Encoded, as it stands in the first line.
@@ -42,7 +42,7 @@ fn mac(key: &[u8], text: &str) -> Vec<u8> {
 
 impl Keys {
     /// The headers to send besides `host`.
-    pub(super) fn headers(&self, asked: &Asked<'_>) -> Vec<(&'static str, String)> {
+    pub(super) fn headers(&self, asked: &SignedRequest<'_>) -> Vec<(&'static str, String)> {
         let (body, time) = (asked.body, asked.time);
         let mut sent = vec![
             ("x-amz-content-sha256", body.to_owned()),
@@ -98,7 +98,7 @@ mod tests {
             region: "us-east-1".to_owned(),
         };
         let empty = Digest::of(b"").to_string();
-        let headers = keys.headers(&Asked {
+        let headers = keys.headers(&SignedRequest {
             method: "GET",
             host: "examplebucket.s3.amazonaws.com",
             path: "/",

@@ -68,7 +68,7 @@ pub(super) fn hold_online(address: &Address, repository: &Repository) -> Result<
         _ => None,
     };
     let (optime, complete) = (time("checkpointTimestamp"), time("lastTimestamp"));
-    let held = KeptOpen::start(client, session, id);
+    let held = CursorKeeper::start(client, session, id);
     let engine = storage::engine_of(&directory)?.ok_or_else(|| {
         Failure::of_data(format!(
             "the files of {} are not in {} here; back up on the server's machine, as a user who \
@@ -164,23 +164,23 @@ impl std::str::FromStr for Session {
 }
 
 /// A cursor that a thread keeps from being closed; dropped, it is closed.
-struct KeptOpen {
+struct CursorKeeper {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl KeptOpen {
-    fn start(client: Client, session: Session, cursor: i64) -> KeptOpen {
+impl CursorKeeper {
+    fn start(client: Client, session: Session, cursor: i64) -> CursorKeeper {
         let (stop, stopped) = channel();
         let thread = std::thread::spawn(move || keep_open(client, session, cursor, &stopped));
-        KeptOpen {
+        CursorKeeper {
             stop: Some(stop),
             thread: Some(thread),
         }
     }
 }
 
-impl Drop for KeptOpen {
+impl Drop for CursorKeeper {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {

@@ -18,7 +18,7 @@ const MECHANISMS: &[&str] = &[
 
 /// Who vouches for users besides this server.
 #[derive(Clone, Debug, Default)]
-pub struct Elsewhere {
+pub struct IdentityProviders {
     /// Identity providers, by the tokens they sign.
     pub oidc: Option<Arc<Providers>>,
     /// A directory, by the passwords it checks.
@@ -27,23 +27,23 @@ pub struct Elsewhere {
     pub plain_without_tls: bool,
 }
 
-impl Elsewhere {
+impl IdentityProviders {
     /// From the parameters of the start, the command line and the file.
     pub(super) fn of(
         parameters: &[(String, String)],
         args: &LdapArgs,
         file: LdapSection,
         own: OwnLdap,
-    ) -> Result<Elsewhere, String> {
+    ) -> Result<IdentityProviders, String> {
         let open = args.allow_plain_without_tls || own.allow_plain_without_tls;
-        Elsewhere::from(parameters, ldap(args, file, own.ca_file)?, open)
+        IdentityProviders::from(parameters, ldap(args, file, own.ca_file)?, open)
     }
 
     fn from(
         parameters: &[(String, String)],
         ldap: Option<Arc<Directory>>,
         plain_without_tls: bool,
-    ) -> Result<Elsewhere, String> {
+    ) -> Result<IdentityProviders, String> {
         let mechanisms = given(parameters, "authenticationMechanisms").unwrap_or_default();
         let on: Vec<&str> = mechanisms.split(',').map(str::trim).collect();
         if let Some(bad) = on.iter().find(|m| !m.is_empty() && !MECHANISMS.contains(m)) {
@@ -79,7 +79,7 @@ impl Elsewhere {
         if plain_without_tls && !plain {
             return Err("allowPlainWithoutTLS needs PLAIN in authenticationMechanisms".to_owned());
         }
-        Ok(Elsewhere {
+        Ok(IdentityProviders {
             oidc,
             ldap,
             plain_without_tls,
@@ -91,9 +91,9 @@ impl Elsewhere {
 mod tests {
     use super::*;
 
-    fn of(parameters: &[(&str, &str)]) -> Result<Elsewhere, String> {
+    fn of(parameters: &[(&str, &str)]) -> Result<IdentityProviders, String> {
         let owned = parameters.iter().map(|(n, v)| ((*n).into(), (*v).into()));
-        Elsewhere::from(&owned.collect::<Vec<_>>(), None, false)
+        IdentityProviders::from(&owned.collect::<Vec<_>>(), None, false)
     }
 
     #[test]

@@ -157,7 +157,7 @@ fn convert(
         if let Phase::Copy(from) = place.phase.clone() {
             let mut teller = Copying {
                 place: &mut place,
-                told: Told::new("copied", tell),
+                told: ProgressReport::new("copied", tell),
             };
             rows::copy(source.engine.as_ref(), target.as_ref(), &from, &mut teller)?;
             place.enter(Phase::Verify).map_err(ConvertError::data)?;
@@ -177,7 +177,7 @@ fn verify(
     target: &Arc<dyn Engine>,
     tell: &mut dyn FnMut(&str),
 ) -> Result<(), ConvertError> {
-    let mut told = Told::new("read back", tell);
+    let mut told = ProgressReport::new("read back", tell);
     let wanted = rows::digests(source, &mut |table, rows, bytes| {
         told.moved(table, rows, bytes);
     })?;
@@ -204,7 +204,7 @@ fn verify(
 }
 
 /// Tells now and then how much was done.
-struct Told<'a> {
+struct ProgressReport<'a> {
     what: &'static str,
     tell: &'a mut dyn FnMut(&str),
     rows: u64,
@@ -212,9 +212,9 @@ struct Told<'a> {
     last: Instant,
 }
 
-impl<'a> Told<'a> {
-    fn new(what: &'static str, tell: &'a mut dyn FnMut(&str)) -> Told<'a> {
-        Told {
+impl<'a> ProgressReport<'a> {
+    fn new(what: &'static str, tell: &'a mut dyn FnMut(&str)) -> ProgressReport<'a> {
+        ProgressReport {
             what,
             tell,
             rows: 0,
@@ -239,7 +239,7 @@ impl<'a> Told<'a> {
 
 struct Copying<'a, 'b> {
     place: &'a mut Place,
-    told: Told<'b>,
+    told: ProgressReport<'b>,
 }
 
 impl Progress for Copying<'_, '_> {

@@ -2,9 +2,9 @@
 //! both directions, so that logins, TLS and cursors are between the client and the holder. A client
 //! that waits for nothing may be answered here instead ([`Here`]).
 //!
-//! Promises: when the holder is gone and nobody has logged in through a connection, a request that
-//! was under way goes to the next holder where it may be sent again, and the next request of a
-//! client that waits for nothing waits for that. Otherwise the client loses its connection.
+//! Promises, when the holder is gone: a connection that nobody has logged in through goes to the
+//! next holder. A request under way is sent there once more if it may be; a client without one
+//! waits with its next request. Every other client loses its connection.
 //! Must not know: commands, the engine.
 //!
 //! A driver tries a retryable operation once more, on any server it still believes in. By the time
@@ -422,7 +422,7 @@ impl Lost {
     }
 }
 
-/// Reaches the holder, whoever that is by then, and sends it what is to be sent again. The sockets
+/// Connects to the present holder and sends it the requests that were under way. The sockets
 /// of a process that was killed take connections until it has ended, and break them then.
 fn connect_with(shared: &Shared, request: &[u8], until: Instant) -> Result<Upstream, End> {
     loop {

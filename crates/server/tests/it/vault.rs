@@ -34,7 +34,7 @@ enum Manner {
 }
 
 #[derive(Default)]
-struct Kept {
+struct VaultState {
     /// The versions of the one secret; `None` for one that was deleted.
     versions: Vec<Option<String>>,
     writes: usize,
@@ -42,7 +42,7 @@ struct Kept {
 
 struct Vault {
     port: u16,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<VaultState>>,
     manner: Arc<Mutex<Manner>>,
 }
 
@@ -94,7 +94,7 @@ impl Vault {
 }
 
 /// One request for each connection is enough for a client that counts none.
-fn serve(mut stream: impl Read + Write, kept: &Mutex<Kept>, manner: &Mutex<Manner>) {
+fn serve(mut stream: impl Read + Write, kept: &Mutex<VaultState>, manner: &Mutex<Manner>) {
     let mut bytes = Vec::new();
     let mut part = [0; 4096];
     let (head, body) = loop {
@@ -138,7 +138,7 @@ fn serve(mut stream: impl Read + Write, kept: &Mutex<Kept>, manner: &Mutex<Manne
 }
 
 /// As the API documents it.
-fn answer(head: &str, body: &[u8], kept: &mut Kept, manner: Manner) -> (u16, Value) {
+fn answer(head: &str, body: &[u8], kept: &mut VaultState, manner: Manner) -> (u16, Value) {
     // A server that repeats what it was sent must not bring it into the log.
     let errors = json!({ "errors": [format!("token {TOKEN} \n refused")] });
     match manner {

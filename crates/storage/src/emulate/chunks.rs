@@ -15,7 +15,7 @@ const BYTES_MAX: usize = 256 << 10;
 
 /// What to read.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct RowRequest<'a> {
     /// Where.
     pub table: Table,
     /// Which keys.
@@ -30,7 +30,7 @@ pub struct Wanted<'a> {
     pub bytes_max: usize,
 }
 
-impl Wanted<'_> {
+impl RowRequest<'_> {
     /// No further row is to be added.
     pub fn is_full(&self, rows: &RowBatch) -> bool {
         rows.len() >= self.rows_max || rows.byte_len() >= self.bytes_max
@@ -48,7 +48,7 @@ pub trait RowSource: Send + Sync {
     ///
     /// # Output
     /// False when the range is known to be exhausted.
-    fn rows(&self, wanted: Wanted<'_>, rows: &mut RowBatch) -> Result<bool>;
+    fn rows(&self, wanted: RowRequest<'_>, rows: &mut RowBatch) -> Result<bool>;
 }
 
 /// A cursor over a fixed state.
@@ -89,7 +89,7 @@ impl<S: RowSource> Cursor for ChunkedCursor<S> {
         let mut left = rows_max;
         while left > 0 {
             let mut rows = std::mem::take(&mut self.rows);
-            let wanted = Wanted {
+            let wanted = RowRequest {
                 table: self.table,
                 range: self.unread.range(),
                 reverse: self.opts.reverse,
@@ -127,7 +127,7 @@ impl<S: RowSource> Cursor for ChunkedCursor<S> {
             rows.clear();
             return Ok(true);
         }
-        let wanted = Wanted {
+        let wanted = RowRequest {
             table: self.table,
             range: self.unread.range(),
             reverse: self.opts.reverse,
@@ -154,7 +154,7 @@ mod tests {
     struct Counted(AtomicUsize);
 
     impl RowSource for Counted {
-        fn rows(&self, wanted: Wanted<'_>, rows: &mut RowBatch) -> Result<bool> {
+        fn rows(&self, wanted: RowRequest<'_>, rows: &mut RowBatch) -> Result<bool> {
             self.0.fetch_add(1, Ordering::Relaxed);
             rows.clear();
             for n in 0u32..1000 {

@@ -10,7 +10,7 @@ mod room;
 mod scan;
 mod shared_view;
 
-pub use chunks::{ChunkedCursor, RowSource, Wanted};
+pub use chunks::{ChunkedCursor, RowRequest, RowSource};
 pub use group::commit_group;
 pub use lock::DirectoryLock;
 pub use room::Room;

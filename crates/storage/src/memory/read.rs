@@ -11,7 +11,7 @@ use crate::unread::Unread;
 
 use super::shared::Shared;
 
-// Few, so that a visit that ends early has not copied much that is not used.
+// Few, so that a visit that ends early has copied little in vain.
 const COPIED_ROWS: usize = 16;
 
 pub(super) struct MemorySnapshot {

@@ -257,9 +257,9 @@ impl Writer<'_> {
         check_length(index, set, key.len(), max)
     }
 
-    /// Writes the next entries, whatever writers do; says how many. Those of documents that were
-    /// changed are to be checked then: a writer that has deleted one before it was put has told
-    /// before its commit that it would, and one that comes later deletes what was put.
+    /// Writes the next entries beside all writers; gives their number. Entries of changed documents
+    /// are checked afterwards. A writer that deleted an entry before it was put has announced that
+    /// before its commit; a later one deletes the entry itself.
     fn write_sorted(&self, index: &Index, filling: &mut Filling) -> Result<usize> {
         let (b, mut number) = (&mut filling.buffers, 0);
         b.batch.clear();

@@ -42,7 +42,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use storage::CommitPos;
-use touches::Touches;
+use touches::TouchNumbers;
 
 /// Bytes of all keys one document may have in an index.
 const KEYS_BYTES_MAX: usize = 64 << 20;
@@ -111,7 +111,7 @@ struct IndexState {
     waiters: Arc<Waiters>,
     usage: Usage,
     /// Numbers of what writers note for a column index.
-    touches: Touches,
+    touches: TouchNumbers,
 }
 
 /// Its key pattern.

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Numbers that no two writes have, also not those of a server that crashed: a number of this run
 /// of the server, and one within it.
 #[derive(Default)]
-pub(super) struct Touches {
+pub(super) struct TouchNumbers {
     run: OnceLock<u32>,
     next: AtomicU64,
 }
 
-impl Touches {
+impl TouchNumbers {
     /// The next one; `new_run` gives the number of the run when there is none yet.
     ///
     /// # Errors

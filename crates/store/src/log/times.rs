@@ -63,12 +63,12 @@ struct Times {
     entries_total: u64,
     bytes_total: u64,
     /// Commits on their way and those behind them, by time.
-    on_their_way: VecDeque<OnItsWay>,
+    pending: VecDeque<PendingCommit>,
     /// No times are given out.
     held: bool,
 }
 
-struct OnItsWay {
+struct PendingCommit {
     first: u64,
     last: u64,
     arrived: bool,
@@ -115,7 +115,7 @@ impl Log {
                 last,
                 entries_total: late.entries_total,
                 bytes_total: late.bytes_total,
-                on_their_way: VecDeque::new(),
+                pending: VecDeque::new(),
                 held: false,
             }),
             drained: Condvar::new(),
@@ -171,7 +171,7 @@ impl Log {
         times.entries_total += u64::from(entries);
         times.bytes_total += bytes;
         self.due.written(times.bytes_total);
-        times.on_their_way.push_back(OnItsWay {
+        times.pending.push_back(PendingCommit {
             first,
             last,
             arrived: false,
@@ -192,7 +192,7 @@ impl Log {
         let mut told: SmallVec<[Concerned; 4]> = SmallVec::new();
         {
             let mut times = self.times.lock();
-            let way = &mut times.on_their_way;
+            let way = &mut times.pending;
             if let Ok(n) = way.binary_search_by_key(&first, |w| w.first)
                 && let Some(w) = way.get_mut(n)
             {
@@ -208,7 +208,7 @@ impl Log {
                 self.visible.store(w.last, Ordering::SeqCst);
                 told.extend(w.concerned);
             }
-            if times.held && times.on_their_way.is_empty() {
+            if times.held && times.pending.is_empty() {
                 self.drained.notify_all();
             }
         }
@@ -223,7 +223,7 @@ impl Log {
             self.drained.wait(&mut times);
         }
         times.held = true;
-        while !times.on_their_way.is_empty() {
+        while !times.pending.is_empty() {
             self.drained.wait(&mut times);
         }
         let at = times.last;

@@ -80,7 +80,7 @@ struct Run {
 
 /// How a transaction number relates to those before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begun {
+pub enum NumberOrder {
     /// Newer than all: nothing of it has run.
     New,
     /// The present one: some of it may have run.
@@ -167,15 +167,15 @@ impl SessionRecord {
     ///
     /// # Errors
     /// Engine failures; 1 for a damaged row.
-    pub(crate) fn begin(&mut self, engine: &dyn Engine, number: i64) -> Result<Begun> {
+    pub(crate) fn begin(&mut self, engine: &dyn Engine, number: i64) -> Result<NumberOrder> {
         self.ensure_loaded(engine)?;
         match self.txn_number {
-            Some(last) if number < last => return Ok(Begun::Old(last)),
-            Some(last) if number == last => return Ok(Begun::Again),
+            Some(last) if number < last => return Ok(NumberOrder::Old(last)),
+            Some(last) if number == last => return Ok(NumberOrder::Again),
             _ => {}
         }
         self.advance(number);
-        Ok(Begun::New)
+        Ok(NumberOrder::New)
     }
 
     fn advance(&mut self, number: i64) {

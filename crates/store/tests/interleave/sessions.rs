@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use storage::observe::{Fault, Faulty, Observed};
 use storage::{MemoryEngine, StorageError};
 use store::{
-    Begun, Change, Collection, Keep, NoHooks, ReadView, SessionRecord, StatementLog, Store,
+    Change, Collection, Keep, NoHooks, NumberOrder, ReadView, SessionRecord, StatementLog, Store,
 };
 
 const SESSION: [u8; 16] = [5; 16];
@@ -79,7 +79,7 @@ impl Server {
         let mut record = self.record.lock().unwrap();
         let begun = self.store.begin_retryable(&mut record, 1)?;
         if record.find(0).is_some() {
-            assert_eq!(begun, Begun::Again);
+            assert_eq!(begun, NumberOrder::Again);
             return Ok(());
         }
         self.increment(Some(&mut StatementLog {

@@ -50,7 +50,7 @@ fn documented_session_rows_are_the_stores() {
     let mut record = store::SessionRecord::new([7; 16]);
     assert_eq!(
         store.begin_retryable(&mut record, 300).unwrap(),
-        store::Begun::New
+        store::NumberOrder::New
     );
     let key = documented("key of session 07 07 ...");
     let (one, two) = (doc! { "_id": 1i32 }, doc! { "_id": 2i32 });

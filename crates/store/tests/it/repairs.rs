@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use storage::observe::{Call, Fault, Faulty, Observed, Observer};
 use storage::{Caps, Engine, MemoryEngine, Reader, Result, StorageError, Table, WriteClass};
 use store::ReadView;
-use store::{Begun, Change, Collection, Effect, Keep, NoHooks, SessionRecord, StatementLog, Store};
+use store::{
+    Change, Collection, Effect, Keep, NoHooks, NumberOrder, SessionRecord, StatementLog, Store,
+};
 
 fn insert(c: &Arc<Collection>, id: i32) -> usize {
     c.writer(crate::own())
@@ -73,7 +75,7 @@ fn a_write_that_failed_is_not_remembered_unless_it_was_done() {
     for (number, work_is_done) in [(1, false), (2, true)] {
         assert_eq!(
             store.begin_retryable(&mut record, number).unwrap(),
-            Begun::New
+            NumberOrder::New
         );
         let full = StorageError::Full {
             context: "test".to_owned(),
@@ -99,7 +101,10 @@ fn a_write_that_failed_is_not_remembered_unless_it_was_done() {
         let begun = store.begin_retryable(&mut record, number).unwrap();
         assert_eq!(
             (begun, record.find(0)),
-            (Begun::Again, work_is_done.then_some(&Effect::Inserted))
+            (
+                NumberOrder::Again,
+                work_is_done.then_some(&Effect::Inserted)
+            )
         );
     }
 }

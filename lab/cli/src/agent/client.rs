@@ -9,7 +9,7 @@ use metrics::ProcessSample;
 
 use super::token;
 use crate::errors::LabError;
-use crate::wire::{self, GREETING, PROCESS, REFUSED, SAMPLE, Wanted};
+use crate::wire::{self, GREETING, PROCESS, ProcessQuery, REFUSED, SAMPLE};
 
 /// An agent that does not answer within this is lost: the lab's samples must not wait for it.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
@@ -19,7 +19,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(2);
 pub(crate) struct Agent {
     address: String,
     token: Vec<u8>,
-    wanted: Wanted,
+    wanted: ProcessQuery,
 }
 
 impl std::fmt::Debug for Agent {
@@ -40,7 +40,7 @@ pub(crate) struct AgentProcess {
 impl Agent {
     /// The agent at an address, for the process that listens on the port of `target`.
     pub(crate) fn new(address: &str, token_file: &Path, target: &str) -> Opened<Self> {
-        let wanted = Wanted::Port(port(target).ok_or_else(|| {
+        let wanted = ProcessQuery::Port(port(target).ok_or_else(|| {
             LabError::Agent(format!("{address}: the target's address has no port"))
         })?);
         Ok(Self {

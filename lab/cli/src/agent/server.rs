@@ -11,7 +11,7 @@ use metrics::{ProcessSampler, listening_process};
 use super::{AgentArguments, token};
 use crate::errors::LabError;
 use crate::load::{LoadService, MakeLoad};
-use crate::wire::{self, GREETING, LOAD, PROCESS, REFUSED, SAMPLE, Wanted};
+use crate::wire::{self, GREETING, LOAD, PROCESS, ProcessQuery, REFUSED, SAMPLE};
 
 /// At once; more are parted with.
 const CONNECTIONS_MAX: usize = 16;
@@ -100,9 +100,11 @@ fn serve(mut stream: &TcpStream, token: &[u8], load: &LoadService) -> Result<()>
 }
 
 fn find(wanted: &str) -> std::result::Result<ProcessSampler, &'static str> {
-    let pid = match Wanted::parse(wanted).ok_or("no such request")? {
-        Wanted::Port(port) => listening_process(port).ok_or("nobody is seen to listen there")?,
-        Wanted::Process(pid) => pid,
+    let pid = match ProcessQuery::parse(wanted).ok_or("no such request")? {
+        ProcessQuery::Port(port) => {
+            listening_process(port).ok_or("nobody is seen to listen there")?
+        }
+        ProcessQuery::Process(pid) => pid,
     };
     let sampler = ProcessSampler::new(pid).map_err(|_| "there is no such process")?;
     if !sampler.sees_storage() {

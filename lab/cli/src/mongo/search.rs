@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use lab_kit::nearest::{Comparison, Recall, Similarity, Sought};
+use lab_kit::nearest::{Comparison, NearestSearch, Recall, Similarity};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
@@ -92,7 +92,7 @@ pub(super) async fn recall(
         stages.truncate(1);
         stages.push(doc! { "$project": { "_id": 1 } });
         let found = documents(table, &stages).await?;
-        sought.push(Sought {
+        sought.push(NearestSearch {
             vector,
             wanted: usize::try_from(wanted).unwrap_or(0),
             found: found.iter().map(id).collect(),

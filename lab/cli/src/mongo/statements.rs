@@ -4,7 +4,7 @@
 //! transient is begun again, as drivers do, until it is done, and its time counts until then.
 
 use lab_kit::target::CallOutcome;
-use lab_kit::template::{Command, Do, StatementCall, Tree};
+use lab_kit::template::{Command, DatabaseAction, StatementCall, Tree};
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::error::{Error, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT};
 use mongodb::options::{
@@ -56,7 +56,7 @@ enum Action {
 
 impl EncodedStatement {
     pub(super) fn of(call: &StatementCall) -> Self {
-        let part = |collection: &Option<String>, one: &Do, must_match: bool| Part {
+        let part = |collection: &Option<String>, one: &DatabaseAction, must_match: bool| Part {
             collection: collection.clone(),
             must_match,
             action: action(one),
@@ -77,10 +77,10 @@ impl EncodedStatement {
     }
 }
 
-fn action(one: &Do) -> Action {
+fn action(one: &DatabaseAction) -> Action {
     let documents = |all: &[Tree]| all.iter().map(tree_document).collect::<Vec<_>>();
     match one {
-        Do::Find {
+        DatabaseAction::Find {
             filter,
             sort,
             projection,
@@ -96,7 +96,7 @@ fn action(one: &Do) -> Action {
             options.hint = hint.clone().map(Hint::Name);
             Action::Find(tree_document(filter), Box::new(options))
         }
-        Do::Update {
+        DatabaseAction::Update {
             filter,
             change,
             many,
@@ -108,14 +108,14 @@ fn action(one: &Do) -> Action {
             };
             Action::Update(tree_document(filter), change, *many, *upsert)
         }
-        Do::Insert(all) => Action::Insert(
+        DatabaseAction::Insert(all) => Action::Insert(
             all.iter()
                 .filter_map(|one| RawDocumentBuf::try_from(&tree_document(one)).ok())
                 .collect(),
         ),
-        Do::Delete { filter, many } => Action::Delete(tree_document(filter), *many),
-        Do::Aggregate(stages) => Action::Aggregate(documents(stages)),
-        Do::Run(command) => Action::Run(tree_document(command)),
+        DatabaseAction::Delete { filter, many } => Action::Delete(tree_document(filter), *many),
+        DatabaseAction::Aggregate(stages) => Action::Aggregate(documents(stages)),
+        DatabaseAction::Run(command) => Action::Run(tree_document(command)),
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use lab_kit::nearest::{Recall, Similarity};
 use lab_kit::result::{Agreed, Check, ProgramRuns, StepResult};
 use lab_kit::target::{Call, Target};
-use lab_kit::template::{Command, Do, Tree};
+use lab_kit::template::{Command, DatabaseAction, Tree};
 use lab_kit::work::Next;
 use lab_kit::workload::{Agreement, Step};
 
@@ -29,7 +29,7 @@ const SHOWN_MAX: usize = 200;
 
 /// What was found.
 #[derive(Default)]
-pub(super) struct Afterwards {
+pub(super) struct Aftermath {
     recall: Option<Recall>,
     agreed: Vec<Agreed>,
     program: Option<ProgramRuns>,
@@ -54,8 +54,8 @@ impl<T: Target> Run<'_, T> {
         plan: &RolePlan<'_>,
         control: &Control,
         program: Option<Program>,
-    ) -> Afterwards {
-        let mut out = Afterwards::default();
+    ) -> Aftermath {
+        let mut out = Aftermath::default();
         let is_whole = control.reason().is_none();
         if is_whole {
             let ended = Instant::now();
@@ -75,7 +75,7 @@ impl<T: Target> Run<'_, T> {
         out
     }
 
-    async fn ask(&self, agreement: &Agreement, ended: Instant, out: &mut Afterwards) {
+    async fn ask(&self, agreement: &Agreement, ended: Instant, out: &mut Aftermath) {
         let mut check = Check {
             name: agreement.name.clone(),
             ..Check::default()
@@ -113,7 +113,7 @@ impl<T: Target> Run<'_, T> {
         step: &Step,
         plan: &RolePlan<'_>,
         similarity: Similarity,
-        out: &mut Afterwards,
+        out: &mut Aftermath,
     ) {
         let mut work = self.copied_work(step, plan, "recall");
         let mut searches: Vec<Vec<Tree>> = Vec::new();
@@ -121,7 +121,7 @@ impl<T: Target> Run<'_, T> {
             let Next::Call(_, Call::Statement(call)) = work.draw() else {
                 break;
             };
-            let Command::One(_, Do::Aggregate(stages)) = call.command else {
+            let Command::One(_, DatabaseAction::Aggregate(stages)) = call.command else {
                 break;
             };
             searches.push(stages);
@@ -163,7 +163,7 @@ fn shown(answer: Result<String, String>) -> String {
     text
 }
 
-impl Afterwards {
+impl Aftermath {
     /// Adds what was found to the step's result; the checks of it.
     pub(super) fn add_to(self, result: &mut StepResult) -> Vec<Check> {
         result.more.recall = self.recall;

@@ -14,7 +14,7 @@ use lab_kit::target::Target;
 use lab_kit::work::TableCheckpoint;
 use lab_kit::workload::{Role, Step};
 
-use super::afterwards::Afterwards;
+use super::afterwards::Aftermath;
 use super::context::Run;
 use super::gather::{Gathering, LOOK, Merging};
 use super::merge::GeneratorState;
@@ -106,7 +106,7 @@ impl<T: Target> Run<'_, T> {
         let role = |client| self.seed_of(step, main, "client", client);
         let more = End {
             watched: Watched::default(),
-            afterwards: Afterwards::default(),
+            afterwards: Aftermath::default(),
             plans: &plans,
             totals,
             generators,

@@ -18,7 +18,7 @@ use lab_kit::work::{Quota, Work};
 use lab_kit::workload::{Operation, Role, Step, Stop};
 use tokio::task::JoinSet;
 
-use super::afterwards::Afterwards;
+use super::afterwards::Aftermath;
 use super::context::Run;
 use super::role_plan::RolePlan;
 use super::state::StepEnd;
@@ -393,7 +393,7 @@ pub(super) fn window_of(share: [f64; 2], limits: Limits) -> Option<(Duration, Du
 /// What the end of a step needs beside its samples.
 pub(super) struct End<'a, 'b> {
     pub(super) watched: Watched,
-    pub(super) afterwards: Afterwards,
+    pub(super) afterwards: Aftermath,
     pub(super) plans: &'a [RolePlan<'b>],
     /// Of each plan.
     pub(super) totals: Vec<Totals>,

@@ -17,7 +17,7 @@ use lab_kit::workload::{ExpiryRule, Step};
 use metrics::LatencyHistogram;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::afterwards::Afterwards;
+use super::afterwards::Aftermath;
 use super::context::Run;
 use super::expected_state::compare;
 use crate::clients::Control;
@@ -392,7 +392,7 @@ impl Watched {
     /// Adds what was seen to the step's result; the checks of it.
     pub(super) fn add_to(
         self,
-        afterwards: Afterwards,
+        afterwards: Aftermath,
         result: &mut StepResult,
         effect: &mut Effect,
     ) -> Vec<Check> {

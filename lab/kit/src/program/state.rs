@@ -76,9 +76,9 @@ pub(super) struct Done {
 }
 
 /// A call under way. One that is dropped before it ended stays so.
-pub(super) struct UnderWay<'a>(&'a ProgramState);
+pub(super) struct OpenCall<'a>(&'a ProgramState);
 
-impl UnderWay<'_> {
+impl OpenCall<'_> {
     pub(super) fn ended(self) {
         self.0.ended.fetch_add(1, Ordering::Relaxed);
     }
@@ -103,9 +103,9 @@ impl ProgramState {
         (next < u64::MAX / 2).then_some(next)
     }
 
-    pub(super) fn begin(&self) -> UnderWay<'_> {
+    pub(super) fn begin(&self) -> OpenCall<'_> {
         self.begun.fetch_add(1, Ordering::Relaxed);
-        UnderWay(self)
+        OpenCall(self)
     }
 
     pub(super) fn begun_again(&self) {

@@ -15,5 +15,5 @@ mod tree;
 pub use generator::{Draws, Generator, Template, constant, draw_existing};
 pub use parse::TemplateError;
 pub use shape::Shape;
-pub use statement::{Command, Do, Statement, StatementCall, StatementFile};
+pub use statement::{Command, DatabaseAction, Statement, StatementCall, StatementFile};
 pub use tree::{Tree, Variables};

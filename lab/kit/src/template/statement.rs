@@ -125,16 +125,16 @@ pub struct StatementCall {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// One thing in a collection; none stands for the workload's.
-    One(Option<String>, Do),
+    One(Option<String>, DatabaseAction),
     /// All or nothing; the second tells whether it must fit something.
-    Transaction(Vec<(Option<String>, Do, bool)>),
+    Transaction(Vec<(Option<String>, DatabaseAction, bool)>),
     /// Connect, ping, part.
     Connect,
 }
 
 /// One thing.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Do {
+pub enum DatabaseAction {
     /// Find documents and read all of them.
     Find {
         /// Which.
@@ -418,7 +418,7 @@ impl Statement {
             ),
             Action::Connect => Command::Connect,
         };
-        let deletes = matches!(&command, Command::One(None, Do::Delete { .. }));
+        let deletes = matches!(&command, Command::One(None, DatabaseAction::Delete { .. }));
         StatementCall {
             table,
             command,
@@ -486,7 +486,7 @@ impl Part {
 }
 
 impl PartKind {
-    fn draw(&self, draws: &mut Draws<'_>) -> Do {
+    fn draw(&self, draws: &mut Draws<'_>) -> DatabaseAction {
         match self {
             Self::Find {
                 filter,
@@ -495,7 +495,7 @@ impl PartKind {
                 limit,
                 skip,
                 hint,
-            } => Do::Find {
+            } => DatabaseAction::Find {
                 filter: filter.draw(draws),
                 sort: sort.as_ref().map(|sort| sort.draw(draws)),
                 projection: projection.as_ref().map(|fields| fields.draw(draws)),
@@ -508,21 +508,23 @@ impl PartKind {
                 change,
                 many,
                 upsert,
-            } => Do::Update {
+            } => DatabaseAction::Update {
                 filter: filter.draw(draws),
                 change: change.draw(draws),
                 many: *many,
                 upsert: *upsert,
             },
-            Self::Insert(all) => Do::Insert(all.iter().map(|one| one.draw(draws)).collect()),
-            Self::Delete { filter, many } => Do::Delete {
+            Self::Insert(all) => {
+                DatabaseAction::Insert(all.iter().map(|one| one.draw(draws)).collect())
+            }
+            Self::Delete { filter, many } => DatabaseAction::Delete {
                 filter: filter.draw(draws),
                 many: *many,
             },
             Self::Aggregate(all) => {
-                Do::Aggregate(all.iter().map(|stage| stage.draw(draws)).collect())
+                DatabaseAction::Aggregate(all.iter().map(|stage| stage.draw(draws)).collect())
             }
-            Self::Run(command) => Do::Run(command.draw(draws)),
+            Self::Run(command) => DatabaseAction::Run(command.draw(draws)),
         }
     }
 }

@@ -163,7 +163,7 @@ pub struct Step {
     pub(super) command: Option<toml::Table>,
     /// Commands in the middle of the step.
     #[serde(default)]
-    pub during: Vec<During>,
+    pub during: Vec<MidStepCommand>,
     /// Done with 1, 2, 4 and so on clients until more add little.
     #[serde(default)]
     pub saturate: bool,
@@ -187,7 +187,7 @@ pub struct Step {
 /// A command in the middle of a step, such as one that makes an index.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct During {
+pub struct MidStepCommand {
     /// When, since the step began.
     pub after_seconds: f64,
     /// What.
@@ -491,7 +491,7 @@ impl Step {
     }
 }
 
-impl During {
+impl MidStepCommand {
     /// The command.
     pub fn command(&self) -> Tree {
         constant(&self.command)
@@ -538,7 +538,7 @@ impl Workload {
                 .is_none_or(|(name, _)| !KEEPS_COUNT.contains(&name.as_str())),
             _ => true,
         };
-        let commands = step.during.iter().map(During::command);
+        let commands = step.during.iter().map(MidStepCommand::command);
         let action = (step.work.operation == Operation::Command).then(|| step.command());
         if is_command && commands.chain(action).any(changes) {
             return false;

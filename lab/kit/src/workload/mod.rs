@@ -18,8 +18,8 @@ pub use crate::draw::Draw;
 pub use beside::Agreement;
 pub use choices::{Assign, ExpiryRule, Ids, Placement, Stop};
 pub use definition::{
-    Capability, Data, DocumentKind, During, Index, Invariant, Operation, Role, SATURATE_MAX, Step,
-    Workload, WorkloadError,
+    Capability, Data, DocumentKind, Index, Invariant, MidStepCommand, Operation, Role,
+    SATURATE_MAX, Step, Workload, WorkloadError,
 };
 pub use overrides::Overrides;
 pub use settings::Settings;

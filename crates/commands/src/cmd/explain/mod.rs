@@ -11,7 +11,7 @@ use crate::context::command::Command;
 use crate::context::ctx::Ctx;
 use crate::request::Outcome;
 use crate::request::args::{Kind, arg};
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::spec::{Privilege, flag};
 use aggregate::{explain_aggregate, explain_map_reduce};
 use explained::Level;
@@ -30,7 +30,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 .value(Kind::Object)];
 
 /// What the command inside needs.
-fn needs(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
     (asked.inner)(asked.value.as_doc().unwrap_or(Doc::EMPTY))
 }
 

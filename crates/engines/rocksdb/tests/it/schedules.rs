@@ -28,12 +28,12 @@ struct Model {
     syncs: AtomicU64,
     /// The flush that fails, counted from 1, and whether for good.
     fails: Option<(u64, bool)>,
-    told: Mutex<Told>,
+    told: Mutex<JournalState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Told {
+struct JournalState {
     durable: u64,
     failed: u64,
     lost: bool,
@@ -47,7 +47,7 @@ impl Model {
             syncing: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
             fails,
-            told: Mutex::new(Told::default()),
+            told: Mutex::new(JournalState::default()),
             changed: Condvar::new(),
         }
     }

@@ -13,14 +13,14 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
     parse: parse_sort,
 }];
 
-enum By {
+enum SortKey {
     Value { descending: bool },
     Paths(Vec<(FieldPath, bool)>),
 }
 
 struct SortArray {
     input: BoxExpr,
-    by: By,
+    by: SortKey,
 }
 
 fn parse_sort(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Result<BoxExpr> {
@@ -55,7 +55,7 @@ fn direction(v: &Value<'_>) -> Option<bool> {
     }
 }
 
-fn parse_by(by: Value<'_>) -> Result<By> {
+fn parse_by(by: Value<'_>) -> Result<SortKey> {
     match by {
         Value::Document(d) => {
             if d.is_empty() {
@@ -81,10 +81,10 @@ fn parse_by(by: Value<'_>) -> Result<By> {
                 }
                 paths.push((FieldPath::new(name), descending));
             }
-            Ok(By::Paths(paths))
+            Ok(SortKey::Paths(paths))
         }
         v if v.is_number() => match direction(&v) {
-            Some(descending) => Ok(By::Value { descending }),
+            Some(descending) => Ok(SortKey::Value { descending }),
             None => bail!(
                 2942506,
                 "The $sort element value must be either 1 or -1, found {v}"
@@ -131,10 +131,10 @@ impl Expr for SortArray {
         };
         let mut items: Vec<Value<'a>> = array.iter().collect();
         match &self.by {
-            By::Value { descending } => {
+            SortKey::Value { descending } => {
                 items.sort_by(|a, b| directed(compare_with(a, b, cx.collate()), *descending));
             }
-            By::Paths(paths) => items.sort_by(|a, b| {
+            SortKey::Paths(paths) => items.sort_by(|a, b| {
                 paths
                     .iter()
                     .fold(Ordering::Equal, |order, (path, descending)| {

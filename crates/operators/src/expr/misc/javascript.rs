@@ -6,7 +6,7 @@
 
 use crate::Cx;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
-use crate::script::{Call, Script, Wants};
+use crate::script::{Call, CallResult, Script};
 use model::{Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[
@@ -76,7 +76,7 @@ impl Expr for Function {
             script: &self.script,
             this: None,
             args: &args,
-            wants: Wants::Value,
+            wants: CallResult::Value,
         };
         scripts.call(cx, &call)
     }
@@ -127,7 +127,7 @@ impl Expr for Emit {
             script: &self.script,
             this: Some(this),
             args: &[],
-            wants: Wants::Emitted,
+            wants: CallResult::Emitted,
         };
         cx.env.scripts()?.call(cx, &call)
     }

@@ -14,17 +14,17 @@ use model::{Array, Bump, Doc, DocBuf, DocWriter, Value};
 
 /// Whether a part of the filter was to match, or (below `$nor` and `$not`) not to match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Wanted {
+enum Expectation {
     Match,
     NoMatch,
 }
 
-impl Wanted {
-    fn flipped(self) -> Wanted {
-        if self == Wanted::Match {
-            Wanted::NoMatch
+impl Expectation {
+    fn flipped(self) -> Expectation {
+        if self == Expectation::Match {
+            Expectation::NoMatch
         } else {
-            Wanted::Match
+            Expectation::Match
         }
     }
 }
@@ -32,7 +32,7 @@ impl Wanted {
 /// Tells why `doc` does not match `filter`. `None` when it does, or when the filter cannot be taken
 /// apart.
 pub fn explain_failure(filter: Doc<'_>, doc: Doc<'_>, env: &Env) -> Option<DocBuf> {
-    Failure { doc, env }.document(filter, Wanted::Match)
+    Failure { doc, env }.document(filter, Expectation::Match)
 }
 
 struct Failure<'d> {
@@ -129,7 +129,7 @@ impl Failure<'_> {
     }
 
     /// A filter document: its only condition, or an `$and` that was not written.
-    fn document(&self, filter: Doc<'_>, wanted: Wanted) -> Option<DocBuf> {
+    fn document(&self, filter: Doc<'_>, wanted: Expectation) -> Option<DocBuf> {
         let conditions = conditions(filter);
         if let [only] = conditions.as_slice() {
             return self.condition(only, wanted);
@@ -138,8 +138,13 @@ impl Failure<'_> {
         self.list("$and", parts.collect(), wanted)
     }
 
-    fn list(&self, operator: &str, parts: Vec<Option<DocBuf>>, wanted: Wanted) -> Option<DocBuf> {
-        let satisfied = (wanted == Wanted::NoMatch) != (operator == "$nor");
+    fn list(
+        &self,
+        operator: &str,
+        parts: Vec<Option<DocBuf>>,
+        wanted: Expectation,
+    ) -> Option<DocBuf> {
+        let satisfied = (wanted == Expectation::NoMatch) != (operator == "$nor");
         if parts.iter().all(Option::is_none) {
             return None;
         }
@@ -162,8 +167,8 @@ impl Failure<'_> {
     }
 
     /// Why one condition failed; `None` when it is as wanted.
-    fn condition(&self, c: &Condition<'_>, wanted: Wanted) -> Option<DocBuf> {
-        if self.matches(c.spec.doc())? == (wanted == Wanted::Match) {
+    fn condition(&self, c: &Condition<'_>, wanted: Expectation) -> Option<DocBuf> {
+        if self.matches(c.spec.doc())? == (wanted == Expectation::Match) {
             return None;
         }
         match (c.operator, c.path) {
@@ -171,7 +176,7 @@ impl Failure<'_> {
             ("$nor", None) => {
                 self.list(c.operator, self.parts(c.operand, wanted.flipped()), wanted)
             }
-            ("$jsonSchema", None) if wanted == Wanted::NoMatch => {
+            ("$jsonSchema", None) if wanted == Expectation::NoMatch => {
                 Some(model::doc! { "operatorName": "$jsonSchema", "reason": "schema matched" })
             }
             ("$jsonSchema", None) => schema::explain(c.operand.as_doc()?, self.doc),
@@ -189,7 +194,7 @@ impl Failure<'_> {
         }
     }
 
-    fn parts(&self, list: Value<'_>, wanted: Wanted) -> Vec<Option<DocBuf>> {
+    fn parts(&self, list: Value<'_>, wanted: Expectation) -> Vec<Option<DocBuf>> {
         let one = |v: Value<'_>| v.as_doc().and_then(|d| self.document(d, wanted));
         list.as_array()
             .unwrap_or(Array::EMPTY)
@@ -199,7 +204,7 @@ impl Failure<'_> {
     }
 
     /// A condition without others inside.
-    fn leaf(&self, c: &Condition<'_>, wanted: Wanted, w: &mut DocWriter<'_>) {
+    fn leaf(&self, c: &Condition<'_>, wanted: Expectation, w: &mut DocWriter<'_>) {
         w.put("operatorName", c.operator)
             .put("specifiedAs", &c.spec);
         let (failed, succeeded) = reasons(c.operator);
@@ -207,7 +212,7 @@ impl Failure<'_> {
             "$exists" if !c.operand.truthy() => (succeeded, failed),
             _ => (failed, succeeded),
         };
-        let reason = if wanted == Wanted::Match {
+        let reason = if wanted == Expectation::Match {
             failed
         } else {
             succeeded

@@ -100,19 +100,19 @@ fn cells_of_shape(shape: &Shape) -> Vec<Cell> {
     if let Some(p) = shape.as_point() {
         return vec![Cell::of_sphere(p)];
     }
-    let near = Touching::new(shape);
+    let near = ShapeCover::new(shape);
     cover(FACES, STORED_CELLS, STORED_LEVEL, &|c| near.touches(c))
 }
 
 /// A shape, and a cap around it that spares most cells the long way.
-struct Touching<'s> {
+struct ShapeCover<'s> {
     shape: &'s Shape,
     around: Option<(sphere::Point, f64)>,
 }
 
-impl Touching<'_> {
-    fn new(shape: &Shape) -> Touching<'_> {
-        Touching {
+impl ShapeCover<'_> {
+    fn new(shape: &Shape) -> ShapeCover<'_> {
+        ShapeCover {
             shape,
             around: shape.cap(),
         }
@@ -203,7 +203,7 @@ impl Near {
 }
 
 fn of_shape(shape: &Shape) -> Option<TestCells> {
-    let near = Touching::new(shape);
+    let near = ShapeCover::new(shape);
     bounded(FACES, &|c| near.touches(c))
 }
 

@@ -7,7 +7,7 @@ use proof::fuzz::{Fuzz, Limit, Outcome, change_bytes, number_of};
 
 use super::*;
 use crate::load::{FromAgent, ToAgent};
-use crate::wire::{Wanted, read_line, to_sample};
+use crate::wire::{ProcessQuery, read_line, to_sample};
 
 const ROLES: usize = 2;
 const GENERATORS: usize = 2;
@@ -204,9 +204,9 @@ fn whatever_a_lab_asks_for_is_read_or_refused() {
         let Ok(Some(line)) = line else {
             return Outcome::of(&order, |_| 1);
         };
-        let wanted = Wanted::parse(&line);
+        let wanted = ProcessQuery::parse(&line);
         if let Some(wanted) = wanted {
-            assert_eq!(Wanted::parse(&wanted.to_string()), Some(wanted));
+            assert_eq!(ProcessQuery::parse(&wanted.to_string()), Some(wanted));
         }
         match (wanted, to_sample(&line)) {
             (None, None) => Outcome::Refused(1),

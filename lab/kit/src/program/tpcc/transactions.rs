@@ -34,14 +34,14 @@ pub(in crate::program) struct Payment {
     district: District,
     /// Where the customer belongs to.
     of: District,
-    who: Who,
+    who: CustomerKey,
     amount: i64,
     id: i64,
 }
 
 /// A customer by number or by last name.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::program) enum Who {
+pub(in crate::program) enum CustomerKey {
     Id(i64),
     Name(String),
 }
@@ -59,7 +59,7 @@ pub(in crate::program) enum Procedure {
     Payment(Payment),
     OrderStatus {
         district: District,
-        who: Who,
+        who: CustomerKey,
     },
     Delivery {
         warehouse: i64,
@@ -148,12 +148,12 @@ fn other(sizes: Sizes, random: &mut Stream, warehouse: i64) -> i64 {
 }
 
 /// Six of ten are asked for by name.
-fn who(sizes: Sizes, random: &mut Stream) -> Who {
+fn who(sizes: Sizes, random: &mut Stream) -> CustomerKey {
     if random.random_range(0..10) < 6 {
         let names = sizes.customers.min(1_000);
-        Who::Name(last_name(skewed(random, 255, 0, names - 1)))
+        CustomerKey::Name(last_name(skewed(random, 255, 0, names - 1)))
     } else {
-        Who::Id(skewed(random, 1_023, 1, sizes.customers))
+        CustomerKey::Id(skewed(random, 1_023, 1, sizes.customers))
     }
 }
 
@@ -361,14 +361,14 @@ async fn take_stock<R: Records>(
 }
 
 /// The customer; of several with one name the one in the middle by first name.
-async fn find<R: Records>(records: &mut R, of: District, who: &Who) -> Found<Record> {
+async fn find<R: Records>(records: &mut R, of: District, who: &CustomerKey) -> Found<Record> {
     match who {
-        Who::Id(id) => {
+        CustomerKey::Id(id) => {
             records
                 .one(Query::of(&CUSTOMER, &of_customer(of, *id)))
                 .await
         }
-        Who::Name(name) => {
+        CustomerKey::Name(name) => {
             let key = [
                 ("c_w_id", Field::Int(of.warehouse)),
                 ("c_d_id", of.number.into()),
@@ -441,7 +441,7 @@ async fn pay<R: Records>(records: &mut R, payment: &Payment) -> Found<Done> {
     })
 }
 
-async fn status<R: Records>(records: &mut R, district: District, who: &Who) -> Found<Done> {
+async fn status<R: Records>(records: &mut R, district: District, who: &CustomerKey) -> Found<Done> {
     let customer = find(records, district, who).await?;
     let key = [
         ("o_w_id", Field::Int(district.warehouse)),

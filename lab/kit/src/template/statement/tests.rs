@@ -44,7 +44,9 @@ fn a_transfer_draws_its_values_once() {
         panic!();
     };
     assert!(parts[0].2 && !parts[1].2);
-    let (Do::Update { filter, .. }, Do::Update { change, .. }) = (&parts[0].1, &parts[1].1) else {
+    let (DatabaseAction::Update { filter, .. }, DatabaseAction::Update { change, .. }) =
+        (&parts[0].1, &parts[1].1)
+    else {
         panic!();
     };
     let Tree::Object(filter) = filter else {
