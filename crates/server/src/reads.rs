@@ -27,8 +27,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use store::Store;
 
-/// Between two attempts to begin.
-const PAUSE: Duration = Duration::from_millis(500);
+/// Between two attempts to begin, at first and later.
+const PAUSE: Duration = Duration::from_millis(250);
+const PAUSE_MAX: Duration = Duration::from_secs(4);
 /// Reads have one of so many parts of the memory; the rest is for when this server holds the
 /// database.
 const MEMORY_PARTS: u64 = 4;
@@ -52,6 +53,7 @@ impl Reads {
         let (found, gone) = (Arc::clone(&slot), Arc::clone(&ended));
         let thread = std::thread::Builder::new().name("quarry-reads".to_owned());
         thread.spawn(move || {
+            let mut pause = PAUSE;
             while !gone.load(Ordering::Acquire) {
                 match begin(&settings, &log) {
                     Ok(readers) => {
@@ -62,8 +64,9 @@ impl Reads {
                         let _ = found.set(Arc::new(readers));
                         return;
                     }
-                    Err(_) => std::thread::sleep(PAUSE),
+                    Err(_) => std::thread::sleep(pause),
                 }
+                pause = (pause * 2).min(PAUSE_MAX);
             }
         })?;
         Ok(Reads { slot, ended })
@@ -243,12 +246,11 @@ impl ClientHere for Client {
         if self.reading.is_for(&request) && self.knows_user(holder)? {
             return Ok(self.reply(&request, &decoded.reply));
         }
-        self.reading.handed_on();
+        self.reading.hand_on(&mut self.connection, &request);
         Ok(None)
     }
 
     fn passed_unseen(&mut self) {
-        self.reading.handed_on();
         self.forget_user();
     }
 }

@@ -260,7 +260,7 @@ fn open(
         ..settings.engine()
     });
     match opened {
-        Err(_) if settings.tikv.standby && signals.pending().next().is_some() => Ok(None),
+        Err(_) if forwarding.is_some() && signals.pending().next().is_some() => Ok(None),
         opened => Ok(Some((forwarding, opened.map_err(fail(CODE_DATA))?))),
     }
 }

@@ -29,6 +29,14 @@ const FINAL: &[i32] = &[
     code::CLIENT_DISCONNECT,
 ];
 
+/// Commands after which sessions are no more.
+const ENDS_SESSIONS: &[&str] = &[
+    "endSessions",
+    "killSessions",
+    "killAllSessions",
+    "killAllSessionsByPattern",
+];
+
 /// Executes reads over an engine that another process writes to.
 pub struct Reading {
     dispatcher: Dispatcher,
@@ -84,10 +92,16 @@ impl Reading {
         answered
     }
 
-    /// Notes that a request was handed to the holder.
-    pub fn handed_on(&self) {
+    /// Notes that a request is handed to the holder. What ends sessions ends their cursors here,
+    /// too.
+    pub fn hand_on(&self, conn: &mut Connection, request: &Request<'_>) {
         let counts = &self.service().state.reads_here;
         counts.handed_on.fetch_add(1, Relaxed);
+        let name = request.body.first().map_or("", |(name, _)| name);
+        if ENDS_SESSIONS.contains(&name) {
+            // The holder answers.
+            self.dispatcher.handle(conn, request, &mut Vec::new());
+        }
     }
 
     fn answer_at_a_moment(

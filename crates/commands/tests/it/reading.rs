@@ -360,6 +360,25 @@ fn a_cursor_goes_on_with_its_moment_and_is_no_one_elses() {
 }
 
 #[test]
+fn a_session_that_ends_takes_its_cursors_here_along() {
+    let mut p = pair(false);
+    let insert = r#"{"insert": "c", "documents": [{"_id": 1}, {"_id": 2}]}"#;
+    p.write("db", insert);
+    let lsid = r#"{"id": {"$binary": {"base64": "AAAAAAAAAAAAAAAAAAAAAA==", "subType": "04"}}}"#;
+    let find = format!(r#"{{"find": "c", "batchSize": 1, "lsid": {lsid}}}"#);
+    let first = p.read("db", &find).expect("it is read here");
+    let id = first.doc().field("cursor").as_doc().unwrap().field("id");
+    let id = id.as_i64_exact().expect("there is more");
+    assert!(p.reading.service().cursors.owner(id).is_some());
+    let mut body = json(&format!(r#"{{"endSessions": [{lsid}]}}"#));
+    body.put("$db", "admin");
+    let request = Request::new(body.doc());
+    assert!(!p.reading.is_for(&request));
+    p.reading.hand_on(&mut p.reader, &request);
+    assert!(p.reading.service().cursors.owner(id).is_none());
+}
+
+#[test]
 fn what_is_no_read_of_now_is_handed_on() {
     let mut p = pair(false);
     p.write(
