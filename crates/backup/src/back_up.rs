@@ -4,6 +4,7 @@ use crate::digest::Digest;
 use crate::error::{BackupError, Result};
 use crate::known::Known;
 use crate::manifest::{FileEntry, FileIdentity, Manifest, Optime, Piece};
+use crate::manners;
 use crate::pace::Pace;
 use crate::reading::{CHUNK_BYTES, fill};
 use crate::repository::{FORMAT, Repository};
@@ -149,6 +150,7 @@ fn put_pieces(
 ) -> Result<Vec<Piece>> {
     let fail = |e: std::io::Error| BackupError::io("read", from, &e);
     let mut file = File::open(from).map_err(fail)?;
+    manners::read_once(&file);
     let (mut pieces, mut chunk) = (Vec::new(), vec![0; CHUNK_BYTES]);
     loop {
         let read = fill(&mut file, &mut chunk).map_err(fail)?;

@@ -1,6 +1,7 @@
 //! Files that are there whole or not at all, and survive a loss of power once they are there.
 
 use crate::error::{BackupError, Result};
+use crate::manners;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -28,7 +29,9 @@ pub(crate) fn write(unfinished: &Path, name: &Path, bytes: &[u8]) -> Result<()> 
     let write = || {
         let mut file = File::create(unfinished)?;
         file.write_all(bytes)?;
-        file.sync_all()
+        file.sync_all()?;
+        manners::let_go(&file, 0, bytes.len() as u64);
+        Ok(())
     };
     write().map_err(|e| BackupError::io("write", unfinished, &e))?;
     publish(unfinished, name)

@@ -7,6 +7,7 @@ use crate::digest::{Digest, Hasher};
 use crate::error::{BackupError, Result};
 use crate::folder;
 use crate::manifest::Piece;
+use crate::manners;
 use crate::reading::{CHUNK_BYTES, fill};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
@@ -81,6 +82,7 @@ pub trait Shelf: std::fmt::Debug + Send + Sync {
 pub fn digest_of(from: &Path, moved: &mut Moved<'_>) -> Result<Piece> {
     let fail = |e: std::io::Error| BackupError::io("read", from, &e);
     let mut file = File::open(from).map_err(fail)?;
+    manners::read_once(&file);
     let (mut hasher, mut bytes) = (Hasher::default(), 0);
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {
@@ -170,6 +172,7 @@ impl Shelf for Folder {
     ) -> Result<(Piece, bool)> {
         let unfinished = &self.unfinished;
         let mut source = File::open(from).map_err(|e| BackupError::io("read", from, &e))?;
+        manners::read_once(&source);
         let fail = |e: &std::io::Error| BackupError::io("write", unfinished, e);
         let mut copy = File::create(unfinished).map_err(|e| fail(&e))?;
         let (mut hasher, mut bytes) = (Hasher::default(), 0);
@@ -185,6 +188,7 @@ impl Shelf for Folder {
             copy.write_all(part).map_err(|e| fail(&e))?;
             // A large file that is flushed at once holds up every flush of others on the device.
             copy.sync_data().map_err(|e| fail(&e))?;
+            manners::let_go(&copy, bytes, read as u64);
             bytes += read as u64;
             moved(read as u64)?;
         }

@@ -1,7 +1,7 @@
 //! What a backup stores, and what comes back.
 
 use crate::{MARKER, Place, files, noise};
-use backup::{Pace, Repository, Retention, back_up, prune, verify};
+use backup::{Pace, Repository, Retention, Step, back_up, prune, verify};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -103,6 +103,30 @@ fn one_adds_at_a_time() {
     let _held = Repository::to_write(&place.repository).unwrap();
     let refused = Repository::to_write(&place.repository).unwrap_err();
     assert!(refused.to_string().contains("another backup"), "{refused}");
+}
+
+#[test]
+fn no_step_moves_more_than_a_mebibyte() {
+    let place = Place::new();
+    place.write("a.fixed", &noise(1, 5 * MIB + 1));
+    place.write("b", &noise(2, 3 * MIB + 1));
+    let repository = Repository::to_write(&place.repository).unwrap();
+    let mut moved = Vec::new();
+    let mut watch = |step: Step<'_>| {
+        if let Step::Moved(bytes) = step {
+            moved.push(bytes);
+        }
+        Ok(())
+    };
+    back_up(
+        &repository,
+        &place.source(),
+        &mut Pace::new(None),
+        &mut watch,
+    )
+    .unwrap();
+    assert_eq!(moved.iter().max(), Some(&(MIB as u64)), "{moved:?}");
+    assert_eq!(moved.len(), 6 + 4 + 1, "{moved:?}");
 }
 
 #[test]

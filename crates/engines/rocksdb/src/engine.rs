@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cipher::DataKey;
-use rust_rocksdb::checkpoint::Checkpoint;
 use rust_rocksdb::perf::{PerfContext, PerfMetric};
 use rust_rocksdb::{ColumnFamilyDescriptor, DB, DBRecoveryMode, FlushOptions};
 use storage::{
@@ -17,6 +16,7 @@ use storage::{
 
 use crate::admission::Admission;
 use crate::caps::caps;
+use crate::checkpoint;
 use crate::compact;
 use crate::config::{self, Built, Config};
 use crate::cursor::{self, RocksCursor};
@@ -473,11 +473,7 @@ impl Engine for RocksEngine {
 
     fn checkpoint(&self, path: &Path) -> Result<()> {
         self.check_open()?;
-        let said = |error: rust_rocksdb::Error| error::sort("a checkpoint", error.into_string());
-        Checkpoint::new(self.db.admin())
-            .map_err(said)?
-            .create_checkpoint(path)
-            .map_err(said)?;
+        checkpoint::make(&self.db, &self.config, path)?;
         open::copy_keys(&self.config, path)?;
         open::mark(path)
     }

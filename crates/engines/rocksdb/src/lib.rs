@@ -41,6 +41,7 @@
 mod admission;
 mod borrow;
 mod caps;
+mod checkpoint;
 mod commits;
 mod compact;
 mod config;

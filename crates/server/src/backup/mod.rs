@@ -59,6 +59,10 @@ pub enum BackupCommand {
 /// # Errors
 /// One line and an exit code.
 pub fn run(command: &BackupCommand, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    // Whoever ships keeps up with the server; all else can wait for it.
+    if !matches!(command, BackupCommand::Ship(_)) {
+        ::backup::give_way();
+    }
     match command {
         BackupCommand::Make(args) => make::run(args, tell),
         BackupCommand::Ship(args) => ship::run(args, tell),

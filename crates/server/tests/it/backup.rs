@@ -2,6 +2,8 @@
 //! under load, kills in the middle, damage, rights.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -306,6 +308,40 @@ fn sizes(line: &str) -> BTreeMap<String, f64> {
         }
     }
     found
+}
+
+/// How much a process gives way to others, by the system's word.
+fn niceness(process: u32) -> i32 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    // Behind the name, which may hold anything: the state, and the 16th after it.
+    let mut fields = stat.rsplit_once(')').unwrap().1.split_whitespace();
+    fields.nth(16).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_backup_gives_way_to_the_server() {
+    let place = Place::new();
+    let mut server = Asked::start(&place.at("data"), &[]);
+    server.insert("c", 0, 5_000);
+    let (repository, uri) = (place.at("repository"), server.uri());
+    let mut make = quarry(&[
+        "backup",
+        "make",
+        text(&repository),
+        "--uri",
+        &uri,
+        "--rate",
+        "1M",
+    ]);
+    let mut child = make.stdout(Stdio::piped()).spawn().unwrap();
+    // It has begun to copy once it says so.
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let line = lines.next().unwrap().unwrap();
+    let (own, found) = (niceness(std::process::id()), niceness(child.id()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(line.contains("copying from"), "{line}");
+    assert_eq!(found, (own + 10).min(19));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod borrow;
 mod contract;
+mod copies;
 mod counters;
 mod damage;
 mod directory;
