@@ -9,7 +9,8 @@ said so, where its programs are missing. Events have the form of those of Bluesk
 drawn, not recorded, so that figures are comparable only with others of this program. Every side
 gets the same file of events, one side after the other, and answers all questions; an answer that
 differs from the others ends the program before any time is printed. The best of the rounds
-counts, warm; CPU is that of the process that answers with its children.
+counts, warm; CPU is that of the process that answers with its children. Sizes are those of data and
+indexes, without journals.
 """
 
 import argparse
@@ -179,11 +180,6 @@ def parsed(text):
     return [tuple(map(value, line.split("\t"))) for line in text.splitlines()]
 
 
-def bytes_of(folder):
-    files = (f for f in Path(folder).rglob("*") if f.is_file())
-    return sum(f.stat().st_blocks * 512 for f in files)
-
-
 class QuarrySide:
     """By documents, or by a column index of the paths of the questions."""
 
@@ -192,8 +188,10 @@ class QuarrySide:
         self.by_columns = by_columns
         self.server = Quarry(folder)
 
-    def load(self, lines):
+    def start(self):
         self.server.start()
+
+    def load(self, lines):
         events, batch = self.server.db.events, []
         if self.by_columns:
             key = {path: "columnstore" for path in COLUMN_PATHS}
@@ -241,8 +239,12 @@ class QuarrySide:
         return self.server.pids()
 
     def close(self):
+        # What is in files by then; journals are counted for no side.
         self.server.stop()
-        return bytes_of(self.server.folder)
+        self.server.start()
+        size = self.server.db.command("collStats", "events")["totalSize"]
+        self.server.stop()
+        return int(size)
 
 
 class PostgresSide:
@@ -251,8 +253,10 @@ class PostgresSide:
     def __init__(self, folder):
         self.server = Postgres(folder)
 
-    def load(self, lines):
+    def start(self):
         self.server.start()
+
+    def load(self, lines):
         self.server.sql("CREATE TABLE events (doc jsonb)")
         # Escaped for COPY's text format, which takes a backslash for itself.
         text = "".join(line.replace("\\", "\\\\") for line in lines)
@@ -278,11 +282,13 @@ class DuckSide:
         self.columns = DUCK_TYPED if typed else DUCK_JSON
         self.typed, self.file = typed, f"{folder}.duckdb"
 
+    def start(self):
+        self.db = duckdb.connect(self.file)
+
     def load(self, lines):
         source = f"{self.file}.json"
         with open(source, "w") as out:
             out.writelines(lines)
-        self.db = duckdb.connect(self.file)
         raw = f"read_json_objects('{source}', format='newline_delimited')"
         if not self.typed:
             self.db.execute(f"CREATE TABLE raw AS SELECT json AS doc FROM {raw}")
@@ -311,6 +317,7 @@ class DuckSide:
 def measure(side, file, rounds):
     """Seconds and CPU seconds of each question, its answer, and bytes on disk."""
     asked = {}
+    side.start()
     try:
         with open(file) as lines:
             side.load(lines)

@@ -212,3 +212,47 @@ fn finds_counts_and_values_are_read_from_columns() {
 fn int(n: i32) -> Json {
     json!({ "$numberInt": n.to_string() })
 }
+
+/// All documents that a cursor has left, by their ids.
+fn rest(server: &mut Server, cursor: &Json) -> Vec<Json> {
+    let (mut id, mut all) = (cursor.clone(), Vec::new());
+    while id["$numberLong"] != json!("0") {
+        let next = json!({ "getMore": id, "collection": "c", "batchSize": 250 });
+        let reply = server.ok(&next);
+        let batch = reply["cursor"]["nextBatch"].as_array().cloned();
+        all.extend(batch.into_iter().flatten().map(|d| d["_id"].clone()));
+        id = reply["cursor"]["id"].clone();
+    }
+    all
+}
+
+#[test]
+fn more_cursors_than_may_keep_a_segment_go_on_where_they_were() {
+    const CURSORS: usize = 64;
+    let mut server = Server::of(Sizes {
+        docs_max: 300,
+        docs_min: 50,
+    });
+    // A segment is 1.2 MB; 64 MiB of them are kept.
+    let pad = "p".repeat(4000);
+    let docs: Vec<Json> = (0..600).map(|i| json!({ "_id": i, "pad": pad })).collect();
+    server.ok(&json!({ "insert": "c", "documents": docs }));
+    let index = json!({ "key": { "pad": "columnstore" }, "name": "columns" });
+    server.ok(&json!({ "createIndexes": "c", "indexes": [index] }));
+    server.work();
+    let find = json!({ "find": "c", "projection": { "pad": 1 }, "batchSize": 7 });
+    assert_eq!(shown(&mut server, &find).stage, "COLUMN_SCAN");
+    let cursors: Vec<Json> = (0..CURSORS)
+        .map(|_| server.ok(&find)["cursor"]["id"].clone())
+        .collect();
+    // The segments of before are gone when the cursors go on.
+    let change = json!({ "q": { "_id": { "$mod": [5, 0] } }, "u": { "$set": { "z": 1 } },
+        "multi": true });
+    server.ok(&json!({ "update": "c", "updates": [change] }));
+    server.ok(&json!({ "delete": "c", "deletes": [{ "q": { "_id": 450 }, "limit": 1 }] }));
+    server.work();
+    let wanted: Vec<Json> = (7..600).filter(|i| *i != 450).map(int).collect();
+    for cursor in cursors {
+        assert_eq!(rest(&mut server, &cursor), wanted);
+    }
+}
