@@ -5,8 +5,8 @@
 
 use super::taker::{Step, Taker};
 use crate::plan::{ColumnLens, SegmentUse};
-use model::{DocBuf, Result};
-use operators::columns::{Batch, Column};
+use model::{Doc, DocBuf, FieldPath, Result, Tag};
+use operators::columns::{Batch, Column, Paths};
 use std::ops::Range;
 use store::format::segment::APART;
 use store::{Collection, ReadView, Segment, SegmentColumn};
@@ -83,22 +83,27 @@ impl OpenSegment {
             }
             SegmentUse::Columns => {}
         }
-        let Some(numbers) = lens.columns_of(&segment.head) else {
+        let Some(places) = lens.columns_of(&segment.head) else {
             return Ok(None);
         };
-        let (mut columns, mut apart) = (Vec::with_capacity(numbers.len()), Vec::new());
-        for number in numbers {
-            let Some(number) = number else {
+        let (mut columns, mut apart) = (Vec::with_capacity(places.len()), Vec::new());
+        for place in places {
+            let Some(place) = place else {
                 columns.push(None);
                 continue;
             };
-            let read = coll.segment_column(view, index, segment, number)?;
+            let read = coll.segment_column(view, index, segment, place.number)?;
             let Some(SegmentColumn { tags, words, bytes }) = read else {
                 return Ok(None);
             };
-            let rows = tags.iter().enumerate().filter(|(_, tag)| **tag == APART);
-            apart.extend(rows.map(|(row, _)| row));
-            columns.push(Some(Column::of_stored(tags, words, bytes)));
+            let column = Column::of_stored(tags, words, bytes);
+            let column = match place.below {
+                None => column,
+                Some((path, above)) => values_below(&column, path, above),
+            };
+            let rows = column.tags().iter().enumerate();
+            apart.extend(rows.filter(|(_, tag)| **tag == APART).map(|(row, _)| row));
+            columns.push(Some(column));
         }
         apart.sort_unstable();
         apart.dedup();
@@ -194,6 +199,34 @@ impl OpenSegment {
         let ids = self.ids.bytes.len() + 9 * self.ids.len();
         columns.sum::<usize>() + ids + OTHER_BYTES * self.others.len()
     }
+}
+
+/// The values at a path of which so many parts lead to those of a column: as they are taken out of
+/// documents, and marked where an array stands on the way.
+fn values_below(column: &Column, path: &FieldPath, above: usize) -> Column {
+    let names = path.parts().get(above..).unwrap_or_default().iter();
+    let names: Vec<&str> = names.map(|part| part.name.as_str()).collect();
+    let mut paths = Paths::default();
+    paths.add(&FieldPath::new(&names.join(".")));
+    let (mut all, mut one) = (Column::default(), Column::default());
+    for row in 0..column.len() {
+        let (mut room, mut own) = ([0; 8], [0; 8]);
+        let (tag, payload) = column.payload(row, &mut room);
+        one.clear();
+        let value = match tag {
+            Tag::DOCUMENT => {
+                let doc = Doc::from_prefix(payload);
+                match paths.take(doc, std::slice::from_mut(&mut one)) {
+                    true => one.payload(0, &mut own),
+                    false => (Tag(APART), &[][..]),
+                }
+            }
+            Tag::ARRAY | Tag(APART) => (Tag(APART), &[][..]),
+            _ => (Tag::MISSING, &[][..]),
+        };
+        all.push_raw(value.0, value.1);
+    }
+    all
 }
 
 /// The ids of documents that are read, in their order: those of rows apart, and touched ones.

@@ -15,6 +15,8 @@ use store::{Collection, Index};
 
 /// Columns are no alternative when more than one of so many of their documents was touched since.
 const TOUCHED_ONE_OF: u64 = 2;
+/// A value that is looked for in that of a column above it is as much work as so many more.
+const BELOW: usize = 4;
 
 /// Whether what is looked at by a filter is the same whenever and wherever it is asked, and can be
 /// named: scripts and chance are not.
@@ -56,11 +58,11 @@ pub(super) fn plan_columns(
     if meant.peek().is_none() {
         return Ok(None);
     }
-    let Some(paths) = AllPaths::of(request) else {
-        return Ok(None);
-    };
     let view = request.view.cloned().unwrap_or_default();
-    for index in meant.filter(|i| paths.all.list().iter().all(|p| i.has_column(p))) {
+    for index in meant {
+        let Some(paths) = AllPaths::of(request, index) else {
+            continue;
+        };
         let found = coll.segments(&view, index, TOUCHED_ONE_OF, &|| Ok(()))?;
         let Some(segments) = found else { continue };
         let average = coll.size_bytes() as f64 / coll.count().max(1) as f64;
@@ -77,7 +79,8 @@ fn lens_of(
     document_bytes: f64,
 ) -> ColumnLens {
     let simple = collation_fits(request.collation, None);
-    let AllPaths { all, behind } = paths;
+    let AllPaths { all, over, behind } = paths;
+    let below = all.list().iter().zip(&over).filter(|(p, over)| p != over);
     let ranges = all
         .list()
         .iter()
@@ -87,7 +90,8 @@ fn lens_of(
     ColumnLens {
         index: Arc::clone(index),
         ranges: ranges.collect(),
-        row_cost: row_cost(all.len(), fields, document_bytes),
+        row_cost: row_cost(all.len() + BELOW * below.count(), fields, document_bytes),
+        over,
         paths: Arc::new(all),
         behind,
         makes_documents,
@@ -97,19 +101,22 @@ fn lens_of(
 /// The paths of a read.
 struct AllPaths {
     all: Paths,
+    /// The column of an index that has each.
+    over: Vec<FieldPath>,
     /// So many of them, the first ones, are wanted behind the filter.
     behind: usize,
 }
 
 impl AllPaths {
-    /// `None` when something may look at anything, or there are too many.
-    fn of(request: &PlanRequest<'_>) -> Option<AllPaths> {
+    /// By an index; `None` when it does not have them, when something may look at anything, or
+    /// there are too many. Documents are put together from what columns have as a whole.
+    fn of(request: &PlanRequest<'_>, index: &Index) -> Option<AllPaths> {
         let mut all = Paths::default();
         match request.columns? {
             Behind::Values(values) => all.clone_from(values),
             Behind::Documents(fields) => {
                 for field in fields {
-                    all.add(&FieldPath::new(field))?;
+                    all.add(&index.column_over(&FieldPath::new(field))?)?;
                 }
             }
         }
@@ -119,7 +126,9 @@ impl AllPaths {
         }
         let is_near = request.filter.is_some_and(|f| f.filter.near().is_some());
         let can_be = is_named(request.filter) && !is_near && request.near.is_none();
-        can_be.then_some(AllPaths { all, behind })
+        let over = all.list().iter().map(|path| index.column_over(path));
+        let over = over.collect::<Option<Vec<_>>>().filter(|_| can_be)?;
+        Some(AllPaths { all, over, behind })
     }
 }
 

@@ -2,6 +2,7 @@
 //! that costs beside a scan. Must not know: how segments are read, how indexes are chosen.
 
 use super::unit_cost::{FETCHED, SCANNED};
+use model::FieldPath;
 use operators::columns::Paths;
 use std::sync::Arc;
 use store::format::segment::{ColumnHead, Head, SHAPES};
@@ -59,6 +60,8 @@ pub(crate) struct ColumnLens {
     pub(crate) index: Arc<Index>,
     /// All that is looked at, what is wanted behind the filter first.
     pub(crate) paths: Arc<Paths>,
+    /// The paths of the columns that have them, which may be above them.
+    pub(super) over: Vec<FieldPath>,
     /// So many of the paths are wanted behind the filter.
     pub(crate) behind: usize,
     /// Documents are put together.
@@ -66,6 +69,15 @@ pub(crate) struct ColumnLens {
     /// What the filter says of each path; `None` is nothing.
     pub(super) ranges: Vec<Option<Ranges>>,
     pub(super) row_cost: f64,
+}
+
+/// Where the values of a path are.
+#[derive(Clone, Copy)]
+pub(crate) struct ColumnPlace<'l> {
+    /// Which column.
+    pub(crate) number: u32,
+    /// The path that is looked for in its values, and how many of its parts lead to these.
+    pub(crate) below: Option<(&'l FieldPath, usize)>,
 }
 
 /// What a read by columns is expected to do.
@@ -118,19 +130,26 @@ impl ColumnLens {
     /// The columns that are read of a segment, that of shapes last where documents are put
     /// together; `None` stands for a path at which no document has anything. Nothing where the
     /// segment does not have them.
-    pub(crate) fn columns_of(&self, head: &Head) -> Option<Vec<Option<u32>>> {
+    pub(crate) fn columns_of(&self, head: &Head) -> Option<Vec<Option<ColumnPlace<'_>>>> {
         let place = |path: &str| head.columns.iter().position(|c| c.path == path);
-        let mut numbers = Vec::with_capacity(self.paths.len() + 1);
-        for path in self.paths.list() {
-            match place(path.as_str()) {
-                None if !head.is_complete => return None,
-                at => numbers.push(at.map(|at| at as u32 + 1)),
+        let mut places = Vec::with_capacity(self.paths.len() + 1);
+        for (path, over) in self.paths.list().iter().zip(&self.over) {
+            let at = place(over.as_str());
+            if at.is_none() && !head.is_complete {
+                return None;
             }
+            places.push(at.map(|at| ColumnPlace {
+                number: at as u32 + 1,
+                below: (path != over).then(|| (path, over.parts().len())),
+            }));
         }
         if self.makes_documents {
-            numbers.push(Some(place(SHAPES)? as u32 + 1));
+            places.push(Some(ColumnPlace {
+                number: place(SHAPES)? as u32 + 1,
+                below: None,
+            }));
         }
-        Some(numbers)
+        Some(places)
     }
 
     /// What becomes of a segment of which so many documents were touched.
@@ -146,14 +165,18 @@ impl ColumnLens {
             cost: rows * SCANNED + notes * NOTE,
             ..ColumnWork::default()
         };
-        let Some(numbers) = self.columns_of(head) else {
+        let Some(places) = self.columns_of(head) else {
             return (SegmentUse::Documents, by_documents);
         };
-        let at = |number: &Option<u32>| head.columns.get((*number)? as usize - 1);
-        let columns: Vec<Option<&ColumnHead>> = numbers.iter().map(at).collect();
+        let at = |place: &ColumnPlace<'_>| head.columns.get(place.number as usize - 1);
         let fetched = notes * (FETCHED + NOTE);
-        let mut both = columns.iter().zip(&self.ranges);
-        if both.any(|(column, ranges)| has_none_of(*column, ranges.as_ref())) {
+        // Bounds are those of the values of the column itself.
+        let own = |place: &Option<ColumnPlace<'_>>| {
+            let place = place.as_ref().filter(|p| p.below.is_none())?;
+            at(place)
+        };
+        let mut both = places.iter().map(own).zip(&self.ranges);
+        if both.any(|(column, ranges)| has_none_of(column, ranges.as_ref())) {
             let work = ColumnWork {
                 docs: notes,
                 cost: fetched,
@@ -162,7 +185,8 @@ impl ColumnLens {
             return (SegmentUse::Skipped, work);
         }
         // Those of one column may be those of another.
-        let apart = columns.iter().flatten().map(|c| c.apart).max();
+        let apart = places.iter().flatten().filter_map(at).map(|c| c.apart);
+        let apart = apart.max();
         let apart = f64::from(apart.unwrap_or(0));
         let by_columns = ColumnWork {
             rows,

@@ -20,12 +20,22 @@ impl Index {
         (!all).then(|| self.fields.iter().map(|f| &f.path))
     }
 
-    /// Whether its segments may have a path: each has `_id`.
-    pub fn has_column(&self, path: &FieldPath) -> bool {
-        match self.column_paths() {
-            Some(mut paths) => path.as_str() == "_id" || paths.any(|p| p == path),
-            None => path.parts().len() == 1,
+    /// The path of its columns that has what lies at a path: that one, or one above it; `None`
+    /// where there is none. Each segment has `_id`.
+    pub fn column_over(&self, path: &FieldPath) -> Option<FieldPath> {
+        let first = || FieldPath::new(path.first());
+        let Some(mut paths) = self.column_paths() else {
+            return Some(first());
+        };
+        let is_over = |p: &&FieldPath| {
+            let both = p.parts().iter().zip(path.parts());
+            p.parts().len() <= path.parts().len() && both.clone().all(|(a, b)| a.name == b.name)
+        };
+        if path.first() == "_id" {
+            return Some(first());
         }
+        let all: Vec<&FieldPath> = paths.by_ref().filter(is_over).collect();
+        all.into_iter().max_by_key(|p| p.parts().len()).cloned()
     }
 
     /// The number of the next write; `new_run` gives that of the run when there is none yet.
