@@ -14,7 +14,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 
 from equals import Servers
 from harness import SEED, Scratch, check, say
-from tikv import SELECTION_MS, Cluster, start_or_skip
+from tikv import SELECTION_MS, Cluster, requests_of, start_or_skip
 
 DOCUMENTS = 1_000
 # The longest time without an answer for a reader of another server when the holder is killed.
@@ -75,6 +75,40 @@ def executed_by_whom(equal):
         executed = now["executed"] - here["executed"]
         check(executed > 110, f"only {executed} requests were executed here")
     say(f"reads: {executed} requests executed by the server that they reached, none by the holder")
+
+
+def requests_of_reads(equal):
+    """What a read through another server costs: one request to a store and one timestamp more than at the holder, shared by all that come
+    at the time."""
+    other, count = equal.others[0], 200
+    rows = other.counted.rows
+
+    def each(read, times):
+        read(0)
+        before = requests_of(other)
+        for n in range(times):
+            read(n)
+        after = requests_of(other)
+        return {kind: (after[kind] - before.get(kind, 0)) / times for kind in after}
+
+    def by_many(_):
+        threads = [threading.Thread(target=lambda: [rows.find_one({"_id": n}) for n in range(count)]) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def of(cost, kind):
+        return cost.get(kind, 0)
+
+    for name, read in (("read by _id", lambda n: rows.find_one({"_id": n})), ("count", lambda _: rows.estimated_document_count())):
+        cost = each(read, count)
+        say(f"reads: {name}: " + ", ".join(f"{kind} {n:.2f}" for kind, n in sorted(cost.items()) if n >= 0.05))
+        check(of(cost, "kv_get") <= 1.3 and of(cost, "kv_batch_get") <= 1.1 and of(cost, "kv_scan") <= 0.1, f"{name} costs {cost}")
+        check(of(cost, "pd_get_timestamp") <= 1.3, f"{name} costs {cost}")
+    cost = {kind: n / count / 16 for kind, n in each(by_many, 1).items()}
+    say("reads: read by _id, 16 clients: " + ", ".join(f"{kind} {n:.2f}" for kind, n in sorted(cost.items()) if n >= 0.05))
+    check(of(cost, "kv_batch_get") <= 0.7 and of(cost, "pd_get_timestamp") <= 0.7, f"moments are not shared: {cost}")
 
 
 def changes_are_seen(equal):
@@ -286,6 +320,7 @@ def main():
         start_or_skip(servers.start)
         equal = Equal(servers)
         executed_by_whom(equal)
+        requests_of_reads(equal)
         changes_are_seen(equal)
         never_stale(equal, seconds)
         holder_is_killed(equal)
