@@ -12,7 +12,7 @@ use storage::{
     counter_decode, counter_encode,
 };
 
-use crate::error::sort;
+use crate::error::classify;
 use crate::tables::Tables;
 use storage::emulate::long_keys::{is_bucket, place, retained};
 
@@ -129,13 +129,13 @@ impl Commits {
             .tables
             .env
             .write_txn()
-            .map_err(|e| sort("a write", e))?;
+            .map_err(|e| classify("a write", e))?;
         for one in group {
             for op in one.batch.iter() {
                 self.operate(&mut txn, op)?;
             }
         }
-        txn.commit().map_err(|e| sort("a commit", e))?;
+        txn.commit().map_err(|e| classify("a commit", e))?;
         // A transaction that changed nothing has no number of its own.
         Ok(CommitPos(self.tables.last_commit()))
     }
@@ -190,7 +190,7 @@ impl Commits {
             .database(table)
             .delete_range(txn, &(from, Excluded(last)))
             .map(|_| ())
-            .map_err(|e| sort("a write", e))
+            .map_err(|e| classify("a write", e))
     }
 
     fn trim(
@@ -203,7 +203,7 @@ impl Commits {
     ) -> Result<()> {
         debug_assert!(is_bucket(prefix));
         let found = self.tables.database(table).get(txn, prefix);
-        let Some(bucket) = found.map_err(|e| sort("a write", e))? else {
+        let Some(bucket) = found.map_err(|e| classify("a write", e))? else {
             return Ok(());
         };
         let kept = retained(bucket, |rest| {

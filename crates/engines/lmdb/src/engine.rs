@@ -19,7 +19,7 @@ use storage::{
 };
 
 use crate::commits::Commits;
-use crate::error::sort;
+use crate::error::classify;
 use crate::rows;
 use crate::tables::Tables;
 use crate::view::View;
@@ -95,7 +95,7 @@ fn open_env(path: &Path, map_bytes: usize, more: EnvFlags) -> Result<Env<Without
     unsafe { options.flags(EnvFlags::NO_READ_AHEAD | more) };
     // SAFETY: the directory is this engine's own, and the lock keeps other processes of Quarry
     // out, so nobody else changes the mapped file.
-    unsafe { options.open(path) }.map_err(|e| sort("opening", e))
+    unsafe { options.open(path) }.map_err(|e| classify("opening", e))
 }
 
 /// LMDB writes a new file page by page, and takes one that a loss of power cut off for damaged. So
@@ -169,7 +169,10 @@ impl LmdbEngine {
         if self.read_only {
             return Ok(());
         }
-        self.tables.env.force_sync().map_err(|e| sort("a flush", e))
+        self.tables
+            .env
+            .force_sync()
+            .map_err(|e| classify("a flush", e))
     }
 
     /// Removes the first keys of a range in one commit. False when none was left.
@@ -382,7 +385,7 @@ impl Engine for LmdbEngine {
             .env
             // Pages stay where they are, so that most of the next copy equals this one.
             .copy_to_path(&copy, CompactionOption::Disabled);
-        let file = file.map_err(|e| sort("a checkpoint", e))?;
+        let file = file.map_err(|e| classify("a checkpoint", e))?;
         file.sync_all().map_err(fail)?;
         MARKER.write(path)
     }

@@ -13,7 +13,7 @@ const FILE: &str = "data.mdb";
 struct EngineMessage(String);
 
 /// Sorts an error; `step` says what was tried.
-pub(crate) fn sort(step: &'static str, error: Error) -> StorageError {
+pub(crate) fn classify(step: &'static str, error: Error) -> StorageError {
     let cause = |text: String| Some(Arc::new(EngineMessage(text)) as Cause);
     match error {
         Error::Io(e) if is_full(&e) => StorageError::Full {
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_damaged_page_names_the_file() {
-        let error = sort("a read", Error::Mdb(MdbError::Corrupted));
+        let error = classify("a read", Error::Mdb(MdbError::Corrupted));
         assert_eq!(
             error.to_string(),
             "stored data is corrupt: file data.mdb, found by a read"

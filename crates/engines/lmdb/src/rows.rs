@@ -3,7 +3,7 @@
 use storage::emulate::RowRequest;
 use storage::{Result, RowBatch};
 
-use crate::error::{corrupt, sort};
+use crate::error::{classify, corrupt};
 use crate::tables::{Read, Tables};
 use storage::emulate::long_keys::{entries, is_bucket, stored_range};
 
@@ -18,7 +18,7 @@ pub(crate) fn read(
     if wanted.range.is_empty() {
         return Ok(false);
     }
-    let fail = |e| sort("a scan", e);
+    let fail = |e| classify("a scan", e);
     let database = tables.database(wanted.table);
     let bounds = stored_range(wanted.range.lower, wanted.range.upper);
     if wanted.reverse {

@@ -4,7 +4,7 @@ use heed::types::Bytes;
 use heed::{Database, Env, RoTxn, RwTxn, WithoutTls};
 use storage::{Result, Table};
 
-use crate::error::sort;
+use crate::error::classify;
 use storage::emulate::long_keys::{find, place, with};
 
 pub(crate) type Read<'e> = RoTxn<'e, WithoutTls>;
@@ -19,7 +19,7 @@ pub(crate) struct Tables {
 impl Tables {
     /// Opens the databases, or makes them.
     pub(crate) fn open(env: Env<WithoutTls>) -> Result<Tables> {
-        let fail = |e| sort("opening", e);
+        let fail = |e| classify("opening", e);
         let mut txn = env.write_txn().map_err(fail)?;
         let mut databases = Vec::with_capacity(Table::ALL.len());
         for table in Table::ALL {
@@ -38,7 +38,7 @@ impl Tables {
 
     /// Opens databases that are there, without a write.
     pub(crate) fn existing(env: Env<WithoutTls>) -> Result<Tables> {
-        let fail = |e| sort("opening", e);
+        let fail = |e| classify("opening", e);
         let txn = env.read_txn().map_err(fail)?;
         let mut databases = Vec::with_capacity(Table::ALL.len());
         for table in Table::ALL {
@@ -60,7 +60,7 @@ impl Tables {
 
     /// A read of the latest state.
     pub(crate) fn read(&self) -> Result<Read<'_>> {
-        self.env.read_txn().map_err(|e| sort("a read", e))
+        self.env.read_txn().map_err(|e| classify("a read", e))
     }
 
     /// The value of a key in the state that `txn` sees.
@@ -75,7 +75,7 @@ impl Tables {
             return Ok(None);
         }
         let found = self.database(table).get(txn, stored);
-        let found = found.map_err(|e| sort("a read", e))?;
+        let found = found.map_err(|e| classify("a read", e))?;
         Ok(match rest {
             None => found,
             Some(rest) => found.and_then(|bucket| find(bucket, rest)),
@@ -91,7 +91,7 @@ impl Tables {
         value: Option<&[u8]>,
     ) -> Result<()> {
         let database = self.database(table);
-        let fail = |e| sort("a write", e);
+        let fail = |e| classify("a write", e);
         let (stored, rest) = place(key);
         let Some(rest) = rest else {
             return match value {
@@ -119,7 +119,7 @@ impl Tables {
         } else {
             database.put(txn, stored, bucket)
         }
-        .map_err(|e| sort("a write", e))
+        .map_err(|e| classify("a write", e))
     }
 
     /// Number of the newest commit that a read begun now sees.

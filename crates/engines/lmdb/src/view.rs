@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use storage::emulate::{FixedView, RowRequest, RowSource};
 use storage::{CommitPos, Result, RowBatch, Table};
 
-use crate::error::sort;
+use crate::error::classify;
 use crate::rows;
 use crate::tables::Tables;
 
@@ -23,7 +23,7 @@ impl View {
     /// Fixes the latest state.
     pub(crate) fn take(tables: &Tables) -> Result<View> {
         let txn = tables.env.clone().static_read_txn();
-        let txn = txn.map_err(|e| sort("a snapshot", e))?;
+        let txn = txn.map_err(|e| classify("a snapshot", e))?;
         Ok(View {
             tables: tables.clone(),
             pos: txn.id() as u64,

@@ -18,7 +18,7 @@ struct EngineMessage(String);
 
 /// Sorts a number; `step` says what was tried, `said` what the engine said, the cause in the first
 /// line and consequences behind it.
-pub(crate) fn sort(step: &'static str, status: c_int, said: &str) -> StorageError {
+pub(crate) fn classify(step: &'static str, status: c_int, said: &str) -> StorageError {
     let lines: Vec<_> = said.lines().map(str::trim).collect();
     let words = lines.join("; ");
     let context = match lines.iter().find_map(|line| Place::in_words(line)) {
@@ -52,7 +52,7 @@ mod tests {
         let words = "file:doc.wt, WT_CURSOR.search: doc.wt: read checksum error for 4096B block \
             at offset 12288: block header checksum";
         assert_eq!(
-            sort("a read", DAMAGED, words).to_string(),
+            classify("a read", DAMAGED, words).to_string(),
             "stored data is corrupt: file doc.wt at byte 12288, found by a read"
         );
     }

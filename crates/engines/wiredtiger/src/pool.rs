@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use storage::emulate::DirectoryLock;
 use storage::{Result, StorageError};
 
-use crate::error::sort;
+use crate::error::classify;
 use crate::functions::{Functions, Opaque, copied};
 
 /// Idle sessions beyond this are closed.
@@ -84,7 +84,7 @@ impl Pool {
                 true => functions.words(status),
                 false => said,
             };
-            return Err(sort("opening", status, &words));
+            return Err(classify("opening", status, &words));
         }
         Ok(Arc::new(Pool {
             functions,
@@ -133,7 +133,7 @@ impl Pool {
         // SAFETY: the adapter ends what it writes with a zero.
         let said = unsafe { copied(said.as_ptr().cast()) };
         let words = self.functions.words(status);
-        Err(sort(step, status, &format!("{words}: {said}")))
+        Err(classify(step, status, &format!("{words}: {said}")))
     }
 }
 

@@ -1,84 +1,52 @@
 //! `$firstN`, `$lastN`: `{n, input}`, the values of the first / last n documents; missing becomes
 //! null. Errors: see `n_spec`.
 
-use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
+use super::n_values::NValues;
+use super::{Accumulator, AccumulatorOp};
 use crate::Cx;
-use crate::expr::ParseCx;
-use crate::expr::n_spec::{NSpec, count_of_group, known_count};
-use model::{Array, MongoError, OwnedValue, Result, Value};
-use std::collections::VecDeque;
+use model::{Result, Value};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[
     AccumulatorOp {
         name: "$firstN",
-        parse: |cx, name, spec| parse(cx, name, spec, false),
+        parse: |cx, name, spec| NValues::parse(cx, name, spec, EndN::of(false)),
     },
     AccumulatorOp {
         name: "$lastN",
-        parse: |cx, name, spec| parse(cx, name, spec, true),
+        parse: |cx, name, spec| NValues::parse(cx, name, spec, EndN::of(true)),
     },
 ];
 
-fn parse(
-    cx: &mut ParseCx<'_>,
-    name: &'static str,
-    spec: Value<'_>,
+struct EndN {
+    kept: NValues,
     last: bool,
-) -> Result<AccumulatorSpec> {
-    let spec = NSpec::parse(cx, name, spec)?;
-    let n = known_count(&spec.n);
-    let start = move || {
-        Box::new(EndN {
-            n,
-            last,
-            values: VecDeque::new(),
-            bytes: 0,
-        }) as Box<dyn Accumulator>
-    };
-    Ok(AccumulatorSpec {
-        many: None,
-        input: spec.input,
-        init: Some(spec.n),
-        start: Box::new(start),
-    })
 }
 
-struct EndN {
-    n: Option<usize>,
-    last: bool,
-    values: VecDeque<OwnedValue>,
-    bytes: usize,
+impl EndN {
+    fn of(last: bool) -> impl Fn(NValues) -> EndN {
+        move |kept| EndN { kept, last }
+    }
 }
 
 impl Accumulator for EndN {
     fn init(&mut self, _: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {
-        self.n = Some(count_of_group(value)?);
-        Ok(())
+        self.kept.init(value)
     }
     fn add(&mut self, _: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {
-        let n = self
-            .n
-            .ok_or_else(|| MongoError::internal("'n' must be initialized"))?;
-        if self.values.len() >= n {
+        if self.kept.values().len() >= self.kept.limit()? {
             if !self.last {
                 return Ok(());
             }
-            self.bytes -= self.values.pop_front().map_or(0, |v| v.len_bytes());
+            self.kept.remove_first();
         }
-        let value = value.to_owned_value();
-        self.bytes += value.len_bytes();
-        self.values.push_back(value);
+        self.kept.insert(self.kept.values().len(), value);
         Ok(())
     }
     fn finish<'a>(&self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
-        let arena = cx.arena;
-        Ok(Value::Array(Array::from_values_in(
-            arena,
-            self.values.iter().map(OwnedValue::get),
-        )))
+        Ok(self.kept.array(cx))
     }
     fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.bytes + self.values.len() * size_of::<OwnedValue>()
+        size_of::<Self>() + self.kept.held_bytes()
     }
 }
 

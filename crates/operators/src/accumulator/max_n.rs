@@ -1,68 +1,44 @@
 //! `$maxN`, `$minN`: `{n, input}`, the n largest / smallest values, best first. Nullish values are
 //! left out. Errors: see `n_spec`.
 
-use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
+use super::n_values::NValues;
+use super::{Accumulator, AccumulatorOp};
 use crate::Cx;
-use crate::expr::ParseCx;
-use crate::expr::n_spec::{NSpec, count_of_group, known_count};
-use model::{Array, MongoError, OwnedValue, Result, Value, compare_with};
+use model::{Result, Value, compare_with};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[
     AccumulatorOp {
         name: "$maxN",
-        parse: |cx, name, spec| parse(cx, name, spec, true),
+        parse: |cx, name, spec| NValues::parse(cx, name, spec, BestN::of(true)),
     },
     AccumulatorOp {
         name: "$minN",
-        parse: |cx, name, spec| parse(cx, name, spec, false),
+        parse: |cx, name, spec| NValues::parse(cx, name, spec, BestN::of(false)),
     },
 ];
 
-fn parse(
-    cx: &mut ParseCx<'_>,
-    name: &'static str,
-    spec: Value<'_>,
+struct BestN {
+    /// Best first.
+    kept: NValues,
     max: bool,
-) -> Result<AccumulatorSpec> {
-    let spec = NSpec::parse(cx, name, spec)?;
-    let n = known_count(&spec.n);
-    let start = move || {
-        Box::new(BestN {
-            n,
-            max,
-            values: Vec::new(),
-            bytes: 0,
-        }) as Box<dyn Accumulator>
-    };
-    Ok(AccumulatorSpec {
-        many: None,
-        input: spec.input,
-        init: Some(spec.n),
-        start: Box::new(start),
-    })
 }
 
-struct BestN {
-    n: Option<usize>,
-    max: bool,
-    /// Best first.
-    values: Vec<OwnedValue>,
-    bytes: usize,
+impl BestN {
+    fn of(max: bool) -> impl Fn(NValues) -> BestN {
+        move |kept| BestN { kept, max }
+    }
 }
 
 impl Accumulator for BestN {
     fn init(&mut self, _: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {
-        self.n = Some(count_of_group(value)?);
-        Ok(())
+        self.kept.init(value)
     }
     fn add(&mut self, cx: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {
-        let n = self
-            .n
-            .ok_or_else(|| MongoError::internal("'n' must be initialized"))?;
+        let n = self.kept.limit()?;
         if value.is_nullish() {
             return Ok(());
         }
-        let place = self.values.partition_point(|kept| {
+        let place = self.kept.values().partition_point(|kept| {
             let order = compare_with(&kept.get(), &value, cx.collate());
             if self.max {
                 order.is_ge()
@@ -73,23 +49,17 @@ impl Accumulator for BestN {
         if place >= n {
             return Ok(());
         }
-        if self.values.len() >= n {
-            self.bytes -= self.values.pop().map_or(0, |v| v.len_bytes());
+        if self.kept.values().len() >= n {
+            self.kept.remove_last();
         }
-        let value = value.to_owned_value();
-        self.bytes += value.len_bytes();
-        self.values.insert(place, value);
+        self.kept.insert(place, value);
         Ok(())
     }
     fn finish<'a>(&self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
-        let arena = cx.arena;
-        Ok(Value::Array(Array::from_values_in(
-            arena,
-            self.values.iter().map(OwnedValue::get),
-        )))
+        Ok(self.kept.array(cx))
     }
     fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.bytes + self.values.len() * size_of::<OwnedValue>()
+        size_of::<Self>() + self.kept.held_bytes()
     }
 }
 

@@ -6,6 +6,7 @@ use model::{Doc, ErrorKind, MongoError, Result, Value, code};
 
 mod elements;
 mod many;
+mod n_values;
 mod state;
 
 pub use many::{Many, Merge};

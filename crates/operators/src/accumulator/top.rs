@@ -16,59 +16,19 @@ use std::sync::Arc;
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[
     AccumulatorOp {
         name: "$top",
-        parse: |cx, name, spec| {
-            parse_top(
-                cx,
-                name,
-                spec,
-                Kind {
-                    bottom: false,
-                    single: true,
-                },
-            )
-        },
+        parse: |cx, name, spec| parse_top(cx, name, spec, Kind::TOP),
     },
     AccumulatorOp {
         name: "$topN",
-        parse: |cx, name, spec| {
-            parse_top(
-                cx,
-                name,
-                spec,
-                Kind {
-                    bottom: false,
-                    single: false,
-                },
-            )
-        },
+        parse: |cx, name, spec| parse_top(cx, name, spec, Kind::TOP_N),
     },
     AccumulatorOp {
         name: "$bottom",
-        parse: |cx, name, spec| {
-            parse_top(
-                cx,
-                name,
-                spec,
-                Kind {
-                    bottom: true,
-                    single: true,
-                },
-            )
-        },
+        parse: |cx, name, spec| parse_top(cx, name, spec, Kind::BOTTOM),
     },
     AccumulatorOp {
         name: "$bottomN",
-        parse: |cx, name, spec| {
-            parse_top(
-                cx,
-                name,
-                spec,
-                Kind {
-                    bottom: true,
-                    single: false,
-                },
-            )
-        },
+        parse: |cx, name, spec| parse_top(cx, name, spec, Kind::BOTTOM_N),
     },
 ];
 
@@ -76,6 +36,17 @@ pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[
 struct Kind {
     bottom: bool,
     single: bool,
+}
+
+impl Kind {
+    const TOP: Kind = Kind::of(false, true);
+    const TOP_N: Kind = Kind::of(false, false);
+    const BOTTOM: Kind = Kind::of(true, true);
+    const BOTTOM_N: Kind = Kind::of(true, false);
+
+    const fn of(bottom: bool, single: bool) -> Kind {
+        Kind { bottom, single }
+    }
 }
 
 fn parse_top(

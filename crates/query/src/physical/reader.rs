@@ -203,7 +203,7 @@ impl Reader {
         let (visited, docs) = match (&self.covered, &mut self.scan) {
             (Some(wanted), PlanScan::Index(scan)) => {
                 let mut read = 0;
-                let visited = scan.visit_said(wanted, max, &mut read, show);
+                let visited = scan.visit_covered(wanted, max, &mut read, show);
                 (visited, read)
             }
             (_, scan) => {

@@ -3,7 +3,9 @@
 
 use super::each::{Each, EachStream, Emit};
 use crate::exec::{BatchStream, ExecContext};
-use crate::stage::{ApiClass, Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
+use crate::stage::{
+    ApiClass, Kind, Placement, Stage, StageContext, StageNeeds, StageOp, Transform, one,
+};
 use model::{Doc, DocBuf, Result, Value};
 use operators::project::Projection;
 use operators::{Cx, Reads};
@@ -29,28 +31,14 @@ pub(super) static STAGES: &[StageOp] = &[
         api: ApiClass::Inside,
         needs: StageNeeds::Nothing,
         placement: Placement::EACH,
-        parse: |scx, name, arg| {
-            one(Project::new(
-                Form::AddFields,
-                Projection::parse_add_fields(scx.cx, name, arg)?,
-                name,
-                arg,
-            ))
-        },
+        parse: parse_add_fields,
     },
     StageOp {
         name: "$set",
         api: ApiClass::Inside,
         needs: StageNeeds::Nothing,
         placement: Placement::EACH,
-        parse: |scx, name, arg| {
-            one(Project::new(
-                Form::AddFields,
-                Projection::parse_add_fields(scx.cx, name, arg)?,
-                name,
-                arg,
-            ))
-        },
+        parse: parse_add_fields,
     },
     StageOp {
         name: "$unset",
@@ -67,6 +55,15 @@ pub(super) static STAGES: &[StageOp] = &[
         },
     },
 ];
+
+fn parse_add_fields(
+    scx: &mut StageContext<'_, '_>,
+    name: &'static str,
+    arg: Value<'_>,
+) -> Result<Vec<Arc<dyn Stage>>> {
+    let projection = Projection::parse_add_fields(scx.cx, name, arg)?;
+    one(Project::new(Form::AddFields, projection, name, arg))
+}
 
 /// How a projection was written.
 #[derive(Clone, Copy)]

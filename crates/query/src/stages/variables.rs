@@ -98,39 +98,13 @@ pub(super) fn with_variables<T>(
         }
         values.push((*id, value));
     }
-    bind(&values, exec, inner)
-}
-
-/// Binds the first value and recurses: a frame lives on the stack of the call that binds it.
-fn bind<T>(
-    values: &[(VarId, Value<'_>)],
-    exec: &ExecContext<'_>,
-    inner: impl FnOnce(&ExecContext<'_>) -> Result<T>,
-) -> Result<T> {
-    match values.split_first() {
-        None => inner(exec),
-        Some(((id, value), rest)) => {
-            let frame = Frame {
-                id: *id,
-                value: *value,
-                outer: exec.vars,
-            };
-            bind_dyn(
-                rest,
-                &ExecContext {
-                    vars: Some(&frame),
-                    ..*exec
-                },
-                Box::new(inner),
-            )
-        }
-    }
+    bind(&values, exec, Box::new(inner))
 }
 
 type Inner<'i, T> = Box<dyn FnOnce(&ExecContext<'_>) -> Result<T> + 'i>;
 
-/// As [`bind`], with a type that does not grow at each level.
-fn bind_dyn<'i, T>(
+/// Binds the first value and recurses: a frame lives on the stack of the call that binds it.
+fn bind<'i, T>(
     values: &[(VarId, Value<'_>)],
     exec: &ExecContext<'_>,
     inner: Inner<'i, T>,
@@ -143,7 +117,7 @@ fn bind_dyn<'i, T>(
                 value: *value,
                 outer: exec.vars,
             };
-            bind_dyn(
+            bind(
                 rest,
                 &ExecContext {
                     vars: Some(&frame),

@@ -92,7 +92,7 @@ impl Index {
         marks::write(
             &self.fields,
             wanted,
-            marks::Said {
+            marks::EntryFields {
                 components,
                 id,
                 marks,

@@ -164,9 +164,9 @@ impl<'m> Mark<'m> {
     }
 }
 
-/// An entry, taken apart.
+/// The parts of an entry.
 #[derive(Clone, Copy)]
-pub(super) struct Said<'e> {
+pub(super) struct EntryFields<'e> {
     /// Behind the identifier of the index.
     pub(super) components: &'e [u8],
     pub(super) id: &'e [u8],
@@ -187,7 +187,7 @@ pub struct WantedFields {
 pub(super) fn write(
     fields: &[IndexField],
     wanted: &WantedFields,
-    said: Said<'_>,
+    said: EntryFields<'_>,
     w: &mut DocWriter<'_>,
 ) -> Option<()> {
     let mut left = said.marks;

@@ -239,7 +239,7 @@ impl IndexScan {
     ///
     /// # Errors
     /// As [`Scan::visit`].
-    pub fn visit_said(
+    pub fn visit_covered(
         &mut self,
         wanted: &WantedFields,
         max: usize,

@@ -125,7 +125,7 @@ fn compare_fields(c: &Arc<Collection>, index: &str, names: Option<&[&str]>) -> O
     let mut scan = c.scan_index(&ReadView::LATEST, index, bits, all.into(), false);
     let (mut said, mut read) = (BTreeMap::new(), 0);
     while scan
-        .visit_said(&wanted, 3, &mut read, &mut |row| {
+        .visit_covered(&wanted, 3, &mut read, &mut |row| {
             said.insert(row.key.to_vec(), only(row.doc, names));
             true
         })
