@@ -6,6 +6,7 @@ use commands::{Config, Connection, Dispatcher, SystemClock};
 use logs::Log;
 use model::{Doc, DocBuf, Value};
 use std::sync::Arc;
+use std::time::Instant;
 use storage::MemoryEngine;
 
 pub(crate) struct Seen {
@@ -156,7 +157,9 @@ fn only_what_is_slow_or_matches_the_filter_is_told() {
     assert!(s.profiled("query").is_empty());
     // Below zero everything is slow.
     s.ok(r#"{"profile": 1, "slowms": -1}"#);
+    let began = Instant::now();
     s.ok(r#"{"find": "c", "filter": {"b": -7}}"#);
+    let took = began.elapsed().as_millis();
     s.ok(r#"{"profile": 0, "slowms": 100}"#);
     assert_eq!(s.profiled("query").len(), 1);
     let slow = s.lines(51803);
@@ -169,11 +172,14 @@ fn only_what_is_slow_or_matches_the_filter_is_told() {
         "\"planSummary\":\"COLLSCAN\"",
         "\"docsExamined\":10",
         "\"nreturned\":1",
-        "\"durationMillis\":0",
         "\"remote\":\"127.0.0.1\"",
     ] {
         assert!(line.contains(part), "{part}: {line}");
     }
+    let (_, duration) = line.split_once("\"durationMillis\":").expect("a duration");
+    let digits: String = duration.chars().take_while(char::is_ascii_digit).collect();
+    let told = digits.parse::<u128>().expect("milliseconds");
+    assert!(told <= took, "it took {took} ms: {line}");
     // A filter takes the place of the limit, for the log and the profile alike.
     s.ok(r#"{"profile": 1, "filter": {"nreturned": {"$gt": 5}}}"#);
     let (before, lines) = (s.profiled("query").len(), s.lines(51803).len());
