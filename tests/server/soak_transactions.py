@@ -76,7 +76,7 @@ class Aborted(Exception):
 
 class Worker(threading.Thread):
     def __init__(self, name, client, round_, rng):
-        super().__init__(name=name)
+        super().__init__(name=name, daemon=True)
         self.client, self.round, self.rng = client, round_, rng
         self.db = client.get_database(DATABASE, write_concern=MAJORITY)
         self.number, self.error = 0, None
@@ -214,7 +214,7 @@ class Stream(threading.Thread):
     """Follows all changes, and goes on behind the last one it saw."""
 
     def __init__(self, client):
-        super().__init__()
+        super().__init__(daemon=True)
         self.db = client[DATABASE]
         self.events, self.token, self.error = [], None, None
         self.until = None
