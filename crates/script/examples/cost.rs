@@ -45,7 +45,7 @@ fn measure(docs: &[DocBuf], env: &Env, filter: &str) -> (Duration, usize) {
 
 fn main() {
     let docs = documents();
-    let engine = Arc::new(Engine::new("8.2.0", Box::new(|_| {})));
+    let engine = Arc::new(Engine::new("8.2.0", Box::new(|_, _| {})));
     let new_env = || {
         let mut env = Env::new(0, 1);
         env.scripts = Some(engine.clone());
