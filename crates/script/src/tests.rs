@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 fn engine() -> Arc<Engine> {
-    Arc::new(Engine::new("8.2.0", Box::new(|_| {})))
+    Arc::new(Engine::new("8.2.0", Box::new(|_, _| {})))
 }
 
 fn env(engine: &Arc<Engine>) -> Env {
@@ -405,7 +405,7 @@ fn emit_and_fold() {
 fn what_is_printed_reaches_the_log() {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let seen = lines.clone();
-    let print = Box::new(move |line: &str| seen.lock().unwrap().push(line.to_owned()));
+    let print = Box::new(move |_, line: &str| seen.lock().unwrap().push(line.to_owned()));
     let engine = Arc::new(Engine::new("8.2.0", print));
     let e = env(&engine);
     call(
