@@ -95,12 +95,12 @@ impl SqlTarget {
             "innodb_flush_log_at_trx_commit"
         };
         // A durability that is not known would be shown as none.
-        let flushed: Option<i64> = conn
-            .query_first(format!("SELECT @@{variable}"))
-            .map_err(|error| TargetError::Refused {
-                what: format!("the variable {variable}"),
-                reason: one_line(&error),
-            })?;
+        let flushed: Option<i64> =
+            conn.query_first(format!("SELECT @@{variable}"))
+                .map_err(|error| TargetError::Refused {
+                    what: format!("the variable {variable}"),
+                    reason: one_line(&error),
+                })?;
         Ok(Self {
             options,
             opts,

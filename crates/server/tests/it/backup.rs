@@ -281,7 +281,7 @@ fn a_backup_under_writers_is_of_one_moment() {
         assert_eq!(listed.lines().count(), 3, "{listed}");
         assert!(listed.lines().all(|l| l.starts_with('{')), "{listed}");
         done(&["backup", "verify", text(&repository)]);
-        let left = std::fs::read_dir(place.at("data/.backup-cursor"));
+        let left = fs::read_dir(place.at("data/.backup-cursor"));
         assert_eq!(
             left.unwrap().count(),
             0,
@@ -468,7 +468,7 @@ fn the_cursor_stays_open_behind_its_last_file_until_it_is_killed() {
     for file in batch.iter().skip(1) {
         let file = file.as_doc().unwrap();
         let path = PathBuf::from(file.field("filename").as_str().unwrap());
-        let bytes = std::fs::metadata(&path).unwrap().len();
+        let bytes = fs::metadata(&path).unwrap().len();
         let told = file.field("fileSize").as_i64_exact().unwrap();
         assert_eq!(u64::try_from(told).unwrap(), bytes, "{}", path.display());
     }
@@ -485,7 +485,7 @@ fn the_cursor_stays_open_behind_its_last_file_until_it_is_killed() {
         w.put("$db", "admin");
     });
     server.ok(&kill);
-    let left = std::fs::read_dir(place.at("data/.backup-cursor")).unwrap();
+    let left = fs::read_dir(place.at("data/.backup-cursor")).unwrap();
     assert_eq!(left.count(), 0);
     server.ok(&doc! { "fsync": 1i32, "lock": true, "$db": "admin" });
     assert_eq!(server.code(&backup_cursor()), Some(50887));
@@ -521,15 +521,15 @@ fn an_altered_backup_is_refused_by_the_name_of_the_file() {
     let (repository, to) = (place.at("repository"), place.at("copy"));
     done(&["backup", "make", text(&repository), "--uri", &server.uri()]);
     let objects = repository.join("objects");
-    let shelves = std::fs::read_dir(objects).unwrap();
-    let all = shelves.flat_map(|s| std::fs::read_dir(s.unwrap().path()).unwrap());
+    let shelves = fs::read_dir(objects).unwrap();
+    let all = shelves.flat_map(|s| fs::read_dir(s.unwrap().path()).unwrap());
     let largest = all.map(|f| f.unwrap().path());
-    let largest = largest.max_by_key(|f| std::fs::metadata(f).unwrap().len());
+    let largest = largest.max_by_key(|f| fs::metadata(f).unwrap().len());
     let largest = largest.unwrap();
-    let mut bytes = std::fs::read(&largest).unwrap();
+    let mut bytes = fs::read(&largest).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
-    std::fs::write(&largest, bytes).unwrap();
+    fs::write(&largest, bytes).unwrap();
     for arguments in [
         vec!["restore", text(&repository), "--dbpath", text(&to)],
         vec!["backup", "verify", text(&repository)],
@@ -582,7 +582,7 @@ fn the_right_to_fsync_is_needed_and_the_password_can_lie_in_a_file() {
     };
     server.ok(&user("root", "root"));
     let (repository, password) = (place.at("repository"), place.at("password"));
-    std::fs::write(&password, "secret\n").unwrap();
+    fs::write(&password, "secret\n").unwrap();
     let address = server.server.address().to_owned();
     let uri = |name: &str| format!("mongodb://{name}@{address}/");
     let make = |uri: &str| {
@@ -733,10 +733,10 @@ fn validating_a_directory_changes_nothing_and_finds_damage() {
     let tables = before.keys().filter(|name| name.ends_with(".sst"));
     let largest = tables.max_by_key(|name| before[*name]).unwrap();
     let path = data.join(largest);
-    let mut bytes = std::fs::read(&path).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
-    std::fs::write(&path, bytes).unwrap();
+    fs::write(&path, bytes).unwrap();
     let line = refused(&validate);
     assert!(
         line.contains("orrupt") || line.contains("checksum"),
@@ -746,7 +746,7 @@ fn validating_a_directory_changes_nothing_and_finds_damage() {
 
 /// Names and sizes of the files of a folder.
 fn listing(folder: &Path) -> BTreeMap<String, u64> {
-    let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
     let named = entries.map(|e| {
         let name = e.file_name().into_string().unwrap();
         (name, e.metadata().unwrap().len())
@@ -767,7 +767,7 @@ fn encrypted_data_stay_encrypted_in_a_backup_and_open_with_their_key_alone() {
     done(&["backup", "make", text(&repository), "--uri", &uri]);
     server.kill();
     done(&["backup", "make", text(&repository), "--dbpath", text(&data)]);
-    let shelves = std::fs::read_dir(repository.join("objects")).unwrap();
+    let shelves = fs::read_dir(repository.join("objects")).unwrap();
     for shelf in shelves {
         let showing = encryption::showing(&shelf.unwrap().path());
         assert!(showing.is_empty(), "{showing:?}");

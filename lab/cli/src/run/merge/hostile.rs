@@ -47,7 +47,7 @@ fn lines_of_a_run() -> Vec<u8> {
         }],
         service: buckets.clone(),
         lateness: buckets.clone(),
-        by_part: vec![(0, buckets.unwrap_or_default())],
+        by_part: vec![(0, Buckets::of(&latency))],
         outcomes: vec![(0, lab_kit::result::CallCounts::default())],
         ..RoleEnd::default()
     };
