@@ -38,6 +38,18 @@ fn report_outage(tikv: &Cluster<'_>, error: &StorageError) {
     log.write(&entry.severity(Severity::Warning));
 }
 
+/// Whether opening failed because the cluster did not answer, or not before the lease that was
+/// taken had run out or was somebody else's.
+fn is_of_outage(error: &StorageError) -> bool {
+    matches!(
+        error,
+        StorageError::Io { .. }
+            | StorageError::Busy(_)
+            | StorageError::ReadOnly { .. }
+            | StorageError::Undetermined
+    )
+}
+
 /// Opens a database in a cluster; while another server holds it a standby waits, until this process
 /// is told to end.
 fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
@@ -76,7 +88,7 @@ fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
     let opened = loop {
         match engine_tikv::TikvEngine::open(&config) {
             // A standby outlives an outage of the cluster, however long it is.
-            Err(e @ StorageError::Io { .. }) if tikv.standby && !ended() => {
+            Err(e) if is_of_outage(&e) && tikv.standby && !ended() => {
                 report_outage(&tikv, &e);
                 std::thread::sleep(OUTAGE_PAUSE);
             }
