@@ -667,7 +667,7 @@ fn a_mounted_backup_is_read_and_not_written_and_leaves_nothing_behind() {
 
 fn mounted_address(child: &mut Child) -> String {
     use std::io::BufRead;
-    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut out = BufReader::new(child.stdout.take().unwrap());
     loop {
         let mut line = String::new();
         assert_ne!(out.read_line(&mut line).unwrap(), 0, "it ended");
