@@ -64,7 +64,15 @@ impl Reads {
                         let _ = found.set(Arc::new(readers));
                         return;
                     }
-                    Err(_) => std::thread::sleep(pause),
+                    Err(why) => {
+                        if pause == PAUSE {
+                            let text = format!("reads are handed to the holder for now: {why}");
+                            let entry =
+                                Entry::info(id::MESSAGE, component::STORAGE, "reads", &text);
+                            log.write(&entry);
+                        }
+                        std::thread::sleep(pause);
+                    }
                 }
                 pause = (pause * 2).min(PAUSE_MAX);
             }
