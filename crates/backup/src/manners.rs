@@ -12,8 +12,8 @@ use rustix::fs::{Advice, fadvise};
 /// that is never idle comes to its end, and lets the files go that it holds.
 const NICE: i32 = 10;
 
-/// From here on this thread, and those it starts, give way to others at the processors; devices
-/// whose scheduler ranks requests rank theirs behind, too.
+/// Lowers the priority of this thread, and of those that it starts later, at the processors. The
+/// scheduler of a device may lower the priority of their requests as well.
 pub fn give_way() {
     // A system that refuses runs it as any other.
     let _ = rustix::process::nice(NICE);

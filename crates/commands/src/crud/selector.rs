@@ -65,7 +65,7 @@ impl Middle {
     }
 }
 
-/// The collection went away between two runs of a statement.
+/// The error of a statement whose collection was dropped or renamed between two of its runs.
 fn gone(coll: &Collection) -> MongoError {
     MongoError::new(
         code::QUERY_PLAN_KILLED,

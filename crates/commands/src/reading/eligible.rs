@@ -1,5 +1,5 @@
-//! Which requests a server executes that does not hold the database: reads of documents outside of
-//! transactions, whose answer depends on nothing but stored rows. Must not know: how they run.
+//! Which requests a server executes without holding the database: reads of documents outside of
+//! transactions. Their answers depend on stored rows only. Must not know: how they run.
 
 use crate::request::Request;
 use crate::state::service::Service;

@@ -44,7 +44,8 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Over a service whose store follows `follower` ([`store::Store::follow`]).
+    /// Makes it for a service. The service's store was opened by [`store::Store::follow`] with the
+    /// same `follower`.
     pub fn new(dispatcher: Dispatcher, follower: Arc<dyn Follower>) -> Reading {
         Reading {
             dispatcher,
@@ -160,12 +161,12 @@ impl Reading {
         Ok(())
     }
 
-    /// The user that the holder says has logged in through a connection, from what it answers to
-    /// [`Reading::who`]. False when reads of this connection are for the holder: nobody has logged
-    /// in, or somebody whom others vouch for, or who may not come from where it does.
-    pub fn log_in(&self, conn: &mut Connection, told: Doc<'_>) -> bool {
+    /// Logs in the user that `status` names, the holder's reply to [`Reading::who`] on the client's
+    /// connection. False when the holder has to execute this connection's reads: nobody has logged
+    /// in, the user is of `$external`, or the user's restrictions do not allow this address.
+    pub fn log_in(&self, conn: &mut Connection, status: Doc<'_>) -> bool {
         conn.identity.log_out();
-        let info = told.field("authInfo").as_doc();
+        let info = status.field("authInfo").as_doc();
         let users = info.and_then(|i| i.field("authenticatedUsers").as_array());
         let mut users = users.into_iter().flat_map(|u| u.iter());
         let (Some(only), None) = (users.next(), users.next()) else {
