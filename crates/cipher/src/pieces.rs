@@ -81,6 +81,41 @@ impl PieceReader {
         }
     }
 
+    /// Whether the piece at that end was changed in a byte of its length: it opens with another.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn has_changed_length(&self) -> std::io::Result<bool> {
+        use std::os::unix::fs::FileExt;
+        let Some(key) = &self.key else {
+            return Ok(false);
+        };
+        let mut bytes = vec![0; 4 + PIECE_MAX + TAG];
+        let mut held = 0;
+        loop {
+            let n = self
+                .file
+                .read_at(&mut bytes[held..], self.end + held as u64)?;
+            held += n;
+            if n == 0 || held == bytes.len() {
+                break;
+            }
+        }
+        let Some((length, sealed)) = bytes[..held].split_first_chunk::<4>() else {
+            return Ok(false);
+        };
+        let length = u32::from_le_bytes(*length);
+        let others =
+            (0..4).flat_map(|byte| (1..=u32::from(u8::MAX)).map(move |x| length ^ x << (8 * byte)));
+        let opens = |plain: u32| {
+            let piece = (plain > 0)
+                .then(|| sealed.get(..plain as usize + TAG))
+                .flatten();
+            piece.is_some_and(|piece| key.open(self.number, 0, &mut piece.to_vec()))
+        };
+        Ok(others.into_iter().any(opens))
+    }
+
     /// Opens the next piece; false where there is none.
     fn advance(&mut self) -> std::io::Result<bool> {
         let Some(key) = self.key.as_ref().filter(|_| !self.ended) else {

@@ -14,6 +14,7 @@ pub fn is_interruption(e: &MongoError) -> bool {
                 | code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE
                 | code::CURSOR_KILLED
                 | code::CLIENT_DISCONNECT
+                | code::HOST_UNREACHABLE
         )
 }
 

@@ -82,6 +82,10 @@ pub enum StorageError {
     /// A passing trouble (overload, timeout); the same call may work in a moment.
     #[error("storage is busy: {0}")]
     Busy(String),
+    /// The cluster that holds the data did not answer, or no longer grants this process its right
+    /// to them. Nothing was done; the same call may work here, or by another server, in a while.
+    #[error("the data cannot be reached: {0}")]
+    Unreachable(String),
     /// A snapshot or a cursor is older than the engine keeps versions of what was overwritten.
     #[error("the state read from is {age_s} s old, the storage engine keeps it for {kept_s} s")]
     SnapshotTooOld {
@@ -130,7 +134,7 @@ pub enum StorageError {
 impl StorageError {
     /// True when the very same call may succeed later without anybody's help.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Conflict | Self::Busy(_))
+        matches!(self, Self::Conflict | Self::Busy(_) | Self::Unreachable(_))
     }
 
     /// True when the write was refused before it changed anything, so the caller's state is as
@@ -146,6 +150,7 @@ impl StorageError {
             | Self::Closed
             | Self::Unsupported(_)
             | Self::Busy(_)
+            | Self::Unreachable(_)
             | Self::SnapshotTooOld { .. }
             | Self::Locked { .. }
             | Self::ForeignDirectory { .. }

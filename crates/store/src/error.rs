@@ -16,6 +16,7 @@ pub fn storage(e: StorageError) -> MongoError {
         StorageError::Unsupported(_) => code::COMMAND_NOT_SUPPORTED,
         StorageError::SnapshotTooOld { .. } => code::SNAPSHOT_TOO_OLD,
         StorageError::Busy(_) => code::LOCK_TIMEOUT,
+        StorageError::Unreachable(_) => code::HOST_UNREACHABLE,
         StorageError::Locked { .. } => code::DB_PATH_IN_USE,
         StorageError::ForeignDirectory { .. } | StorageError::NewerFormat { .. } => {
             code::UNSUPPORTED_FORMAT

@@ -317,7 +317,10 @@ impl Dispatcher {
         }
         let done = matches!(&outcome, Ok(o) if !matches!(o, Outcome::Wait { .. }));
         audited::renew_users(&self.service, conn, request, command, wrote, done);
-        let outcome = outcome?;
+        let outcome = outcome.map_err(|refused| Refused {
+            error: transaction::label_retryable(refused.error, numbered, command),
+            ..refused
+        })?;
         if closes {
             return Ok(Outcome::Close);
         }

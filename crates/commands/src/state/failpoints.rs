@@ -2,7 +2,7 @@
 //! `enableTestCommands`; without, the only cost is one relaxed load per command. Must not know what
 //! any command does.
 
-use super::transactions::{TRANSIENT, is_transient};
+use super::transactions::{RETRYABLE, RETRYABLE_WRITE, TRANSIENT, is_transient};
 use crate::request::generic::Generic;
 use crate::request::spec::{Spec, flag};
 use crate::state::connections::ConnectionInfo;
@@ -22,12 +22,6 @@ pub const NAMES: &[&str] = &[
 
 /// Fails retryable writes: instead of them, or after them.
 const ON_WRITE: &str = "onPrimaryTransactionalWrite";
-
-/// Error codes after which drivers may run a write again; they carry the label
-/// `RetryableWriteError`.
-const RETRYABLE: &[i32] = &[
-    6, 7, 89, 91, 134, 189, 262, 9001, 10_107, 11_600, 11_602, 13_435, 13_436,
-];
 
 /// Longest `blockTimeMS`.
 const BLOCK_MS_MAX: i64 = 10 * 60 * 1000;
@@ -362,7 +356,7 @@ impl Failure {
             }
             None if generic.in_transaction() && is_transient(&e, true) => e.label(TRANSIENT),
             None if generic.txn_number.is_some() && RETRYABLE.contains(&self.code) => {
-                e.label("RetryableWriteError")
+                e.label(RETRYABLE_WRITE)
             }
             None => e,
         })
@@ -386,7 +380,7 @@ impl Failure {
         match &self.labels {
             Some(labels) => put_labels(&mut out, labels),
             None if numbered && RETRYABLE.contains(&code) => {
-                put_labels(&mut out, &["RetryableWriteError".to_owned()]);
+                put_labels(&mut out, &[RETRYABLE_WRITE.to_owned()]);
             }
             None => {}
         }

@@ -402,6 +402,14 @@ impl SessionWrites {
     }
 }
 
+/// Of errors after which drivers send a write again.
+pub const RETRYABLE_WRITE: &str = "RetryableWriteError";
+
+/// Codes of errors after which drivers may send a write again.
+pub const RETRYABLE: &[i32] = &[
+    6, 7, 89, 91, 134, 189, 262, 9001, 10_107, 11_600, 11_602, 13_435, 13_436,
+];
+
 /// True when an error of a statement lets the client run the whole transaction again. `ends` for
 /// commit and abort.
 pub fn is_transient(e: &MongoError, ends: bool) -> bool {
@@ -411,7 +419,7 @@ pub fn is_transient(e: &MongoError, ends: bool) -> bool {
         | code::LOCK_TIMEOUT
         | code::PREPARED_TRANSACTION_IN_PROGRESS
         | code::NO_SUCH_TRANSACTION => true,
-        code::INTERRUPTED_AT_SHUTDOWN => !ends,
+        code::INTERRUPTED_AT_SHUTDOWN | code::HOST_UNREACHABLE => !ends,
         _ => false,
     }
 }

@@ -26,6 +26,7 @@ use crate::ffi::{Db, Iter, IterOpts, encrypt, family_name, watch};
 use crate::filter::Dropped;
 use crate::journal::Journal;
 use crate::listener::{Events, Listener};
+use crate::manifest;
 use crate::mark::Mark;
 use crate::monitor::{Inputs, Monitor, MonitorStats};
 use crate::open;
@@ -65,6 +66,7 @@ impl RocksEngine {
     pub fn open(config: Config) -> Result<Self> {
         open::claim(&config.path, config.create)?;
         let data_key = open::unlock(&config)?;
+        manifest::examine(&config.path, data_key.as_deref())?;
         let (mark, claim) = Mark::open(&config.path)?;
         let mut repair = open::examine(&config, data_key.as_deref(), claim)?;
         mark.clear();

@@ -1,7 +1,6 @@
 //! Reads the journal files before RocksDB does, to tell a tail that was never flushed from damage.
-//! It knows the framing of RocksDB's write-ahead log (blocks of 32 KiB; each record in fragments of
-//! checksum, length, kind) and the first twelve bytes of a record (position and number of changes);
-//! what the changes are it need not know. Encrypted files are read through `cipher`.
+//! It knows the first twelve bytes of a record (position and number of changes); what the changes
+//! are it need not know.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -12,21 +11,12 @@ use std::path::{Path, PathBuf};
 use cipher::{DataKey, PieceReader};
 use storage::{Result, StorageError};
 
+use crate::frame::{ASIDE, BLOCK, FIRST, FULL, Fragment, HEADER, LAST, MIDDLE, Source, fragment};
 use crate::mark::Claim;
 use crate::space::Space;
 
-const BLOCK: usize = 32 * 1024;
-const HEADER: usize = 7;
 /// Position (8 bytes) and count of changes (4 bytes) at the start of a record.
 const RECORD_HEADER: usize = 12;
-
-const FULL: u8 = 1;
-const FIRST: u8 = 2;
-const MIDDLE: u8 = 3;
-const LAST: u8 = 4;
-/// Kinds that are no part of a commit: compression, sizes of timestamps, what is known of the file
-/// before.
-const ASIDE: [u8; 3] = [9, 10, 130];
 
 /// What the journal files hold.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -150,20 +140,13 @@ pub(crate) fn read(files: &[PathBuf], data: Option<&DataKey>) -> Result<JournalF
     let mut journal = JournalFiles::default();
     for path in files {
         let fail = |error| StorageError::io(format!("cannot read {}", path.display()), error);
-        let file = File::open(path).map_err(fail)?;
-        let source = match data {
-            Some(data) => {
-                let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-                match PieceReader::new(file, data, name) {
-                    Ok(reader) => Source::Sealed(Box::new(reader)),
-                    Err(e) if e.kind() == ErrorKind::InvalidData => {
-                        note_unreadable(&mut journal, path).map_err(fail)?;
-                        continue;
-                    }
-                    Err(e) => return Err(fail(e)),
-                }
+        let source = match Source::open(path, data) {
+            Ok(source) => source,
+            Err(e) if e.kind() == ErrorKind::InvalidData => {
+                note_unreadable(&mut journal, path).map_err(fail)?;
+                continue;
             }
-            None => Source::Plain(file),
+            Err(e) => return Err(fail(e)),
         };
         journal.newest_holds = false;
         if let Source::Plain(_) = source
@@ -256,21 +239,6 @@ fn note_end(journal: &mut JournalFiles, path: &Path, sealed: &PieceReader) -> st
     Ok(())
 }
 
-/// A journal file, read from its start.
-enum Source {
-    Plain(File),
-    Sealed(Box<PieceReader>),
-}
-
-impl Read for Source {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        match self {
-            Source::Plain(file) => file.read(buffer),
-            Source::Sealed(pieces) => pieces.read(buffer),
-        }
-    }
-}
-
 /// Whether commits are missing that the mark says were flushed.
 pub(crate) fn damage(journal: &JournalFiles, claim: Claim) -> Option<Damage> {
     let durable = claim.durable;
@@ -287,14 +255,6 @@ pub(crate) fn damage(journal: &JournalFiles, claim: Claim) -> Option<Damage> {
         durable,
         behind_bytes: journal.behind_bytes,
     })
-}
-
-/// A fragment that passed its checksum.
-struct Fragment {
-    kind: u8,
-    /// Where its bytes lie in the block.
-    from: usize,
-    to: usize,
 }
 
 struct RecordReader<'a> {
@@ -459,24 +419,6 @@ impl<'a> RecordReader<'a> {
             }
         }
     }
-}
-
-/// The fragment at `at`, if there is one.
-fn fragment(block: &[u8], at: usize) -> Option<Fragment> {
-    let header = block.get(at..at + HEADER)?;
-    let length = usize::from(u16::from_le_bytes([header[4], header[5]]));
-    let kind = header[6];
-    if !matches!(kind, FULL..=LAST) && !ASIDE.contains(&kind) {
-        return None;
-    }
-    let (from, to) = (at + HEADER, at + HEADER + length);
-    let checked = block.get(at + HEADER - 1..to)?;
-    let stored = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
-    // As RocksDB stores it, so that checksums of checksums do not degenerate.
-    let masked = crc32c::crc32c(checked)
-        .rotate_right(15)
-        .wrapping_add(0xa282_ead8);
-    (stored == masked).then_some(Fragment { kind, from, to })
 }
 
 /// First and last position of a record.

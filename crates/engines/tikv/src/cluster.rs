@@ -60,7 +60,7 @@ impl Cluster {
     /// Connects to the first of the addresses of PD that answers.
     ///
     /// # Errors
-    /// [`storage::StorageError::Io`]
+    /// [`storage::StorageError::Unreachable`]
     pub(crate) fn connect(pd: &[String]) -> Result<Cluster> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
@@ -100,7 +100,7 @@ impl Cluster {
     /// a request to each region.
     ///
     /// # Errors
-    /// [`storage::StorageError::Io`]
+    /// [`storage::StorageError::Unreachable`]
     pub(crate) fn drop_versions_before(&self, ts: u64) -> Result<()> {
         let drop = self.client.gc(Timestamp::from_version(ts));
         let dropped = self.runtime.block_on(within(COLLECTION_TIMEOUT, drop));
@@ -156,7 +156,7 @@ impl Cluster {
     /// Begins a transaction; the second is its time.
     ///
     /// # Errors
-    /// [`storage::StorageError::Io`]
+    /// [`storage::StorageError::Unreachable`]
     pub(crate) fn begin(&self, one_phase: bool) -> Result<(Transaction, u64)> {
         let options = || {
             if one_phase {

@@ -232,7 +232,6 @@ impl Commits {
         let (lane, known) = &mut *guard;
         let view = self.view();
         let announced = group.iter().any(|one| one.announced);
-        // Nothing has been written yet: a read that fails refuses the batch and harms nothing.
         let prepare = || {
             let mut overlay = Overlay::new(&view, known);
             group.iter().try_for_each(|one| overlay.add(&one.batch))?;
@@ -241,11 +240,7 @@ impl Commits {
             }
             overlay.finish(&self.layout).map(Some)
         };
-        let prepared = prepare().map_err(|e| match e {
-            StorageError::Io { context, .. } => StorageError::Busy(context),
-            other => other,
-        })?;
-        let Some((mut changes, learned)) = prepared else {
+        let Some((mut changes, learned)) = prepare()? else {
             return Ok(CommitPos(self.visible()));
         };
         if announced {

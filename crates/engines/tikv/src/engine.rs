@@ -128,7 +128,7 @@ impl TikvEngine {
     ///
     /// # Errors
     /// [`StorageError::Locked`], [`StorageError::ForeignDirectory`],
-    /// [`StorageError::NewerFormat`], [`StorageError::Io`]
+    /// [`StorageError::NewerFormat`], [`StorageError::Unreachable`]
     pub fn open(config: &Config) -> Result<TikvEngine> {
         let cluster = Arc::new(Cluster::connect(&config.pd)?);
         let layout = Layout::new(&config.prefix);
@@ -385,7 +385,7 @@ impl Engine for TikvEngine {
             self.check_open()?;
             match self.commits.announce_now() {
                 // Nobody may learn of the change before all can.
-                Err(StorageError::Busy(_)) => std::thread::sleep(WATCH_EVERY),
+                Err(StorageError::Unreachable(_)) => std::thread::sleep(WATCH_EVERY),
                 announced => return announced,
             }
         }

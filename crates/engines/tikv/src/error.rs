@@ -1,17 +1,12 @@
 //! Words of the cluster in terms of the contract. Must not know: what was asked for.
 
-use std::sync::Arc;
-
-use storage::{Cause, StorageError};
+use storage::StorageError;
 use tikv_client::Error;
 
 /// A request that did not succeed however often it was tried.
 pub(crate) fn unanswered(step: &'static str, error: Error) -> StorageError {
-    let cause: Cause = Arc::new(error);
-    StorageError::Io {
-        context: format!("{step} did not succeed on the cluster within 25 seconds"),
-        source: Some(cause),
-    }
+    let told = format!("{step} did not succeed on the cluster within 25 seconds: {error}");
+    StorageError::Unreachable(told)
 }
 
 /// Bytes that are not what was written.

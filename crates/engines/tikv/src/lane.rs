@@ -71,8 +71,8 @@ impl Lane {
     /// Makes the changes, all or none. The output is the time from which they are visible.
     ///
     /// # Errors
-    /// [`StorageError::ReadOnly`] when another server has taken over, [`StorageError::Busy`] when
-    /// nothing was changed, [`StorageError::Undetermined`]
+    /// [`StorageError::ReadOnly`] when another server has taken over, [`StorageError::Unreachable`]
+    /// when nothing was changed, [`StorageError::Undetermined`]
     pub(crate) fn write(&mut self, changes: Vec<Change>) -> Result<u64> {
         let bytes: usize = changes.iter().map(size).sum();
         let requests = changes.iter().filter(|c| size(c) > REQUEST_BYTES).count()
@@ -153,7 +153,7 @@ impl Lane {
             if doubt {
                 StorageError::Undetermined
             } else {
-                StorageError::Busy(context)
+                StorageError::Unreachable(context)
             }
         };
         let begun = self.cluster.begin(one_phase);

@@ -187,7 +187,7 @@ impl Lease {
     /// committed lies before.
     ///
     /// # Errors
-    /// [`StorageError::Locked`], [`StorageError::Io`]
+    /// [`StorageError::Locked`], [`StorageError::Unreachable`]
     pub(crate) fn take(
         cluster: &Arc<Cluster>,
         layout: &Layout,
@@ -308,13 +308,13 @@ impl Lease {
     /// Nobody else can have committed yet.
     ///
     /// # Errors
-    /// [`StorageError::Busy`]
+    /// [`StorageError::Unreachable`]
     pub(crate) fn check(&self) -> Result<()> {
         let held = self.held.lock();
         match &held.lost {
-            Some(why) => Err(StorageError::Busy(why.clone())),
+            Some(why) => Err(StorageError::Unreachable(why.clone())),
             None if Instant::now() < held.until => Ok(()),
-            None => Err(StorageError::Busy(
+            None => Err(StorageError::Unreachable(
                 "the lease on the database has run out and could not be renewed".to_owned(),
             )),
         }

@@ -52,7 +52,7 @@ impl TikvReader {
     /// Connects. `kept` is how long what was overwritten can be read; `None` does not bound it.
     ///
     /// # Errors
-    /// [`StorageError::ForeignDirectory`], [`StorageError::NewerFormat`], [`StorageError::Io`]
+    /// [`StorageError::ForeignDirectory`], [`StorageError::NewerFormat`], [`StorageError::Unreachable`]
     pub fn connect(pd: &[String], prefix: &str, kept: Option<Duration>) -> Result<TikvReader> {
         let cluster = Arc::new(Cluster::connect(pd)?);
         let layout = Layout::new(prefix);

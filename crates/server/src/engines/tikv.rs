@@ -45,6 +45,7 @@ fn is_of_outage(error: &StorageError) -> bool {
         error,
         StorageError::Io { .. }
             | StorageError::Busy(_)
+            | StorageError::Unreachable(_)
             | StorageError::ReadOnly { .. }
             | StorageError::Undetermined
     )

@@ -128,7 +128,7 @@ fn writes_that_are_lost_or_done_twice_are_found_out() {
         ),
         (
             Faults {
-                skip_set_every: Some(20),
+                skip_sets_after: Some(5),
                 ..Faults::default()
             },
             lost,

@@ -27,6 +27,8 @@ enum Lie {
     Find(FindFault, usize),
     /// Acknowledges every so many-th command of this name without passing it on.
     Drop(&'static str, usize),
+    /// After so many commands of this name, acknowledges further ones without passing them on.
+    DropAfter(&'static str, usize),
     /// Passes every so many-th update on twice.
     Double(usize),
     /// At that update passes nothing on for so long, on any connection.
@@ -198,12 +200,10 @@ fn request(
             change(Change::Revision(revision));
         }
         Lie::Drop(dropped, every) if name == dropped && is_due(every) => {
-            let items = command.get_array("documents");
-            let n = items.map_or(1, Vec::len) as i32;
-            return Some(reply_of(
-                message.id,
-                &doc! { "n": n, "nModified": n, "ok": 1.0 },
-            ));
+            return Some(acknowledge(message, &command));
+        }
+        Lie::DropAfter(dropped, passed) if name == dropped && number > passed => {
+            return Some(acknowledge(message, &command));
         }
         Lie::Double(every) if name == "update" && is_due(every) => {
             let second = -message.id;
@@ -224,6 +224,14 @@ fn request(
     // A server that closed the connection is seen where its replies are read.
     let _ = server.write_all(&message.bytes);
     None
+}
+
+/// The reply to a write that was done.
+fn acknowledge(message: &Message, command: &Document) -> Vec<u8> {
+    let items = command.get_array("documents");
+    let n = items.map_or(1, Vec::len) as i32;
+    let reply = doc! { "n": n, "nModified": n, "ok": 1.0 };
+    reply_of(message.id, &reply)
 }
 
 fn changed(message: Message, change: Option<Change>) -> Vec<u8> {
@@ -310,7 +318,12 @@ fn every_lie_of_a_proxy_is_found_and_none_where_there_is_none() {
         (Lie::Find(FindFault::Doubled, 20), "calls: wrong"),
         (Lie::Find(FindFault::Reordered, 20), "wrong order"),
         (Lie::Drop("insert", 5), "documents counted equal"),
-        (Lie::Drop("update", 20), "updates that were acknowledged"),
+        (Lie::Drop("update", 20), "sum of k"),
+        // Only the last value of a field is checked: a lost one is seen where none follows.
+        (
+            Lie::DropAfter("update", 50),
+            "updates that were acknowledged",
+        ),
         (Lie::Double(20), "sum of k"),
     ] {
         let ended = lied(&server, lie);

@@ -10,7 +10,7 @@ use engine_rocksdb::RocksEngine;
 use storage::{Durability, Engine, KeyRange, Reader, StorageError, Table, WriteBatch};
 
 use crate::faults::{Call, Standing};
-use crate::journal::{config_of, key};
+use crate::journal::{config_of, copy, key};
 
 pub(crate) const SMALL: u32 = 2000;
 pub(crate) const LARGE: u32 = 20;
@@ -193,6 +193,74 @@ fn a_background_write_that_fails_for_a_moment_is_done_again() {
         engine.close().unwrap();
         drop(engine);
         let engine = RocksEngine::open(config_of(root.path(), false)).unwrap();
+        assert!(failures(&engine).is_empty());
+    }
+}
+
+/// The manifest, and where the headers of its records begin; in an encrypted one those of its
+/// pieces.
+fn manifest(path: &Path, sealed: bool) -> (PathBuf, Vec<usize>) {
+    let files = fs::read_dir(path).unwrap().map(|e| e.unwrap().path());
+    let is_manifest = |p: &PathBuf| {
+        p.file_name()
+            .unwrap()
+            .as_encoded_bytes()
+            .starts_with(b"MANIFEST")
+    };
+    let file = files.filter(is_manifest).max().unwrap();
+    let bytes = fs::read(&file).unwrap();
+    let mut headers = Vec::new();
+    let mut at = if sealed { 64 } else { 0 };
+    while at < bytes.len() {
+        headers.push(at);
+        at += match sealed {
+            true => u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize + 20,
+            false => usize::from(u16::from_le_bytes([bytes[at + 4], bytes[at + 5]])) + 7,
+        };
+    }
+    (file, headers)
+}
+
+#[test]
+fn a_manifest_with_a_changed_header_is_refused() {
+    for sealed in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let whole = root.path().join("whole");
+        filled(&whole, sealed);
+        let (file, headers) = manifest(&whole, sealed);
+        let name = file.file_name().unwrap();
+        let bytes = fs::read(&file).unwrap();
+        // Length and kind of a record, length of a piece.
+        let changeable = if sealed { 0..4 } else { 4..7 };
+        let flipped = headers.iter().rev().take(3).flat_map(|header| {
+            let bytes = changeable.clone().map(move |byte| header + byte);
+            bytes.flat_map(|byte| (0..8).map(move |bit| (byte, bit)))
+        });
+        for (byte, bit) in flipped {
+            let changed = root.path().join("changed");
+            copy(&whole, &changed);
+            let mut bytes = bytes.clone();
+            bytes[byte] ^= 1 << bit;
+            fs::write(changed.join(name), bytes).unwrap();
+            let opened = RocksEngine::open(config_of(&changed, sealed)).map(|_| "opened");
+            let is_refused = matches!(opened, Err(StorageError::Corrupt { .. }));
+            assert!(is_refused, "{sealed}, bit {bit} of byte {byte}: {opened:?}");
+            fs::remove_dir_all(&changed).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_manifest_with_a_record_that_was_cut_off_opens() {
+    for sealed in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        filled(root.path(), sealed);
+        let (file, headers) = manifest(root.path(), sealed);
+        let mut bytes = fs::read(&file).unwrap();
+        let last = bytes[*headers.last().unwrap()..].to_vec();
+        bytes.extend_from_slice(&last[..last.len() - 1]);
+        fs::write(&file, bytes).unwrap();
+        let engine = RocksEngine::open(config_of(root.path(), sealed)).unwrap();
         assert!(failures(&engine).is_empty());
     }
 }

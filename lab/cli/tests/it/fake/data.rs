@@ -292,7 +292,7 @@ pub(super) fn update(
     }
     state.sets += usize::from(!set.is_empty());
     let is_skipped = every(faults.skip_update_every, state.updates)
-        || !set.is_empty() && every(faults.skip_set_every, state.sets);
+        || !set.is_empty() && faults.skip_sets_after.is_some_and(|n| state.sets > n);
     let times = 1 + i32::from(every(faults.add_twice_every, state.updates));
     let stored = state.collections.entry(collection.to_owned()).or_default();
     let Some(found) = stored

@@ -31,8 +31,8 @@ pub(crate) struct Faults {
     pub(crate) freeze_at_update: Option<(usize, Duration)>,
     /// What becomes of every n-th reply to a find, and n.
     pub(crate) finds: Option<(FindFault, usize)>,
-    /// Acknowledge every n-th update that sets a field without doing it.
-    pub(crate) skip_set_every: Option<usize>,
+    /// After so many updates that set a field, acknowledge further ones without doing them.
+    pub(crate) skip_sets_after: Option<usize>,
     /// Do every n-th update that adds to a field twice.
     pub(crate) add_twice_every: Option<usize>,
     /// Answer updates of this field with an error.

@@ -1,0 +1,127 @@
+//! The framing of RocksDB's journal and manifest: blocks of 32 KiB; each record in fragments of
+//! checksum, length, kind. Encrypted files are read through `cipher`. Must not know: what a record
+//! says.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use cipher::{DataKey, PieceReader};
+
+pub(crate) const BLOCK: usize = 32 * 1024;
+pub(crate) const HEADER: usize = 7;
+/// Place of the kind in a header; the checksum covers it and what follows, not the length.
+const KIND_AT: usize = HEADER - 1;
+
+pub(crate) const FULL: u8 = 1;
+pub(crate) const FIRST: u8 = 2;
+pub(crate) const MIDDLE: u8 = 3;
+pub(crate) const LAST: u8 = 4;
+/// Kinds that are no part of a commit: compression, sizes of timestamps, what is known of the file
+/// before.
+pub(crate) const ASIDE: [u8; 3] = [9, 10, 130];
+
+/// A file of records, read from its start.
+pub(crate) enum Source {
+    Plain(File),
+    Sealed(Box<PieceReader>),
+}
+
+impl Source {
+    /// Opens a file whose name is part of what its encryption authenticates.
+    ///
+    /// # Errors
+    /// Those of the system; `InvalidData` for a header of encryption that does not fit.
+    pub(crate) fn open(path: &Path, data: Option<&DataKey>) -> std::io::Result<Self> {
+        let file = File::open(path)?;
+        let Some(data) = data else {
+            return Ok(Source::Plain(file));
+        };
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        let reader = PieceReader::new(file, data, name)?;
+        Ok(Source::Sealed(Box::new(reader)))
+    }
+}
+
+impl Read for Source {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Source::Plain(file) => file.read(buffer),
+            Source::Sealed(pieces) => pieces.read(buffer),
+        }
+    }
+}
+
+/// A fragment that passed its checksum.
+pub(crate) struct Fragment {
+    pub(crate) kind: u8,
+    /// Where its bytes lie in the block.
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+}
+
+/// The fragment at `at`, if there is one.
+pub(crate) fn fragment(block: &[u8], at: usize) -> Option<Fragment> {
+    let header = Header::read(block.get(at..)?)?;
+    if !is_known(header.kind) {
+        return None;
+    }
+    let (from, to) = (at + HEADER, at + HEADER + header.length);
+    let sum = crc32c::crc32c(block.get(at + KIND_AT..to)?);
+    (header.sum == masked(sum)).then_some(Fragment {
+        kind: header.kind,
+        from,
+        to,
+    })
+}
+
+/// Whether a fragment that cannot be read has a changed header: its checksum fits the bytes behind
+/// it once its length or its kind is another. A fragment that was cut off fits none.
+///
+/// # Input
+/// `rest`: the block from the header on.
+pub(crate) fn has_changed_header(rest: &[u8]) -> bool {
+    let Some(header) = Header::read(rest) else {
+        return false;
+    };
+    let mut sum = crc32c::crc32c(&[header.kind]);
+    let bytes = &rest[HEADER..];
+    let is_other_length = masked(sum) == header.sum
+        || bytes.iter().any(|byte| {
+            sum = crc32c::crc32c_append(sum, &[*byte]);
+            masked(sum) == header.sum
+        });
+    let is_other_kind = |bytes: &[u8]| {
+        let mut kinds = (0..=u8::MAX).filter(|kind| is_known(*kind));
+        kinds
+            .any(|kind| masked(crc32c::crc32c_append(crc32c::crc32c(&[kind]), bytes)) == header.sum)
+    };
+    is_other_length || bytes.get(..header.length).is_some_and(is_other_kind)
+}
+
+struct Header {
+    /// The checksum as it is stored.
+    sum: u32,
+    length: usize,
+    kind: u8,
+}
+
+impl Header {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let header = bytes.get(..HEADER)?;
+        Some(Header {
+            sum: u32::from_le_bytes([header[0], header[1], header[2], header[3]]),
+            length: usize::from(u16::from_le_bytes([header[4], header[5]])),
+            kind: header[KIND_AT],
+        })
+    }
+}
+
+fn is_known(kind: u8) -> bool {
+    matches!(kind, FULL..=LAST) || ASIDE.contains(&kind)
+}
+
+/// A checksum as RocksDB stores it, so that checksums of checksums do not degenerate.
+fn masked(sum: u32) -> u32 {
+    sum.rotate_right(15).wrapping_add(0xa282_ead8)
+}
