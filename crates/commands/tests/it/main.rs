@@ -85,6 +85,7 @@ mod transaction_ddl;
 mod transactions;
 mod truths;
 mod ttl;
+mod unreachable;
 mod user_writes;
 mod waiting;
 mod waiting_long;

@@ -102,6 +102,8 @@ macro_rules! alike {
     };
 }
 
+pub(crate) use {alike, reads};
+
 impl Engine for Written {
     alike!();
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
