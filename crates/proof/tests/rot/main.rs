@@ -1,19 +1,22 @@
 //! One flipped bit in any file of a data directory (ADR 0078): the directory is refused or a read
 //! fails, in words that say damage, or everything reads as it was. A bit is never answered as data.
-//! For RocksDB, whose files have checksums; what LMDB does without them says `docs/engines.md`.
+//! For RocksDB, whose files have checksums, with and without encryption; what LMDB does without
+//! them says `docs/engines.md`.
 //! `QUARRY_ROT=n` tries that many bits, `QUARRY_SEED=n` begins with another seed.
 
 #[path = "../crash/workload.rs"]
 mod workload;
 
+use cipher::MasterKey;
 use commands::{StoreHooks, SystemClock};
 use engine_rocksdb::{CacheKind, RocksEngine};
 use proof::Random;
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use storage::{CursorOpts, Engine, KeyRange, Reader, Result, StorageError, Table};
 use store::Store;
 use workload::Client;
@@ -25,7 +28,20 @@ const CHECKERS: usize = 6;
 type Rows = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-fn open(path: &Path) -> Result<Arc<RocksEngine>> {
+/// A key of 32 equal bytes.
+fn master() -> Arc<MasterKey> {
+    static KEY: OnceLock<Arc<MasterKey>> = OnceLock::new();
+    let read = || {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(file.path(), format!("{}E=", "A".repeat(42))).expect("a key");
+        let mode = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(file.path(), mode).expect("a mode");
+        Arc::new(MasterKey::read(file.path()).expect("a key"))
+    };
+    Arc::clone(KEY.get_or_init(read))
+}
+
+fn open(path: &Path, key: Option<Arc<MasterKey>>) -> Result<Arc<RocksEngine>> {
     let config = engine_rocksdb::Config {
         background_jobs: 1,
         statistics: false,
@@ -33,6 +49,7 @@ fn open(path: &Path) -> Result<Arc<RocksEngine>> {
         free_bytes_min: 0,
         free_percent_min: 0,
         journal_commit_interval_ms: 5,
+        master_key: key,
         ..engine_rocksdb::Config::with_budget(path, 64 << 20)
     };
     RocksEngine::open(config).map(Arc::new)
@@ -74,6 +91,7 @@ fn kind(name: &Path) -> &'static str {
         _ if text.starts_with("LOG") => "text for people",
         _ if text == "CURRENT" => "name of the manifest",
         _ if text == "JOURNAL-MARK" => "mark",
+        _ if text == cipher::KEYS_FILE => "keys",
         _ if text == storage::MARKER => "marker",
         _ => "other",
     }
@@ -81,10 +99,10 @@ fn kind(name: &Path) -> &'static str {
 
 /// A directory as the death of the process leaves it, with its rows: part in the journal, part in
 /// tables.
-fn directory(root: &Path) -> (Files, Rows) {
+fn directory(root: &Path, key: Option<Arc<MasterKey>>) -> (Files, Rows) {
     let live = root.join("live");
     fs::create_dir(&live).expect("a folder");
-    let engine = open(&live).expect("an empty directory");
+    let engine = open(&live, key).expect("an empty directory");
     let hooks = StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 20);
     let store = Arc::new(Store::open(engine.clone(), Arc::new(hooks)).expect("a store"));
     let mut client = Client::of(store.clone(), 11);
@@ -139,6 +157,7 @@ fn says_damage(error: &StorageError) -> bool {
         "cannot",
         "not found",
         "no such file",
+        "was changed",
     ];
     words.iter().any(|w| text.contains(w))
 }
@@ -146,6 +165,7 @@ fn says_damage(error: &StorageError) -> bool {
 /// What is tried, and what came of it by kind of file.
 struct Tried<'a> {
     root: &'a Path,
+    key: Option<Arc<MasterKey>>,
     kept: &'a Files,
     whole: &'a Rows,
     seed: u64,
@@ -167,7 +187,7 @@ impl Tried<'_> {
             let bytes = if other == name { &changed } else { bytes };
             fs::write(folder.join(other), bytes).expect("a file");
         }
-        let read = open(&folder).and_then(|engine| {
+        let read = open(&folder, self.key.clone()).and_then(|engine| {
             let read = rows(&engine);
             let _ = engine.close();
             read
@@ -197,6 +217,17 @@ impl Tried<'_> {
 
 #[test]
 fn a_flipped_bit_is_told_or_changes_nothing() {
+    flip_bits(None, &["journal", "table", "manifest", "large values"]);
+}
+
+#[test]
+fn a_flipped_bit_of_encrypted_data_is_told_or_changes_nothing() {
+    let must = ["journal", "table", "manifest", "large values", "keys"];
+    flip_bits(Some(master()), &must);
+}
+
+/// Flips bits of a directory, one at a time; `must` are the kinds of files of which one is refused.
+fn flip_bits(key: Option<Arc<MasterKey>>, must: &[&'static str]) {
     let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
     let bits = number("QUARRY_ROT").map_or(BITS, |n| usize::try_from(n).unwrap_or(BITS));
     let seed = number("QUARRY_SEED").unwrap_or(1);
@@ -206,12 +237,12 @@ fn a_flipped_bit_is_told_or_changes_nothing() {
         false => tempfile::tempdir(),
     }
     .expect("a folder");
-    let (kept, whole) = directory(root.path());
+    let (kept, whole) = directory(root.path(), key.clone());
     let same = root.path().join("same");
     fs::create_dir(&same).expect("a folder");
     kept.iter()
         .for_each(|(name, bytes)| fs::write(same.join(name), bytes).expect("a file"));
-    let engine = open(&same).expect("a copy without a flipped bit opens");
+    let engine = open(&same, key.clone()).expect("a copy without a flipped bit opens");
     assert!(
         rows(&engine).expect("rows") == whole,
         "a copy has the same rows"
@@ -220,6 +251,7 @@ fn a_flipped_bit_is_told_or_changes_nothing() {
     let names: Vec<&PathBuf> = kept.keys().filter(|n| !kept[*n].is_empty()).collect();
     let tried = Tried {
         root: root.path(),
+        key: key.clone(),
         kept: &kept,
         whole: &whole,
         seed,
@@ -245,8 +277,9 @@ fn a_flipped_bit_is_told_or_changes_nothing() {
         }
     });
     let seen = tried.seen.into_inner().expect("no panic");
-    println!("bit rot, seed {seed}: {bits} bits, {seen:?}");
-    for must in ["journal", "table", "manifest", "large values"] {
-        assert!(seen.contains_key(&(must, "refused")), "{must}: {seen:?}");
+    let of = if key.is_some() { "encrypted" } else { "plain" };
+    println!("bit rot, seed {seed}: {bits} bits, {of}, {seen:?}");
+    for must in must {
+        assert!(seen.contains_key(&(*must, "refused")), "{must}: {seen:?}");
     }
 }
