@@ -14,6 +14,9 @@
 //! holder the lease may be taken as soon as the row was not renewed for as long as it holds: what
 //! the old holder commits later sees the new fence.
 //!
+//! A holder whose process has ended on this machine answers nothing any more; the lease is taken from
+//! it at once. What it sent before it died meets the fence as well.
+//!
 //! Promises: two servers never both believe that they may commit at one timestamp; reads are
 //! allowed for as long as nobody else can have taken over, however the oracle's time moves. Must
 //! not know: batches, tables.
@@ -29,6 +32,7 @@ use crate::cluster::{Change, Cluster, RETRY_FOR, millis};
 use crate::error::{corrupt, unanswered};
 use crate::layout::Layout;
 use crate::oracle_clock::OracleClock;
+use crate::process;
 
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -44,9 +48,11 @@ struct Row {
     holds_ms: u64,
     /// The holder reads the fence before each commit.
     reads_fence: bool,
+    /// Which process it is; see [`process::own`].
+    process: String,
 }
 
-/// Between the name, the address, the duration and the mark in a row.
+/// Between the texts of a row: name, address, duration, mark, process.
 const SEPARATOR: u8 = 0;
 /// The mark of a holder that reads the fence before each commit.
 const READS_FENCE: &str = "reads fence";
@@ -63,6 +69,7 @@ impl Row {
             address: terms.address.to_owned(),
             holds_ms: millis_of(terms.duration),
             reads_fence: true,
+            process: process::own(),
         }
     }
 
@@ -73,17 +80,19 @@ impl Row {
         row.extend(self.address.as_bytes());
         row.push(SEPARATOR);
         row.extend(self.holds_ms.to_string().as_bytes());
+        row.push(SEPARATOR);
         if self.reads_fence {
-            row.push(SEPARATOR);
             row.extend(READS_FENCE.as_bytes());
         }
+        row.push(SEPARATOR);
+        row.extend(self.process.as_bytes());
         row
     }
 
     fn decode(bytes: &[u8]) -> Option<Row> {
         let (holder, rest) = bytes.split_first_chunk::<8>()?;
         let (until, rest) = rest.split_first_chunk::<8>()?;
-        let mut texts = rest.splitn(4, |byte| *byte == SEPARATOR);
+        let mut texts = rest.splitn(5, |byte| *byte == SEPARATOR);
         let mut text = || String::from_utf8_lossy(texts.next().unwrap_or_default()).into_owned();
         Some(Row {
             holder: u64::from_be_bytes(*holder),
@@ -92,6 +101,7 @@ impl Row {
             address: text(),
             holds_ms: text().parse().unwrap_or(0),
             reads_fence: text() == READS_FENCE,
+            process: text(),
         })
     }
 
@@ -209,6 +219,7 @@ impl Lease {
                 let by_oracle = other.until_ms.saturating_sub(millis(ts));
                 let own = Watched::note(&mut watched, &other, terms.duration);
                 let left = match other.reads_fence {
+                    _ if process::is_gone(&other.process) => Duration::ZERO,
                     true => own,
                     false => own.max(Duration::from_millis(by_oracle)),
                 };
@@ -435,11 +446,13 @@ mod tests {
             address: String::new(),
             holds_ms: 10_000,
             reads_fence: false,
+            process: "boot pid 12 99".to_owned(),
         };
         assert_eq!(Row::decode(&row.encode()).as_ref(), Some(&row));
         let row = Row {
             address: "host:12".to_owned(),
             reads_fence: true,
+            process: String::new(),
             ..row
         };
         assert_eq!(Row::decode(&row.encode()), Some(row));
@@ -447,7 +460,7 @@ mod tests {
         let short = [&7u64.to_be_bytes()[..], &9u64.to_be_bytes(), b"one"].concat();
         let row = Row::decode(&short).unwrap();
         assert_eq!((row.name.as_str(), row.holds_ms), ("one", 0));
-        assert!(!row.reads_fence);
+        assert!(!row.reads_fence && row.process.is_empty());
         assert_eq!(Row::decode(b"short"), None);
     }
 }

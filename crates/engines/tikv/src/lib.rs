@@ -25,6 +25,7 @@ mod lease;
 mod moments;
 mod oracle_clock;
 mod overlay;
+mod process;
 mod reader;
 mod requests;
 mod versions;

@@ -1,7 +1,7 @@
 //! One server at a time: refusal, standby, take-over, and what the one before can no longer do.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use engine_tikv::{Config, TikvEngine};
 use rustix::process::Signal;
@@ -82,6 +82,26 @@ fn a_killed_server_loses_nothing() {
         writer::check(&engine, last);
         engine.close().unwrap();
     }
+}
+
+#[test]
+fn a_server_that_died_on_this_machine_is_not_waited_for() {
+    let Some(pd) = pd() else {
+        return;
+    };
+    let own = Config {
+        lease: Duration::from_secs(60),
+        standby: Some(Arc::default()),
+        ..config(&pd)
+    };
+    let writer = Writer::start("one", &own);
+    let last = writer.acknowledged(10);
+    let last = writer.kill().unwrap_or(last);
+    let began = Instant::now();
+    let engine = open(&own);
+    assert!(began.elapsed() < own.lease / 2, "{:?}", began.elapsed());
+    writer::check(&engine, last);
+    engine.close().unwrap();
 }
 
 /// A server that was stopped for longer than its lease wakes up after another has taken over: it
