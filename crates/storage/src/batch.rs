@@ -3,9 +3,9 @@
 //!
 //! Layout of [`WriteBatch::as_bytes`]: a header of 8 zero bytes and the number of operations (u32,
 //! little-endian), then per operation `code(1) table(1) varint(len) key`, and `varint(len) value`
-//! where there is one (for a range: the upper bound). The numbers are those of RocksDB's batch
-//! format, so that engine takes the buffer with a single copy instead of one call per key; an
-//! engine with another format iterates.
+//! if it has a value (for a range: the upper bound). The codes are those of RocksDB's batch format,
+//! so that engine takes the buffer with a single copy instead of one call per key; engines with
+//! another format iterate over the operations.
 
 use crate::keys::Table;
 
@@ -57,7 +57,7 @@ pub struct WriteBatch {
     shrinks: bool,
 }
 
-/// A place in a batch to fall back to, for undoing one statement.
+/// A position in a batch to roll back to, for undoing one statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Savepoint {
     len: usize,
@@ -65,8 +65,8 @@ pub struct Savepoint {
     longest_key: usize,
 }
 
-/// Where the key and the value of a put lie in the buffer of its batch, until operations before it
-/// are rolled back.
+/// Where the key and the value of a put lie in the buffer of its batch. Valid until operations
+/// before it are rolled back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PutAt {
     /// First byte of the key.
@@ -138,7 +138,7 @@ impl WriteBatch {
         }
     }
 
-    /// Forgets all operations and what was declared of them, keeps the memory.
+    /// Removes all operations and declarations, keeps the memory.
     pub fn clear(&mut self) {
         self.shrinks = false;
         self.rollback_to(Savepoint {
@@ -148,8 +148,8 @@ impl WriteBatch {
         });
     }
 
-    /// Gives memory back when a large batch has blown the buffer up beyond `bytes_max`; forgets its
-    /// operations then.
+    /// Frees the memory of the buffer when it is larger than `bytes_max`; the operations are
+    /// removed then.
     pub fn shrink(&mut self, bytes_max: usize) {
         if self.bytes.capacity() > bytes_max {
             self.clear();
@@ -162,7 +162,7 @@ impl WriteBatch {
         self.push(CODE_PUT, table, key, Some(value));
     }
 
-    /// Sets `key` to the parts one after another, which are copied once.
+    /// Sets `key` to the concatenation of the parts, each of which is copied once.
     ///
     /// # Output
     /// Where key and value lie, for [`WriteBatch::patch`].
@@ -188,8 +188,8 @@ impl WriteBatch {
         }
     }
 
-    /// Replaces bytes of an operation that is in the batch, whose lengths stay. A place beyond the
-    /// end changes nothing.
+    /// Overwrites bytes of an operation in the batch without changing its lengths. A place beyond
+    /// the end changes nothing.
     pub fn patch(&mut self, at: usize, bytes: &[u8]) {
         if let Some(place) = self.bytes.get_mut(at..at.saturating_add(bytes.len())) {
             place.copy_from_slice(bytes);
@@ -202,8 +202,8 @@ impl WriteBatch {
     }
 
     /// Removes every key in `lower..upper`. Only where `Caps::delete_range` says so; costly for
-    /// later readers on some engines, so keep it for ranges that are large or unknown. An empty or
-    /// inverted range adds nothing: RocksDB would take it for a failed insertion and turn
+    /// later readers on some engines, so use it for ranges that are large or of unknown size. An
+    /// empty or inverted range adds nothing: RocksDB would treat it as a failed insertion and turn
     /// read-only.
     pub fn delete_range(&mut self, table: Table, lower: &[u8], upper: &[u8]) {
         if lower >= upper {
@@ -217,21 +217,21 @@ impl WriteBatch {
         self.push(CODE_ADD, table, key, Some(&counter_encode(delta)));
     }
 
-    /// Declares that the whole batch leaves no more data behind than it finds: each value it puts
-    /// takes the place of one that is at least as long. An engine that refuses growth for want of
-    /// space lets such a batch pass, as it does one without puts. Only the caller knows the values
-    /// replaced, so nothing is assumed without this call. Holds for operations added later, too,
-    /// until [`WriteBatch::clear`].
+    /// Declares that the whole batch leaves no more data than before: each value it puts replaces
+    /// one that is at least as long. An engine that refuses growth when space is short accepts such
+    /// a batch, as it accepts one without puts. Only the caller knows the replaced values, so a
+    /// batch counts as growing without this call. Applies to operations added later, too, until
+    /// [`WriteBatch::clear`].
     pub fn set_shrinks(&mut self) {
         self.shrinks = true;
     }
 
-    /// [`WriteBatch::set_shrinks`] was called.
+    /// Whether [`WriteBatch::set_shrinks`] was called.
     pub fn shrinks(&self) -> bool {
         self.shrinks
     }
 
-    /// Appends all operations of `other`; the sum shrinks only if both parts do.
+    /// Appends all operations of `other`; the result shrinks only if both batches do.
     pub fn append(&mut self, other: &Self) {
         self.shrinks = other.shrinks && (self.shrinks || self.is_empty());
         self.bytes
@@ -245,12 +245,12 @@ impl WriteBatch {
         self.count as usize
     }
 
-    /// No operations.
+    /// Whether it has no operations.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Bytes of its longest key, for engines to compare with `Caps::key_bytes_max` without a walk.
+    /// Length of its longest key, for engines to compare with `Caps::key_bytes_max` without a walk.
     pub fn longest_key_bytes(&self) -> usize {
         self.longest_key
     }
@@ -265,7 +265,7 @@ impl WriteBatch {
         &self.bytes
     }
 
-    /// The present end, to return to with [`WriteBatch::rollback_to`].
+    /// The current end, for [`WriteBatch::rollback_to`].
     pub fn mark(&self) -> Savepoint {
         Savepoint {
             len: self.bytes.len(),

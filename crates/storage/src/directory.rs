@@ -1,5 +1,5 @@
-//! Whose data directory it is: a file in it names the engine and the format, written before the
-//! engine's first file. Every refusal is a typed error, and changes nothing.
+//! Ownership of a data directory: a file in it names the engine and the format, and is written
+//! before the engine's first file. Every refusal is a typed error, and changes nothing.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -15,15 +15,15 @@ pub const MARKER: &str = "QUARRY-ENGINE";
 pub struct Marker<'a> {
     /// Name of the engine.
     pub engine: &'a str,
-    /// Version of the layout the engine is responsible for.
+    /// Version of the engine's layout.
     pub format: u32,
-    /// More lines, `name value`, for people who look.
+    /// Further lines, `name value`, for people who look at the file.
     pub details: &'a str,
 }
 
 impl Marker<'_> {
-    /// Makes sure that `path` is this engine's: an empty directory becomes so, another engine's or
-    /// a newer one is refused.
+    /// Makes sure that `path` belongs to this engine: an empty directory is marked as its own, one
+    /// of another engine or of a newer version is refused.
     ///
     /// # Errors
     /// [`StorageError::ForeignDirectory`], [`StorageError::NewerFormat`], [`StorageError::Io`]
@@ -42,7 +42,7 @@ impl Marker<'_> {
         for entry in fs::read_dir(path).map_err(|error| fail("read", error))? {
             let name = entry.map_err(|error| fail("read", error))?.file_name();
             let name = name.to_string_lossy();
-            // A fresh file system has this one, and hidden files harm nobody.
+            // A new file system has this directory, and hidden files do no harm.
             if name != "lost+found" && !name.starts_with('.') {
                 return Err(foreign(
                     path,
@@ -54,11 +54,11 @@ impl Marker<'_> {
             return Err(foreign(path, "it is empty"));
         }
         self.write(path)?;
-        // Whoever made the directory may not have made its name durable.
+        // Whoever created the directory may not have made its name durable.
         sync_name(path).map_err(|error| fail("sync the name of", error))
     }
 
-    /// Writes the marker into a directory that is this engine's, e.g. a checkpoint.
+    /// Writes the marker into a directory of this engine, e.g. a checkpoint.
     ///
     /// # Errors
     /// [`StorageError::Io`]
@@ -106,8 +106,8 @@ impl Marker<'_> {
     }
 }
 
-/// Makes a directory and those above it that are missing, and their names durable: a loss of power
-/// takes none of them away with what was written below.
+/// Creates a directory and its missing parents and makes their names durable, so that a loss of
+/// power cannot remove them together with files written in them later.
 ///
 /// # Errors
 /// Those of the file system.
@@ -118,7 +118,7 @@ pub fn make_directory(path: &Path) -> std::io::Result<()> {
     missing.into_iter().rev().try_for_each(sync_name)
 }
 
-/// Syncs the directory that a path's last name stands in.
+/// Syncs the parent directory of a path.
 fn sync_name(path: &Path) -> std::io::Result<()> {
     let above = match path.parent() {
         Some(above) if !above.as_os_str().is_empty() => above,

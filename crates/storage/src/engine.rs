@@ -21,27 +21,27 @@ pub struct CommitPos(pub u64);
 /// How a journal flush ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flushed {
-    /// Everything up to here is durable.
+    /// Commits up to this position are durable.
     Durable(CommitPos),
-    /// It failed: commits up to here that were not durable before are not yet; a later flush may
-    /// cover them.
+    /// The flush failed: commits up to this position that were not durable before are still not
+    /// durable; a later flush may make them so.
     Failed(CommitPos),
     /// The journal itself has failed: whether commits that were not durable before survive is
-    /// unknown and will stay so. No later flush is tried. Whoever serves data should end the
-    /// process and let recovery read what is there.
+    /// unknown and will stay so. No later flush is tried. A server should end its process, so that
+    /// recovery can read what the journal holds.
     Lost,
 }
 
 /// The outcome of [`Engine::try_flush`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlushTurn {
-    /// There was nothing to do: it is durable, or another thread is flushing and sees to it that
-    /// this is covered.
+    /// This thread had nothing to flush: the position is durable, or another thread is flushing and
+    /// will cover it.
     Idle,
-    /// This thread has flushed, hooks included. With `more`, later positions were asked for
-    /// meanwhile: flush again before sleeping, or leave it to [`Engine::request_flush`].
+    /// This thread has flushed and called the hooks. When `more` is true, flush again before
+    /// sleeping, or leave it to [`Engine::request_flush`].
     Flushed {
-        /// Positions were asked for that this flush does not cover.
+        /// Positions that this flush does not cover were requested meanwhile.
         more: bool,
     },
 }
@@ -55,20 +55,20 @@ pub type StatSink<'a> = dyn FnMut(&str, i64) + 'a;
 /// When a commit counts as done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// Not journaled at all: lost in any crash unless `flush` came after it. For scratch and bulk
-    /// loads.
+    /// The commit is not journaled: any crash loses it unless `flush` came after it. For scratch
+    /// data and bulk loads.
     None,
-    /// Handed to the operating system: survives the death of the process; the journal flush follows
-    /// in the background.
+    /// The commit is handed to the operating system: it survives the death of the process. The
+    /// journal is flushed in the background.
     Buffered,
-    /// Returns once a journal flush covers it: survives loss of power.
+    /// `apply` returns once a journal flush covers the commit: it survives a loss of power.
     Journaled,
 }
 
 /// Who is writing; background work gives way first when the engine falls behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteClass {
-    /// A client waits for it.
+    /// A client waits for the write.
     Client,
     /// TTL, index builds, truncation, chunked deletes.
     Background,
@@ -91,13 +91,14 @@ pub struct Caps {
     pub delete_range: bool,
     /// `checkpoint` works; otherwise it answers `Unsupported`.
     pub checkpoint: bool,
-    /// So many rows cost about as much as one, because each visit to the engine is a request to
-    /// another machine: readers ask for that many at first. 1 where rows lie in this process.
+    /// Reading this many rows costs about as much as reading one, because each call is a request to
+    /// another machine; readers ask for this many rows at first. 1 where the rows are in this
+    /// process.
     pub request_rows: usize,
 }
 
 impl Caps {
-    /// What every engine refuses before it applies a batch.
+    /// Checks the limits that every engine checks before it applies a batch.
     ///
     /// # Errors
     /// [`StorageError::TooLarge`] or [`StorageError::KeyTooLong`], with the limit.
@@ -118,23 +119,24 @@ impl Caps {
     }
 }
 
-/// How a cursor will be used; all hints except `reverse` and `keys_only`.
+/// How a cursor will be used. Only `reverse` and `keys_only` change what it delivers; the rest are
+/// hints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CursorOpts {
     /// Largest key first.
     pub reverse: bool,
     /// Values are delivered empty.
     pub keys_only: bool,
-    /// Blocks read may push others out of the cache. True lets the engine decide: it stops filling
-    /// once the scan has read more than a part of the cache (see `bytes_before`). False for scans
-    /// that are certainly large.
+    /// Whether blocks that are read may displace others in the cache. True lets the engine decide:
+    /// it stops filling the cache once the scan has read more than a part of its size (see
+    /// `bytes_before`). False is for scans that are certainly large.
     pub fill_cache: bool,
     /// Bytes to read ahead from the device; 0 lets the engine choose.
     pub readahead_bytes: usize,
     /// The caller expects to take this many rows; 0 when unknown.
     pub limit_hint: usize,
-    /// Bytes of keys and values that the same scan has taken through earlier cursors, for a scan
-    /// that pauses and goes on: how large it is shows only in the sum.
+    /// Bytes of keys and values that earlier cursors of the same scan have read, for a scan that
+    /// pauses and continues: only the sum shows how large the scan is.
     pub bytes_before: u64,
 }
 
@@ -168,8 +170,8 @@ pub trait Reader: Send + Sync {
     /// Reads one value in place: `f` sees the engine's own bytes, once, if the key exists.
     fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool>;
 
-    /// Reads many values; `each` is called exactly once per key, in the order of `keys`.
-    /// All are read from one state. Sorted keys are cheaper on some engines.
+    /// Reads many values from one state; `each` is called exactly once per key, in the order of
+    /// `keys`. Sorted keys are cheaper on some engines.
     fn multi_get(
         &self,
         table: Table,
@@ -177,10 +179,11 @@ pub trait Reader: Send + Sync {
         each: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()>;
 
-    /// Opens a cursor over `range` as the data is at this moment (of the snapshot or of the call).
+    /// Opens a cursor over `range` on the data of the snapshot, or of the moment of the call.
     ///
     /// # Cost
-    /// Holds files and old versions alive until dropped: do not park one for long.
+    /// A cursor keeps files and old versions alive until it is dropped: do not keep one open
+    /// without reading.
     fn cursor(
         &self,
         table: Table,
@@ -189,30 +192,32 @@ pub trait Reader: Send + Sync {
     ) -> Result<Box<dyn Cursor>>;
 }
 
-/// A fixed state of all tables. Cheap to take; releases its claim on old versions when dropped.
+/// A fixed state of all tables. Cheap to take; while it is held the engine keeps the versions it
+/// needs.
 pub trait Snapshot: Reader {
-    /// Every commit up to here is visible, none after it.
+    /// The position of the snapshot: it shows every commit up to here and none after it.
     fn pos(&self) -> CommitPos;
 
     /// How long it has been held.
     fn age(&self) -> Duration;
 }
 
-/// A unit of an engine that detects conflicts: all of it reads the state of its beginning.
+/// A unit of work in an engine that detects conflicts: all its reads see the state at its
+/// beginning.
 pub trait CheckedUnit: Reader {
-    /// Applies a batch, unless something that the unit has read has changed since it began.
+    /// Applies a batch, unless something that the unit has read has changed since the unit began.
     ///
     /// # Errors
-    /// [`StorageError::Conflict`] then, and nothing was applied; those of
+    /// [`StorageError::Conflict`] when it has changed, and nothing was applied; the errors of
     /// [`Engine::apply`].
     fn commit(self: Box<Self>, batch: &WriteBatch, durability: Durability) -> Result<CommitPos>;
 }
 
-/// Walks a range in key order, or backwards.
+/// Walks a range in key order, or in reverse.
 pub trait Cursor: Send {
-    /// Narrows what is left: forward to keys `>= key`, in reverse to keys `< key` (never beyond the
-    /// range it was opened with). So resuming after a delivered `key` takes `key + 0x00` forward
-    /// and `key` itself in reverse. May move in both directions.
+    /// Moves the cursor: forward to keys `>= key`, in reverse to keys `< key`, in either direction
+    /// but never beyond the range it was opened with. So resuming after a delivered `key` takes
+    /// `key + 0x00` forward and `key` itself in reverse.
     fn seek(&mut self, key: &[u8]) -> Result<()>;
 
     /// Shows up to `rows_max` rows in place; `f` returns false to stop after the row it was given.
@@ -222,8 +227,8 @@ pub trait Cursor: Send {
     /// False when the range is known to be exhausted, true when there may be more.
     fn visit(&mut self, rows_max: usize, f: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<bool>;
 
-    /// Replaces the content of `rows` by the next rows: at most `rows_max`, and it stops after the
-    /// row that reaches `bytes_max` (so one row always fits).
+    /// Replaces the content of `rows` with the next rows: at most `rows_max`, ending with the row
+    /// that reaches `bytes_max` (so one row always fits).
     ///
     /// # Output
     /// As [`Cursor::visit`].
@@ -241,7 +246,7 @@ pub trait Cursor: Send {
     }
 }
 
-/// What `verify` looked at.
+/// The result of `verify`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verified {
     /// Bytes read and checked.
@@ -255,11 +260,11 @@ pub trait Engine: Reader {
     /// Abilities and limits.
     fn caps(&self) -> &Caps;
 
-    /// Fixes the present state of all tables.
+    /// Takes a snapshot of the current state of all tables.
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>>;
 
-    /// Waits, before any lock is taken, until the engine wants another `bytes` of writes. Bounded:
-    /// a quarter of a second per call at most.
+    /// Waits until the engine can take another `bytes` of writes, at most a quarter of a second per
+    /// call. To be called before any lock is taken.
     ///
     /// # Output
     /// The time it waited.
@@ -274,36 +279,36 @@ pub trait Engine: Reader {
     /// A position that covers this commit; hand it to [`Engine::wait_durable`].
     fn apply(&self, batch: &WriteBatch, durability: Durability) -> Result<CommitPos>;
 
-    /// Begins a unit that detects conflicts; `None` for an engine that leaves them to the locks of
-    /// its caller, as one does that a single process writes to. See [`crate::Unit`].
+    /// Begins a unit that detects conflicts. `None` for an engine to which one process writes:
+    /// there the locks of the caller prevent conflicts. See [`crate::Unit`].
     fn begin_checked(&self) -> Result<Option<Box<dyn CheckedUnit + '_>>> {
         Ok(None)
     }
 
-    /// Position of the newest commit that a read begun now may see. What a client can conclude from
-    /// a read is durable once [`Engine::durable_pos`] has reached the position asked for after that
-    /// read.
+    /// Position of the newest commit that a read begun now may see. All that a client can conclude
+    /// from a read is durable once [`Engine::durable_pos`] has reached the `last_pos` asked for
+    /// after that read.
     ///
     /// # Cost
-    /// One atomic load where the engine allows it: it may be asked for on every request.
+    /// One atomic load where the engine allows it, so callers may ask on every request.
     fn last_pos(&self) -> CommitPos;
 
-    /// Everything up to here survives a loss of power.
+    /// Commits up to this position survive a loss of power.
     fn durable_pos(&self) -> CommitPos;
 
     /// Blocks until `pos` is durable. Flushes on the calling thread unless another thread is
-    /// flushing; all who wait meanwhile share the next flush.
+    /// flushing; all threads that wait meanwhile share the next flush.
     fn wait_durable(&self, pos: CommitPos) -> Result<()>;
 
-    /// Asks for an early journal flush by a thread of the engine, without waiting for it (see
+    /// Requests an early journal flush by a thread of the engine, without waiting for it (see
     /// [`Engine::on_durable`]).
     fn request_flush(&self, pos: CommitPos) {
         let _ = pos;
     }
 
-    /// Flushes the journal up to `pos` on the calling thread, unless it is durable or another
-    /// thread is flushing. For a thread that holds replies of several waiters back: it may be
-    /// blocked for one flush, never for that of another thread.
+    /// Flushes the journal up to `pos` on the calling thread, unless `pos` is durable or another
+    /// thread is flushing. For a thread on which the replies of several clients depend: it never
+    /// waits for the flush of another thread.
     fn try_flush(&self, pos: CommitPos) -> FlushTurn {
         self.request_flush(pos);
         FlushTurn::Idle
@@ -313,26 +318,27 @@ pub trait Engine: Reader {
     /// that do not block a thread.
     fn on_durable(&self, hook: DurableHook);
 
-    /// From here on each commit of rows that are `kept` tells so to processes which read the same
-    /// data and keep such rows in memory, see [`crate::Follower`]. The default is for engines that
-    /// nobody else reads.
+    /// From now on, each commit that changes a row for which `kept` is true announces that to the
+    /// processes that read the same data and keep such rows in memory, see [`crate::Follower`]. The
+    /// default does nothing, for engines that no other process reads.
     fn announce(&self, kept: fn(Table, &[u8]) -> bool) {
         let _ = kept;
     }
 
-    /// The same for what was committed before and is no row of that kind; returns when the next
-    /// moment of every reader shows it.
+    /// Announces earlier commits that changed no such row; returns when the next moment of every
+    /// reader shows the announcement.
     fn announce_now(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Gives back the space of a range that nobody reads any more, now or in any snapshot. Keys may
-    /// remain for a while, old versions may even reappear: never read such a range again. What is
-    /// left dies through [`Engine::set_dropped`].
+    /// Frees the space of a range that no reader and no snapshot needs any more. Keys may remain
+    /// for a while and old versions may even reappear: never read such a range again. The keys that
+    /// remain are removed by [`Engine::set_dropped`].
     fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()>;
 
-    /// Tells the engine that [`Engine::drop_range`] keeps a table to about this many bytes, so that
-    /// the engine does not gather more than a part of that before it can be given back.
+    /// Tells the engine that the caller keeps a table at about this many bytes with
+    /// [`Engine::drop_range`], so that the engine does not collect more than a part of that size
+    /// before it can be freed.
     fn expect_size(&self, table: Table, bytes: u64) {
         let _ = (table, bytes);
     }
@@ -340,10 +346,10 @@ pub trait Engine: Reader {
     /// Replaces the set of idents whose keys the engine removes whenever it rewrites data.
     fn set_dropped(&self, table: Table, idents: Arc<IdentSet>);
 
-    /// True when no key of a dropped ident is left: it may leave the set given to
-    /// [`Engine::set_dropped`], for good. False when one is left or when it would take long to be
-    /// sure; ask again later. Only for an ident that nobody writes any more and whose ranges went
-    /// through [`Engine::drop_range`].
+    /// True when no key of a dropped ident is left: the ident may then leave the set given to
+    /// [`Engine::set_dropped`] for good. False when a key is left or when finding out would take
+    /// long; ask again later. Only for an ident that nobody writes any more and whose ranges were
+    /// passed to [`Engine::drop_range`].
     ///
     /// # Cost
     /// One seek; bounded, however many deleted keys lie in the way.
@@ -369,40 +375,40 @@ pub trait Engine: Reader {
     /// Estimated bytes a range occupies on the device, including recent writes.
     fn approx_size(&self, table: Table, range: KeyRange<'_>) -> Result<u64>;
 
-    /// Estimated bytes of a range on the device that hold nothing any more: deleted rows, old
-    /// versions. `rows` is how many rows are there, where the caller knows. What is only in memory
-    /// is left out.
+    /// Estimated bytes that a range occupies on the device for deleted rows and old versions.
+    /// `rows` is the number of rows in the range, where the caller knows it. Data that is only in
+    /// memory is not counted.
     ///
     /// # Output
-    /// 0 also where the engine cannot tell, or gives space back by itself or never.
+    /// 0 also where the engine cannot tell, where it frees space by itself, and where it never
+    /// does.
     fn unused_size(&self, table: Table, range: KeyRange<'_>, rows: Option<u64>) -> Result<u64> {
         let _ = (table, range, rows);
         Ok(0)
     }
 
-    /// Gives back what [`Engine::unused_size`] tells of, where the engine can do it on demand. What
-    /// a reader sees stays the same; other calls go on beside it.
+    /// Frees the space that [`Engine::unused_size`] reports, where the engine can do it on demand.
+    /// Readers see the same data as before; other calls run concurrently.
     ///
     /// # Output
     /// How many bytes were given back, as well as the engine can tell.
     ///
     /// # Cost
-    /// The range is read and written, in pieces; before each of them `stop` is asked whether to
-    /// end here.
+    /// The range is read and rewritten in pieces; `stop` is asked before each piece whether to end.
     fn compact(&self, table: Table, range: KeyRange<'_>, stop: &dyn Fn() -> bool) -> Result<u64> {
         let _ = (table, range, stop);
         Ok(0)
     }
 
-    /// Bytes that this thread has read from files since it began, where the engine counts them:
+    /// Bytes that this thread has read from files since it started, where the engine counts them;
     /// the difference of two calls is what was read between them.
     fn bytes_read_here(&self) -> Option<u64> {
         None
     }
 
-    /// Milliseconds since 1970 by the clock that all users of the same data share, such as the
-    /// oracle of a cluster; never goes back, costs no request. `None` where the machine's clock is
-    /// the only one.
+    /// Milliseconds since 1970 by the clock that all processes with the same data share, such as
+    /// the oracle of a cluster; it never goes back and costs no request. `None` where the machine's
+    /// clock is the only one.
     fn shared_time_ms(&self) -> Option<u64> {
         None
     }
@@ -413,20 +419,20 @@ pub trait Engine: Reader {
     /// Writes a consistent copy that can be opened by itself into `path`, which must not exist.
     fn checkpoint(&self, path: &Path) -> Result<()>;
 
-    /// Where behind the beginning of a range the next part of the files begins that is read and
-    /// checked by itself, so that whoever meets damage can go on there. `None` when there is no
-    /// further part in the range, and where the engine cannot tell.
+    /// The first key, after the beginning of the range, of the next part of the files that is read
+    /// and checked by itself: a reader that meets damage can continue there. `None` when the range
+    /// has no further part, and where the engine cannot tell.
     ///
     /// # Cost
-    /// Some hundred estimates of a size; no data are read.
+    /// Several hundred size estimates; no data is read.
     fn next_part(&self, table: Table, range: KeyRange<'_>) -> Result<Option<Vec<u8>>> {
         let _ = (table, range);
         Ok(None)
     }
 
-    /// An engine over those files of this one that are whole, in `path`, which is made: it shows
-    /// what a damaged file hides of others, which may be older than what was lost. `None` where
-    /// files are not read by themselves. To be called on a copy that nobody writes to.
+    /// Opens an engine over the undamaged files of this one, in the new directory `path`. It shows
+    /// rows that a damaged file hides; they may be older than the rows that were lost. `None` where
+    /// the engine cannot read its files one by one. To be called on a copy to which nobody writes.
     fn undamaged(&self, path: &Path) -> Result<Option<Arc<dyn Engine>>> {
         let _ = path;
         Ok(None)
@@ -435,7 +441,7 @@ pub trait Engine: Reader {
     /// Reads everything and checks checksums.
     fn verify(&self) -> Result<Verified>;
 
-    /// Writes all that is in memory to its final place and makes it durable.
+    /// Writes everything in memory to its final place and makes it durable.
     fn flush(&self) -> Result<()>;
 
     /// Flushes and stops. Calls after it fail with `Closed`; a second close is fine.

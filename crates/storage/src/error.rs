@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Result of storage calls.
 pub type Result<T> = std::result::Result<T, StorageError>;
 
-/// The engine's own error below ours; shared so that errors can be cloned to many waiters.
+/// The engine's own error behind ours; shared, so that an error can be cloned for many waiters.
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
 /// Why a storage call failed.
@@ -26,7 +26,7 @@ pub enum StorageError {
         #[source]
         source: Option<Cause>,
     },
-    /// Stored bytes are not what was written.
+    /// Stored bytes differ from those that were written.
     #[error("stored data is corrupt: {context}")]
     Corrupt {
         /// Which file, table or key.
@@ -60,11 +60,11 @@ pub enum StorageError {
         /// Bytes allowed.
         max: usize,
     },
-    /// The caller broke the contract (empty key, inverted range, ...). A bug above, never a
-    /// client's doing.
+    /// The caller broke the contract (empty key, inverted range, ...): a bug in the layers above,
+    /// never caused by a client.
     #[error("contract violation: {0}")]
     Contract(String),
-    /// The engine accepts no writes until an operator acts or the background error is gone.
+    /// The engine accepts no writes until an operator acts or the background error is resolved.
     #[error("storage is read-only: {context}")]
     ReadOnly {
         /// Why.
@@ -73,20 +73,21 @@ pub enum StorageError {
     /// The engine was closed.
     #[error("storage is closed")]
     Closed,
-    /// This engine cannot do it; `Caps` says so beforehand.
+    /// This engine cannot do it; `Caps` says so.
     #[error("not supported by this storage engine: {0}")]
     Unsupported(&'static str),
     /// The outcome of a commit is unknown (a remote engine lost its answer).
     #[error("the outcome of the commit is unknown")]
     Undetermined,
-    /// A passing trouble (overload, timeout); the same call may work in a moment.
+    /// A temporary failure (overload, timeout); the same call may work in a moment.
     #[error("storage is busy: {0}")]
     Busy(String),
-    /// The cluster that holds the data did not answer, or no longer grants this process its right
-    /// to them. Nothing was done; the same call may work here, or by another server, in a while.
+    /// The cluster that holds the data did not answer, or has withdrawn this process's right to the
+    /// data. Nothing was done; the same call may work later, here or on another server.
     #[error("the data cannot be reached: {0}")]
     Unreachable(String),
-    /// A snapshot or a cursor is older than the engine keeps versions of what was overwritten.
+    /// A snapshot or a cursor is older than the time for which the engine keeps overwritten
+    /// versions.
     #[error("the state read from is {age_s} s old, the storage engine keeps it for {kept_s} s")]
     SnapshotTooOld {
         /// Seconds since it was taken.
@@ -100,7 +101,7 @@ pub enum StorageError {
         /// The directory as given.
         path: String,
     },
-    /// At open: the directory holds files, but not this engine's.
+    /// At open: the directory holds files that are not this engine's.
     #[error("{path} is not a data directory of this storage engine: {found}")]
     ForeignDirectory {
         /// The directory as given.
@@ -114,14 +115,14 @@ pub enum StorageError {
         /// Which file at which byte, and what is missing.
         found: String,
     },
-    /// At open: the data is encrypted and the key does not fit, or it is not encrypted although a
-    /// key was given. Nothing was changed.
+    /// At open: the data is encrypted and the key does not fit, or a key was given and the data is
+    /// not encrypted. Nothing was changed.
     #[error("{found}")]
     NotUnlocked {
-        /// What is there and what was given.
+        /// What was found and what was given.
         found: String,
     },
-    /// At open: written by a newer version.
+    /// At open: the data was written by a newer version.
     #[error("data directory has on-disk format {found}, this program reads up to {supported}")]
     NewerFormat {
         /// Version on disk.
@@ -137,8 +138,7 @@ impl StorageError {
         matches!(self, Self::Conflict | Self::Busy(_) | Self::Unreachable(_))
     }
 
-    /// True when the write was refused before it changed anything, so the caller's state is as
-    /// before.
+    /// True when the write was refused before it changed anything.
     pub fn is_clean_refusal(&self) -> bool {
         match self {
             Self::Conflict

@@ -3,23 +3,23 @@
 use crate::{Engine, Result, Snapshot};
 use std::sync::Arc;
 
-/// A state of the data, and how its writer's announcements stand in it.
+/// A state of the data, and the announcements of its writer up to there.
 #[derive(Clone)]
 pub struct Moment {
     /// The state.
     pub snapshot: Arc<dyn Snapshot>,
-    /// Differs between two states whenever something was announced in between, see
+    /// Two states have different bytes when something was announced between them, see
     /// [`Engine::announce`]; equal bytes mean that nothing was.
     pub announced: Vec<u8>,
 }
 
-/// Reads what another process writes; what [`Engine`] calls the latest state is that of the newest
-/// moment that was asked for, and every change is refused.
+/// Reads the data that another process writes. The latest state in the sense of [`Engine`] is the
+/// newest moment that was asked for; every change is refused.
 pub trait Follower: Engine {
-    /// A state that has every commit which was acknowledged, by whichever process, before the call.
+    /// A state with every commit that any process had acknowledged before the call.
     ///
     /// # Errors
     /// [`crate::StorageError::Unsupported`] while the writer announces nothing;
-    /// [`crate::StorageError::Busy`] while a commit is visible in parts.
+    /// [`crate::StorageError::Busy`] while a commit is only partly visible.
     fn moment(&self) -> Result<Moment>;
 }

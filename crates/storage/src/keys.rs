@@ -1,6 +1,6 @@
 //! Tables, key ranges and ident sets. Keys are opaque here except for one rule: outside `Meta` the
-//! first four bytes are a big-endian ident that names a collection or an index, so a drop can speak
-//! of idents.
+//! first four bytes are a big-endian ident that names a collection or an index, so that a drop can
+//! be expressed by idents.
 
 use crate::error::{Result, StorageError};
 
@@ -85,12 +85,12 @@ impl<'a> KeyRange<'a> {
         Self { lower, upper }
     }
 
-    /// No key can be inside.
+    /// Whether no key can be inside.
     pub fn is_empty(&self) -> bool {
         self.lower >= self.upper
     }
 
-    /// `key` lies inside.
+    /// Whether `key` lies inside.
     pub fn contains(&self, key: &[u8]) -> bool {
         self.lower <= key && key < self.upper
     }
@@ -141,12 +141,13 @@ impl IdentSet {
         self.sorted.is_empty()
     }
 
-    /// The ident itself is in the set.
+    /// Whether the ident itself is in the set.
     pub fn contains(&self, ident: u32) -> bool {
         self.sorted.binary_search(&ident).is_ok()
     }
 
-    /// The ident a key begins with is in the set; keys shorter than an ident never are.
+    /// Whether the ident at the beginning of a key is in the set; false for keys shorter than an
+    /// ident.
     pub fn contains_key(&self, key: &[u8]) -> bool {
         key.first_chunk::<IDENT_BYTES>()
             .is_some_and(|ident| self.contains(u32::from_be_bytes(*ident)))

@@ -1,6 +1,6 @@
-//! Two engines that do everything together: the first difference panics. One of them is usually the
-//! memory engine. Ranges given up by `drop_range` or `set_dropped` may differ afterwards; the
-//! contract forbids to read them.
+//! Two engines that execute every call together: the first difference panics. One of them is
+//! usually the memory engine. Ranges given to `drop_range` or `set_dropped` may differ afterwards;
+//! the contract forbids reading them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::engine::{
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
 
-/// Runs two engines at once. Capabilities are those that both have; positions, durability and
+/// Runs two engines at once. Its capabilities are those that both have; positions, durability and
 /// statistics are those of the first.
 pub struct Mirror {
     caps: Caps,
     first: Arc<dyn Engine>,
     second: Arc<dyn Engine>,
-    // Writers exclude readers for the moment in which the two differ.
+    // Writers exclude readers while only one of the two engines has applied a write.
     order: RwLock<()>,
 }
 
@@ -51,7 +51,7 @@ fn common(first: &Caps, second: &Caps) -> Caps {
     }
 }
 
-// Success must match success; kinds of errors may have different texts but not different variants.
+// Both must succeed or both must fail with the same variant of error; its text may differ.
 fn same<T>(call: &str, first: Result<T>, second: Result<T>) -> Result<(T, T)> {
     match (first, second) {
         (Ok(first), Ok(second)) => Ok((first, second)),
@@ -152,7 +152,7 @@ impl Cursor for MirrorCursor {
         });
         let (first, second) = same("visit", first, second)?;
         assert_eq!(index, count, "the second engine delivers fewer rows");
-        // "There may be more" is a hint: one may know the end, the other not.
+        // "There may be more" is a hint: one engine may know the end while the other does not.
         Ok(first && second)
     }
 }
@@ -245,8 +245,8 @@ impl Engine for Mirror {
     fn apply(&self, batch: &WriteBatch, durability: Durability) -> Result<CommitPos> {
         let _order = self.order.write();
         let first = self.first.apply(batch, durability);
-        // Refused before it changed anything, by a limit or a condition of its own: the second must
-        // not do it alone.
+        // The first engine refused before it changed anything, by a limit or a condition of its
+        // own: the second must not apply the batch alone.
         if let Err(error) = &first
             && error.is_clean_refusal()
         {
@@ -300,7 +300,8 @@ impl Engine for Mirror {
         self.second.set_dropped(table, idents);
     }
 
-    // They may forget at different times; the set is common, so it is gone when both say so.
+    // They may remove keys at different times; the set is common, so an ident is gone when both say
+    // so.
     fn is_gone(&self, table: Table, ident: u32) -> Result<bool> {
         Ok(self.first.is_gone(table, ident)? && self.second.is_gone(table, ident)?)
     }
@@ -352,7 +353,7 @@ impl Engine for Mirror {
 }
 
 impl Mirror {
-    /// Compares every table of the two engines in full, outside of ranges that were given up.
+    /// Compares every table of the two engines in full, except for ranges that were given up.
     ///
     /// # Errors
     /// [`StorageError`] of a failing scan; differences panic.

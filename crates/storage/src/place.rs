@@ -1,6 +1,5 @@
-//! Where in the files of an engine something is wrong, found in the engine's own words: the only
-//! thing in them that an operator needs and that no wording of ours can say. Must not know: which
-//! engine speaks.
+//! Finds the damaged file and its offset in the text of an engine's error: an operator needs them,
+//! and only the engine's own text names them. Must not know: which engine wrote the text.
 
 use std::fmt;
 
@@ -9,13 +8,13 @@ use std::fmt;
 pub struct Place {
     /// Name of the file, without its directory.
     pub file: String,
-    /// Byte in it.
+    /// Byte offset in the file.
     pub offset: Option<u64>,
 }
 
-/// How names of files with data end.
+/// Suffixes of the names of data files.
 const ENDS: [&str; 6] = [".sst", ".blob", ".log", ".mdb", ".wt", ".ldb"];
-/// How names of files begin that say which others there are.
+/// Prefixes of the names of files that list other files.
 const BEGINS: [&str; 3] = ["MANIFEST-", "OPTIONS-", "WiredTigerLog."];
 const NAMES: [&str; 4] = [
     "CURRENT",
@@ -25,8 +24,8 @@ const NAMES: [&str; 4] = [
 ];
 
 impl Place {
-    /// The place that a message names: the last file of a data directory in it, and the number
-    /// behind the word "offset".
+    /// The place that a message names: the last data file named in it, and the number after the
+    /// word "offset".
     pub fn in_words(text: &str) -> Option<Place> {
         let words = || text.split(|c: char| c.is_whitespace() || matches!(c, ':' | ',' | ';'));
         let file = words().filter_map(file_name).next_back()?;

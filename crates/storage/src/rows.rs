@@ -1,4 +1,4 @@
-//! A batch of rows in one arena the caller owns and reuses: no allocation per row once it has
+//! A batch of rows in one buffer that the caller owns and reuses: no allocation per row once it has
 //! grown.
 
 /// Rows delivered by a cursor: keys and values side by side in one buffer.
@@ -15,13 +15,13 @@ impl RowBatch {
         Self::default()
     }
 
-    /// Forgets the rows, keeps the memory.
+    /// Removes the rows, keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
     }
 
-    /// Forgets the rows behind the one that reaches so many bytes. True when there were any.
+    /// Removes the rows after the one that reaches this many bytes. True when there were any.
     pub fn cut_at(&mut self, bytes_max: usize) -> bool {
         let reaching = self.ends.partition_point(|(_, end)| *end < bytes_max);
         let kept = (reaching + 1).min(self.ends.len());
@@ -46,7 +46,7 @@ impl RowBatch {
         self.ends.len()
     }
 
-    /// No rows.
+    /// Whether it has no rows.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -61,7 +61,7 @@ impl RowBatch {
         self.bytes.capacity() + self.ends.capacity() * size_of::<(usize, usize)>()
     }
 
-    /// Gives memory back when a large row has blown the arena up beyond `bytes_max`.
+    /// Frees the memory when a large row has grown the buffer beyond `bytes_max`.
     pub fn shrink(&mut self, bytes_max: usize) {
         if self.bytes.capacity() > bytes_max {
             self.bytes.shrink_to(bytes_max);
@@ -81,7 +81,7 @@ impl RowBatch {
         ))
     }
 
-    /// The last row, where the next batch would go on.
+    /// The last row; the next batch continues after it.
     pub fn last(&self) -> Option<(&[u8], &[u8])> {
         self.get(self.len().checked_sub(1)?)
     }

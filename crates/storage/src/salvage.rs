@@ -1,6 +1,6 @@
-//! Reading what can be read of a damaged table. Promises: every row that the engine can show is
-//! shown once, in order; what lies between is told as a gap. Must not know: what rows mean, which
-//! engine is read.
+//! Reads the readable rows of a damaged table. Promises: every row that the engine can show is
+//! shown once, in order; each unreadable part between them is reported as a gap. Must not know:
+//! what rows mean, which engine is read.
 
 use crate::engine::{CursorOpts, Engine};
 use crate::error::{Result, StorageError};
@@ -16,26 +16,26 @@ pub struct Gap<'g> {
     pub lower: &'g [u8],
     /// Every key in it is below this one.
     pub upper: &'g [u8],
-    /// What the engine said.
+    /// The error of the engine.
     pub error: &'g StorageError,
 }
 
-/// Who is shown what was found.
+/// Receives the readable rows and the gaps.
 pub trait Salvage {
     /// A row that can be read.
     ///
     /// # Errors
-    /// Why not to go on.
+    /// A reason to stop.
     fn row(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
 
-    /// What cannot be read.
+    /// A part that cannot be read.
     ///
     /// # Errors
-    /// Why not to go on.
+    /// A reason to stop.
     fn gap(&mut self, gap: &Gap<'_>) -> Result<()>;
 }
 
-/// Whether other parts may be readable when one fails so.
+/// Whether other parts of the table may be readable after this error.
 pub fn is_damage(error: &StorageError) -> bool {
     matches!(
         error,
@@ -43,10 +43,10 @@ pub fn is_damage(error: &StorageError) -> bool {
     )
 }
 
-/// Shows what can be read of a range.
+/// Shows the readable rows of a range and its gaps.
 ///
 /// # Errors
-/// Those of `to`; failures of the engine that are no damage.
+/// Those of `to`; engine failures other than damage.
 pub fn salvage(
     engine: &dyn Engine,
     table: Table,
@@ -62,7 +62,7 @@ pub fn salvage(
     while let Some(error) = reading.go_on(to)? {
         let left = KeyRange::new(&reading.at, reading.upper);
         let next = match first_key(engine, table, left) {
-            // The key can be read and its value cannot.
+            // The key can be read, but its value cannot.
             Ok(Some(mut key)) => {
                 key.push(0);
                 Some(key)
@@ -84,17 +84,17 @@ pub fn salvage(
     Ok(())
 }
 
-/// A reader of a range.
+/// Reads a range and continues after damage.
 struct Reading<'r> {
     engine: &'r dyn Engine,
     table: Table,
-    /// The first key that is not read.
+    /// The first key that was not read yet.
     at: Vec<u8>,
     upper: &'r [u8],
 }
 
 impl Reading<'_> {
-    /// Shows rows; the damage that ends it.
+    /// Shows rows up to the end of the range or to damage, which it returns.
     fn go_on(&mut self, to: &mut dyn Salvage) -> Result<Option<StorageError>> {
         let range = KeyRange::new(&self.at, self.upper);
         let opened = self.engine.cursor(self.table, range, scan(false, false));
@@ -124,7 +124,7 @@ impl Reading<'_> {
     }
 }
 
-/// The first key of a range, whose value is not read.
+/// The first key of a range; its value is not read.
 fn first_key(engine: &dyn Engine, table: Table, range: KeyRange<'_>) -> Result<Option<Vec<u8>>> {
     let mut found = None;
     let mut cursor = engine.cursor(table, range, scan(true, false))?;
@@ -135,7 +135,8 @@ fn first_key(engine: &dyn Engine, table: Table, range: KeyRange<'_>) -> Result<O
     Ok(found)
 }
 
-/// Of an engine that cannot say where its files can be read again: what is at the other end.
+/// For an engine that cannot say where its files can be read again: reads the range backwards, from
+/// its end to the damage.
 fn read_back(
     engine: &dyn Engine,
     table: Table,

@@ -1,18 +1,18 @@
-//! The unit of a write: the reads that decide it, and its commit. Promises: what a unit has read is
-//! still so when its batch is applied. Whoever writes to an engine of one process sees to that by
-//! locks; an engine that several processes write to looks for itself, and says when it is not so.
-//! Must not know: what is locked, why something is written.
+//! A unit of work: the reads on which a write depends, and its commit. Promises: what a unit has
+//! read is unchanged when its batch is applied. Where one process writes to the engine, the caller
+//! ensures that with locks; an engine to which several processes write checks it and reports a
+//! conflict. Must not know: what is locked, why something is written.
 
 use crate::batch::WriteBatch;
 use crate::engine::{CheckedUnit, CommitPos, Cursor, CursorOpts, Durability, Engine, Reader};
 use crate::error::Result;
 use crate::keys::{KeyRange, Table};
 
-/// Reads that decide what is written, and the write.
+/// The reads on which a write depends, and the write.
 pub enum Unit<'e> {
-    /// Reads the latest state; the caller holds locks on what it reads until the commit.
+    /// Reads the latest state; the caller keeps locks on what it reads until the commit.
     Locked(&'e dyn Engine),
-    /// Reads one state; the engine detects conflicts.
+    /// Reads one fixed state; the engine detects conflicts.
     Checked(Box<dyn CheckedUnit + 'e>),
 }
 
@@ -20,7 +20,7 @@ impl dyn Engine + '_ {
     /// Begins a unit.
     ///
     /// # Cost
-    /// None where the caller's locks do the work.
+    /// None where the locks of the caller prevent conflicts.
     ///
     /// # Errors
     /// As [`Engine::snapshot`].
@@ -33,7 +33,7 @@ impl dyn Engine + '_ {
 }
 
 impl Unit<'_> {
-    /// Whether somebody without our locks may write what this unit reads.
+    /// Whether another process, which does not know our locks, may change what this unit reads.
     pub fn is_checked(&self) -> bool {
         matches!(self, Unit::Checked(_))
     }

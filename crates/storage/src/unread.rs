@@ -1,5 +1,5 @@
-//! What is left of a range that a cursor walks, for engines whose cursors keep their place as a
-//! key. Promises: never leaves the range as opened. Must not know: rows, engines.
+//! The part of a range that a cursor has not read yet, for engines whose cursors keep their
+//! position as a key. Promises: it never leaves the range as opened. Must not know: rows, engines.
 
 use crate::keys::KeyRange;
 
@@ -13,7 +13,7 @@ pub struct Unread {
 }
 
 impl Unread {
-    /// The whole range, to be read from its largest key with `reverse`.
+    /// The whole range; with `reverse` it is read from its largest key.
     #[must_use]
     pub fn new(range: KeyRange<'_>, reverse: bool) -> Unread {
         Unread {
@@ -25,14 +25,14 @@ impl Unread {
         }
     }
 
-    /// What is left.
+    /// The keys that were not read yet.
     #[must_use]
     pub fn range(&self) -> KeyRange<'_> {
         KeyRange::new(&self.from, &self.to)
     }
 
-    /// Goes to a key, in either direction; `key` itself is read in a forward walk and not in a
-    /// reverse one.
+    /// Moves to a key, in either direction; a forward walk reads `key` itself, a reverse walk does
+    /// not.
     pub fn seek(&mut self, key: &[u8]) {
         if self.reverse {
             self.to.clear();
@@ -43,7 +43,7 @@ impl Unread {
         }
     }
 
-    /// Leaves out everything up to a key that was read.
+    /// Continues after a key that was read.
     pub fn go_on_behind(&mut self, last: &[u8]) {
         let end = if self.reverse {
             &mut self.to

@@ -32,7 +32,7 @@ fn fill(engine: &dyn Engine, count: u32) {
 }
 
 pub(super) fn order_and_bounds(engine: &dyn Engine) {
-    // Bytes compare unsigned, shorter before longer.
+    // Bytes compare as unsigned numbers, and a prefix comes before a longer key.
     let bodies: [&[u8]; 6] = [b"", b"\0", b"\0\0", b"\x7f", b"\x80", b"\xff\xff\xff"];
     let keys: Vec<Vec<u8>> = bodies
         .iter()
@@ -167,7 +167,7 @@ pub(super) fn seek(engine: &dyn Engine) {
             "in reverse from {target:02x?}"
         );
     }
-    // Resuming as a paged reader does.
+    // Resumes as a reader that reads page by page does.
     let mut pages = Vec::new();
     let mut cursor = engine
         .cursor(Table::Idx, range, CursorOpts::default())
@@ -212,7 +212,7 @@ pub(super) fn stable(engine: &dyn Engine) {
     assert_eq!(count, 30);
 }
 
-/// What is called for each row may write: it holds no lock of the engine.
+/// The callback of a visit may write: the cursor holds no lock of the engine.
 pub(super) fn visitor_writes(engine: &dyn Engine) {
     fill(engine, 40);
     for opts in [CursorOpts::default(), REVERSE] {

@@ -1,5 +1,5 @@
-//! A factory for engines with numbered databases, and one that has everything compared with the
-//! memory engine. Must not know: where databases lie.
+//! A factory for engines with numbered databases, and one whose engines are compared with the
+//! memory engine on every call. Must not know: where databases lie.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -14,12 +14,12 @@ use crate::observe::{Contract, Observed};
 pub struct Databases<E> {
     open: Box<dyn Fn(u32) -> E>,
     rewrite: fn(&E),
-    // The last number and the engine on it; weak, for the suite decides when it dies.
+    // The last number and its engine; weak, because the suite decides when the engine is dropped.
     last: Mutex<(u32, Weak<E>)>,
 }
 
 impl<E: Engine + 'static> Databases<E> {
-    /// `open` opens the database of a number, `rewrite` is [`Factory::rewrite`].
+    /// `open` opens the database with a number, `rewrite` is [`Factory::rewrite`].
     pub fn new(open: impl Fn(u32) -> E + 'static, rewrite: fn(&E)) -> Databases<E> {
         Databases {
             open: Box::new(open),
@@ -70,7 +70,7 @@ impl Factory for Mirrored<'_> {
     }
 }
 
-/// Does every operation of random histories on the engine and on the memory engine, and compares.
+/// Runs random histories on the engine and on the memory engine, and compares every result.
 ///
 /// # Panics
 /// When they differ.

@@ -1,5 +1,5 @@
-//! One suite for every engine: what `docs/storage-contract.md` promises, as tests anybody can run
-//! on anything that implements [`Engine`]. Failures panic with the name of the broken promise.
+//! One suite for every engine: the promises of `docs/storage-contract.md` as tests that run on
+//! anything that implements [`Engine`]. Failures panic with the name of the broken promise.
 //!
 //! An engine crate calls [`run`] from one test; a new promise is added here and reaches all engines
 //! at once.
@@ -97,7 +97,7 @@ const CASES: &[Case] = &[
     }),
 ];
 
-/// Runs everything. The seed selects the random histories; the same seed gives the same operations.
+/// Runs all cases. The seed selects the random histories; the same seed gives the same operations.
 ///
 /// # Panics
 /// When the engine breaks the contract.

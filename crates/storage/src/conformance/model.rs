@@ -10,7 +10,7 @@ use crate::keys::{KeyRange, Table};
 
 type Map = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
 
-/// A small generator of its own, so that a seed means the same history for ever.
+/// A generator of its own, so that a seed always means the same history.
 struct Random(u64);
 
 impl Random {
@@ -27,10 +27,10 @@ impl Random {
         self.next() % bound
     }
 
-    // Few keys, so that histories collide; bodies of several lengths, so that prefixes matter.
+    // Few keys, so that operations meet the same key; bodies of several lengths, to test prefixes.
     fn key(&mut self) -> Vec<u8> {
         let mut key = (self.below(3) as u32 + 1).to_be_bytes().to_vec();
-        // Long ones, too: engines with a limit of their own store those in another way.
+        // Some long keys: engines with a limit of their own store those in another way.
         if self.below(6) == 0 {
             key.resize([470, 479, 480, 511, 700][self.below(5) as usize], b'm');
         }

@@ -1,5 +1,5 @@
-//! What the tests of the suite share: the factory of engines, and rows put, read and listed. Must
-//! not know: which tests there are.
+//! Shared parts of the suite's tests: the factory of engines, and functions that put, read and list
+//! rows. Must not know: which tests there are.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ pub trait Factory {
     /// `None` for engines that keep nothing.
     fn reopen(&self) -> Option<Arc<dyn Engine>>;
 
-    /// Makes the engine rewrite its files, so that dropped idents disappear; does nothing where
-    /// there are no files.
+    /// Makes the engine rewrite its files, so that the keys of dropped idents disappear; does
+    /// nothing where there are no files.
     fn rewrite(&self, engine: &dyn Engine);
 }
 

@@ -77,8 +77,9 @@ pub(super) fn atomic(engine: Arc<dyn Engine>) {
     assert!(seen.into_inner() > 0);
 }
 
-// A writer hands each value's position over before anybody may read a later one; a reader must find
-// the last position, asked for after its read, at or above the position of what it saw.
+// A writer announces the position of each value before anybody may read a later value. After
+// reading a value, a reader asks for the last position, which must be at or above the position of
+// that value.
 pub(super) fn last_pos_covers_reads(engine: Arc<dyn Engine>) {
     let k = key(1, "seen");
     let positions: Vec<AtomicU64> = (0..2000).map(|_| AtomicU64::new(0)).collect();
@@ -118,8 +119,8 @@ pub(super) fn last_pos_covers_reads(engine: Arc<dyn Engine>) {
     }
 }
 
-// Threads that only take turns, and follow the rule about `more`, get everything durable without
-// anybody blocking for it.
+// Threads that only call `try_flush` and follow the rule about `more` make every commit durable,
+// and no thread blocks for it.
 pub(super) fn turns(engine: Arc<dyn Engine>) {
     std::thread::scope(|scope| {
         for thread in 0..THREADS {

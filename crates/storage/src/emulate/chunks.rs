@@ -1,5 +1,5 @@
-//! Cursors for engines whose views one thread may use at a time: rows are copied before they are
-//! shown, because a visitor may read the same view and may write.
+//! Cursors for engines whose views only one thread may use at a time: rows are copied before they
+//! are shown, because a visitor may read the same view and may write.
 
 use std::sync::Arc;
 
@@ -13,38 +13,38 @@ use crate::unread::Unread;
 const ROWS_MAX: usize = 512;
 const BYTES_MAX: usize = 256 << 10;
 
-/// What to read.
+/// The rows to read.
 #[derive(Debug, Clone, Copy)]
 pub struct RowRequest<'a> {
-    /// Where.
+    /// Table to read.
     pub table: Table,
-    /// Which keys.
+    /// Range of keys.
     pub range: KeyRange<'a>,
     /// Largest key first.
     pub reverse: bool,
     /// Values are left empty.
     pub keys_only: bool,
-    /// Stop at so many rows ...
+    /// Stop after this many rows ...
     pub rows_max: usize,
-    /// ... or once they have so many bytes.
+    /// ... or after the row that reaches this many bytes.
     pub bytes_max: usize,
 }
 
 impl RowRequest<'_> {
-    /// No further row is to be added.
+    /// Whether `rows` has reached a limit.
     pub fn is_full(&self, rows: &RowBatch) -> bool {
         rows.len() >= self.rows_max || rows.byte_len() >= self.bytes_max
     }
 }
 
-/// A fixed state that rows are copied from.
+/// A fixed state of the data from which rows are copied.
 pub trait RowSource: Send + Sync {
-    /// Rows copied at once at first: few, for a visit that ends early.
+    /// How many rows to copy at first: few, for a visit that ends early.
     fn rows_at_first(&self) -> usize {
         16
     }
 
-    /// Replaces `rows` by the first of the range.
+    /// Replaces `rows` with the first rows of the range.
     ///
     /// # Output
     /// False when the range is known to be exhausted.
@@ -62,7 +62,7 @@ pub struct ChunkedCursor<S> {
 }
 
 impl<S: RowSource> ChunkedCursor<S> {
-    /// Over a range that was checked.
+    /// A cursor over a range that was checked before.
     pub fn new(source: Arc<S>, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Self {
         let first = match opts.limit_hint {
             0 => source.rows_at_first(),
@@ -116,7 +116,7 @@ impl<S: RowSource> Cursor for ChunkedCursor<S> {
         Ok(true)
     }
 
-    /// Asks for all of them at once: nobody stops in the middle.
+    /// Requests all rows at once: a batch is never stopped in the middle.
     fn next_batch(
         &mut self,
         rows: &mut RowBatch,
@@ -135,7 +135,7 @@ impl<S: RowSource> Cursor for ChunkedCursor<S> {
             rows_max,
             bytes_max,
         };
-        // A source may show all that it has read already.
+        // A source may deliver more rows than it was asked for.
         let more = self.source.rows(wanted, rows)? | rows.cut_at(bytes_max);
         if let Some((key, _)) = rows.last() {
             self.unread.go_on_behind(key);
@@ -150,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    /// Rows of ten bytes, whose requests are counted.
+    /// A source of ten-byte rows that counts requests.
     struct Counted(AtomicUsize);
 
     impl RowSource for Counted {
@@ -180,7 +180,7 @@ mod tests {
         let mut rows = RowBatch::new();
         assert!(cursor.next_batch(&mut rows, 200, usize::MAX).unwrap());
         assert_eq!((rows.len(), source.0.load(Ordering::Relaxed)), (200, 1));
-        // The row that reaches 95 bytes is the tenth; the source has shown more.
+        // The tenth row reaches 95 bytes; the source has delivered more.
         assert!(cursor.next_batch(&mut rows, 200, 95).unwrap());
         assert_eq!(rows.len(), 10);
         assert_eq!(rows.get(0).unwrap().0, &200u32.to_be_bytes());

@@ -1,12 +1,12 @@
-//! Batches of several callers in one transaction of the engine.
+//! Commits batches of several callers in one transaction of the engine.
 
 use crate::{CommitPos, Result};
 
-/// The results of each of a group, or the failure of all. A batch that is refused takes nobody
-/// along: the others are committed one by one.
+/// The result of each batch of a group, or the failure of the whole group. A refused batch does not
+/// fail the others: they are committed one by one then.
 ///
 /// # Errors
-/// What is no clean refusal.
+/// Every error that is not a clean refusal.
 pub fn commit_group<W>(
     group: &[W],
     transaction: impl Fn(&[W]) -> Result<CommitPos>,

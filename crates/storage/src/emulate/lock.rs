@@ -1,4 +1,4 @@
-//! One process at a time in a directory, or several that only read.
+//! A lock on a directory: one process at a time, or several that only read.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -7,14 +7,14 @@ use crate::error::{Result, StorageError};
 
 const FILE: &str = "LOCK";
 
-/// Held by a file; released with it.
+/// The lock is held by an open file and released with it.
 #[derive(Debug)]
 pub struct DirectoryLock {
     _file: File,
 }
 
 impl DirectoryLock {
-    /// Takes the lock; `read_only` shares it with other readers and makes no file.
+    /// Takes the lock; `read_only` shares it with other readers and creates no file.
     ///
     /// # Errors
     /// [`StorageError::Locked`], [`StorageError::Io`]

@@ -1,16 +1,17 @@
-//! Keys beyond what an engine takes (LMDB: 511 bytes, TiKV: 8 KiB less its own). All keys that
-//! share their first [`PREFIX_BYTES`] bytes stand in one entry under those bytes, a *bucket*: what
-//! is left of each key, and its value, in key order. Shorter keys have an entry of their own. So
-//! the length of a stored key tells which it is, and the order of all keys is that of the contract.
+//! Keys longer than an engine takes (LMDB: 511 bytes, TiKV: 8 KiB less its own). All keys with the
+//! same first [`PREFIX_BYTES`] bytes share one entry under those bytes, a *bucket*, which lists the
+//! rest of each key and its value in key order. Shorter keys have an entry of their own. So the
+//! length of a stored key tells whether it is a bucket, and the order of all keys is that of the
+//! contract.
 //!
 //! Promises: pure functions over bytes. Must not know: any engine.
 
 use std::ops::Bound;
 
-/// Keys of this length and more go into buckets.
+/// Keys of this length and longer are stored in buckets.
 pub const PREFIX_BYTES: usize = 480;
 
-/// Where a key is stored: under which stored key, and, in a bucket, with which rest.
+/// Where a key is stored: the stored key, and in a bucket the rest of the key.
 pub fn place(key: &[u8]) -> (&[u8], Option<&[u8]>) {
     match key.split_at_checked(PREFIX_BYTES) {
         Some((prefix, rest)) => (prefix, Some(rest)),
@@ -31,12 +32,12 @@ pub fn stored_range<'a>(lower: &'a [u8], upper: &'a [u8]) -> (Bound<&'a [u8]>, B
     (from, to)
 }
 
-/// The stored key is that of a bucket.
+/// Whether the stored key is that of a bucket.
 pub fn is_bucket(stored: &[u8]) -> bool {
     stored.len() == PREFIX_BYTES
 }
 
-/// Rests and values in order; `None` for one that is cut short, which is damage.
+/// The rests and values of a bucket in order; `None` for a truncated entry, which is damage.
 pub fn entries(bucket: &[u8]) -> Entries<'_> {
     Entries(bucket)
 }
@@ -93,7 +94,7 @@ pub fn find<'a>(bucket: &'a [u8], rest: &[u8]) -> Option<&'a [u8]> {
         .map(|(_, value)| value)
 }
 
-/// The bucket with `value` under `rest`, or without `rest`.
+/// The bucket with `value` under `rest`, or with `rest` removed when there is no value.
 pub fn with(bucket: &[u8], rest: &[u8], value: Option<&[u8]>) -> Vec<u8> {
     let mut out = Vec::with_capacity(bucket.len() + rest.len() + value.map_or(0, <[u8]>::len) + 8);
     let mut value = value;
@@ -112,7 +113,7 @@ pub fn with(bucket: &[u8], rest: &[u8], value: Option<&[u8]>) -> Vec<u8> {
     out
 }
 
-/// The bucket with those entries only whose rest is to be kept.
+/// The bucket with only those entries for whose rest `keep` is true.
 pub fn retained(bucket: &[u8], keep: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let mut out = Vec::new();
     for (r, v) in entries(bucket).flatten().filter(|(r, _)| keep(r)) {

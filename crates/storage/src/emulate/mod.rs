@@ -1,6 +1,7 @@
-//! What engines share that lack something of the contract: snapshots with cursors that copy rows,
-//! commits of several callers in one transaction, an estimate of sizes from a sample, a reserve of
-//! space, a lock on a directory, keys longer than they take. Must not know: any engine.
+//! Shared parts for engines that lack something the contract demands: snapshots with cursors that
+//! copy rows, commits of several callers in one transaction, a size estimate from a sample, a
+//! reserve of space, a lock on a directory, keys longer than the engine takes. Must not know: any
+//! engine.
 
 mod chunks;
 mod group;

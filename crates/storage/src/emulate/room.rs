@@ -1,5 +1,5 @@
-//! Whether the device has room for growth. Some space is kept back for deletes and for the catalog,
-//! which take space before they give any.
+//! Checks whether the device has room for growth. Some space is reserved for deletes and for the
+//! catalog, because deleting takes space before it frees any.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use crate::batch::{BatchOp, WriteBatch};
 use crate::error::{Result, StorageError};
 use crate::keys::Table;
 
-/// How long a look at the device counts.
+/// How long a measurement of free space is used.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Looks at the device of a directory.
+/// Measures the free space of a directory's device.
 pub struct Room {
     path: PathBuf,
     reserve_bytes: u64,
@@ -21,7 +21,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// That of a directory, of which so much is kept back.
+    /// Measures the device of `path`, of which `reserve_bytes` are kept free.
     pub fn of(path: PathBuf, reserve_bytes: u64) -> Self {
         Self {
             path,
@@ -45,7 +45,7 @@ impl Room {
         free
     }
 
-    /// Refuses a batch that grows the data when little is left.
+    /// Refuses a batch that grows the data when little space is left.
     ///
     /// # Errors
     /// [`StorageError::Full`]

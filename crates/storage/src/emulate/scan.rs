@@ -1,14 +1,14 @@
-//! What is found out by reading rows: that they are in order, and how much space a range takes.
+//! Answers by reading rows: whether they are in order, and how much space a range takes.
 
 use crate::engine::{CursorOpts, Reader, Verified};
 use crate::error::Result;
 use crate::keys::{KeyRange, Table};
 
-/// Rows after which the size of a range is estimated.
+/// Number of rows after which the size of a range is estimated.
 const SIZE_ROWS: usize = 10_000;
 const ROWS_AT_ONCE: usize = 1024;
 
-/// Reads everything, for engines without checksums that could be asked.
+/// Reads everything and checks the order of keys, for engines without checksums.
 ///
 /// # Errors
 /// Those of the engine.
@@ -36,8 +36,8 @@ pub fn check_order(reader: &dyn Reader) -> Result<Verified> {
     Ok(verified)
 }
 
-/// Bytes of a range: counted while it is short, else told from its first rows and its last key.
-/// `row_overhead_bytes` is what the engine stores beside key and value.
+/// Bytes of a range: counted while it is short, otherwise estimated from its first rows and its
+/// last key. `row_overhead_bytes` is what the engine stores in addition to key and value.
 ///
 /// # Errors
 /// Those of the engine.
@@ -74,7 +74,7 @@ pub fn sampled_size(
     Ok(extrapolated(bytes, range.lower, &last, &end).max(bytes))
 }
 
-/// The bytes of a whole range when those up to `last` are known: keys are taken to be spread
+/// The bytes of a whole range, estimated from those up to `last`: keys are assumed to be spread
 /// evenly between the first and `end`.
 fn extrapolated(bytes: u64, lower: &[u8], last: &[u8], end: &[u8]) -> u64 {
     let same = last.iter().zip(end).take_while(|(a, b)| a == b).count();

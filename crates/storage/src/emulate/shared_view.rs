@@ -1,4 +1,4 @@
-//! Snapshots as callers hold them, over a fixed state of an engine that cursors share.
+//! Snapshots over a fixed state of an engine that they share with their cursors.
 
 use super::chunks::{ChunkedCursor, RowSource};
 use crate::{CommitPos, Cursor, CursorOpts, KeyRange, Reader, Result, Snapshot, Table};
@@ -7,13 +7,13 @@ use std::time::Duration;
 
 /// A fixed state of an engine.
 pub trait FixedView: RowSource + 'static {
-    /// Shows the value of a key to `f`; false without one.
+    /// Passes the value of a key to `f`; false when there is none.
     ///
     /// # Errors
     /// Those of the engine.
     fn get(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool>;
 
-    /// The same of several keys, in their order.
+    /// Passes the values of several keys to `each`, in their order.
     ///
     /// # Errors
     /// Those of the engine.
@@ -32,14 +32,14 @@ pub trait FixedView: RowSource + 'static {
         Ok(())
     }
 
-    /// The newest commit in it.
+    /// The newest commit in the view.
     fn pos(&self) -> CommitPos;
 
-    /// How long it has been held.
+    /// How long the view has been held.
     fn age(&self) -> Duration;
 }
 
-/// A snapshot as callers hold it.
+/// A snapshot that shares its view with its cursors.
 pub struct SharedView<V>(pub Arc<V>);
 
 impl<V: FixedView> Reader for SharedView<V> {

@@ -1,6 +1,6 @@
-//! The memory engine: the model of the contract, and the engine of tests that want no native code.
-//! Nothing is kept after close. Versioned keys give real snapshots; versions no snapshot can see
-//! are pruned.
+//! The memory engine: the model of the contract, and the engine of tests without native code.
+//! Nothing is kept after close. Versioned keys give real snapshots; versions that no snapshot can
+//! see are pruned.
 
 mod read;
 mod shared;
@@ -25,11 +25,11 @@ use shared::Shared;
 use table::State;
 use unit::MemoryUnit;
 
-/// An engine without a device.
+/// An engine that keeps its data in memory only.
 pub struct MemoryEngine {
     shared: Arc<Shared>,
     caps: Caps,
-    /// Several stores write to it: units detect conflicts.
+    /// Whether several stores write to it, so that units detect conflicts.
     is_checked: bool,
 }
 
@@ -62,8 +62,7 @@ impl MemoryEngine {
         }
     }
 
-    /// An empty engine that asks its readers for so many rows at once, as one on another machine
-    /// does.
+    /// An empty engine whose `request_rows` is that of an engine on another machine.
     pub fn remote(request_rows: usize) -> Self {
         let engine = Self::new();
         let caps = Caps {

@@ -1,5 +1,5 @@
-//! Snapshots and cursors of the memory engine. A cursor remembers its place as a key and takes the
-//! lock per call.
+//! Snapshots and cursors of the memory engine. A cursor keeps its position as a key and takes the
+//! lock for each call.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::unread::Unread;
 
 use super::shared::Shared;
 
-// Few, so that a visit that ends early has copied little in vain.
+// Few rows, so that a visit that ends early has copied few in vain.
 const COPIED_ROWS: usize = 16;
 
 pub(super) struct MemorySnapshot {
@@ -137,7 +137,8 @@ impl Cursor for MemoryCursor {
     fn visit(&mut self, rows_max: usize, f: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<bool> {
         let mut left = rows_max;
         while left > 0 {
-            // Copies, so that the lock is not held while `f` runs: it may be slow, and may write.
+            // Rows are copied, so that the lock is not held while `f` runs: it may be slow, and may
+            // write.
             let (rows, more) = self.copy(left.min(COPIED_ROWS))?;
             left -= rows.len();
             for (key, value) in &rows {

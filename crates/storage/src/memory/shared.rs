@@ -16,7 +16,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Applies a batch if the state allows; `None` when it does not.
+    /// Applies a batch if the condition on the state holds; `None` when it does not.
     pub(super) fn apply_if(
         &self,
         batch: &WriteBatch,

@@ -1,5 +1,5 @@
-//! Versioned tables of the memory engine: per key the versions some reader may still see, newest
-//! last.
+//! Versioned tables of the memory engine: for each key the versions that some reader may still see,
+//! newest last.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -19,10 +19,10 @@ struct Version {
 pub(super) struct State {
     pos: u64,
     tables: [BTreeMap<Key, Vec<Version>>; Table::ALL.len()],
-    // Positions readers hold, with the number of holders.
+    // Positions that readers hold, each with its number of holders.
     held: BTreeMap<u64, usize>,
-    // Keys that got a new version at a position while a reader held an older one, in order of
-    // position.
+    // Keys that got a new version while a reader held an older position, ordered by the position of
+    // the new version.
     garbage: VecDeque<(u64, Table, Key)>,
 }
 
@@ -53,7 +53,7 @@ impl State {
         self.garbage.len()
     }
 
-    /// Keys, with those that are deleted and still seen by a snapshot.
+    /// Number of keys, including deleted ones that a snapshot still sees.
     pub(super) fn keys_with_versions(&self, table: Table) -> usize {
         self.table(table).len()
     }
@@ -118,7 +118,7 @@ impl State {
         self.pos
     }
 
-    /// Removes keys with all their versions: only for ranges nobody reads any more.
+    /// Removes keys with all their versions: only for ranges that nobody reads any more.
     pub(super) fn erase_range(&mut self, table: Table, range: KeyRange<'_>) {
         if range.is_empty() {
             return;
@@ -157,7 +157,7 @@ impl State {
             }
             return;
         };
-        // A second change of one key inside one batch replaces the first: nobody can see it.
+        // A second change of one key in a batch replaces the first, which no reader can see.
         versions.pop_if(|last| last.pos == pos);
         versions.push(Version { pos, value });
         if oldest < pos {
@@ -167,7 +167,7 @@ impl State {
         }
     }
 
-    // Without a holder everything older than the commit in progress is invisible to later readers.
+    // Without holders, later readers see no version older than the commit in progress.
     fn oldest_held(&self) -> u64 {
         self.held.keys().next().copied().unwrap_or(self.pos)
     }

@@ -1,5 +1,5 @@
-//! Units of a memory engine that several stores write to: what a unit has read is compared when it
-//! commits. Must not know: who else writes.
+//! Units of a memory engine to which several stores write: a commit compares what the unit has read
+//! with the current state. Must not know: which other stores write.
 
 use super::read::{MemoryCursor, MemorySnapshot, SharedSnapshot};
 use super::shared::Shared;
@@ -19,7 +19,7 @@ pub(super) struct MemoryUnit<'e> {
     seen: Mutex<Vec<Seen>>,
 }
 
-/// A range of keys that was read, a single key as the range up to the key behind it.
+/// A range of keys that was read; a single key is the range up to its successor.
 struct Seen {
     table: Table,
     lower: Vec<u8>,

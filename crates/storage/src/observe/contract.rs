@@ -1,6 +1,6 @@
 //! The contract checker: refuses calls that break the rules of `docs/storage-contract.md`, and
-//! panics when an engine does. For debug builds and tests; the engines themselves check what would
-//! harm them.
+//! panics when the engine breaks them. For debug builds and tests; the engines themselves check
+//! what would harm them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -56,8 +56,8 @@ impl Observer for Contract {
                     // Another thread's commit may have been counted in between, so only zero is
                     // certainly wrong ...
                     assert!(pos.0 > 0, "a commit has no position");
-                    // ... and going back by more than what runs at the same time is noticed by the
-                    // suite.
+                    // ... and a position that goes back by more than concurrent commits explain is
+                    // found by the conformance suite.
                     self.last_pos.fetch_max(pos.0, Ordering::Relaxed);
                 }
             }
@@ -88,7 +88,7 @@ impl Observer for Contract {
 }
 
 impl Contract {
-    /// The furthest position any commit was given.
+    /// The highest position that any commit was given.
     pub fn last_pos(&self) -> CommitPos {
         CommitPos(self.last_pos.load(Ordering::Relaxed))
     }

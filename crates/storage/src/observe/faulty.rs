@@ -1,5 +1,5 @@
-//! The fault injector: lets the n-th call fail, before the engine sees it or after it has done the
-//! work.
+//! The fault injector: makes the n-th call fail, before the engine sees it or after the engine has
+//! done the work.
 
 use parking_lot::Mutex;
 
@@ -16,13 +16,14 @@ pub struct Fault {
     pub error: StorageError,
     /// Every later call fails as well.
     pub lasting: bool,
-    /// The engine does the work and only the answer is lost; otherwise it never hears of the call.
+    /// The engine does the work and only the answer is lost; otherwise the engine never sees the
+    /// call.
     pub work_is_done: bool,
     /// Only writing calls (`apply`, `flush`, `wait_durable`, drops) count and fail.
     pub writes_only: bool,
 }
 
-/// Fails as planned; with no plan it only counts.
+/// Fails as planned; without a plan it only counts calls.
 #[derive(Debug, Default)]
 pub struct Faulty {
     state: Mutex<State>,
@@ -35,7 +36,7 @@ struct State {
 }
 
 impl Faulty {
-    /// Plans a fault, counted from now; `None` heals.
+    /// Plans a fault, counted from now; `None` ends it.
     pub fn plan(&self, fault: Option<Fault>) {
         *self.state.lock() = State { calls: 0, fault };
     }

@@ -1,5 +1,5 @@
-//! The held journal: commits are applied and visible, yet nothing beyond a position is durable
-//! until it is let go, as behind a slow device. Blocking waits for durability then block.
+//! The held journal: commits are applied and visible, but nothing above a position becomes durable
+//! until the journal is released, as with a slow device. Blocking waits for durability then block.
 
 use parking_lot::{Condvar, Mutex};
 
@@ -7,10 +7,10 @@ use super::{Call, Observer};
 use crate::engine::{Caps, CommitPos, Durability};
 use crate::error::{Result, StorageError};
 
-/// Holds the journal back when told to.
+/// Delays durability on request.
 #[derive(Debug, Default)]
 pub struct HeldJournal {
-    /// Nothing above this is durable.
+    /// Commits above this position are not durable.
     at: Mutex<Option<CommitPos>>,
     released: Condvar,
 }
@@ -21,7 +21,7 @@ impl HeldJournal {
         *self.at.lock() = Some(pos);
     }
 
-    /// The journal catches up. Hooks hear of it with the next commit.
+    /// Releases the journal. Hooks are called with the next commit.
     pub fn release(&self) {
         *self.at.lock() = None;
         self.released.notify_all();

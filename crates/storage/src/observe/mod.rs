@@ -1,5 +1,5 @@
-//! An intercepting engine: every call is shown to an [`Observer`] before and after, which may
-//! refuse it. The contract checker, the recorder and the fault injector are observers; none of them
+//! An engine that shows every call to an [`Observer`] before and after it; the observer may refuse
+//! the call. The contract checker, the recorder and the fault injector are observers; none of them
 //! forwards calls itself.
 
 mod contract;
@@ -77,10 +77,10 @@ pub enum Call<'a> {
 
 /// Looks at calls.
 pub trait Observer: Send + Sync {
-    /// May refuse the call by an error; the engine then never sees it.
+    /// Called before the engine; an error refuses the call, and the engine never sees it.
     fn before(&self, call: &Call<'_>, caps: &Caps) -> Result<()>;
 
-    /// Sees the outcome (of `apply`: the position) and may turn success into an error.
+    /// Called with the outcome (of `apply`: the position); may turn success into an error.
     fn after(
         &self,
         call: &Call<'_>,
@@ -90,19 +90,19 @@ pub trait Observer: Send + Sync {
         Ok(())
     }
 
-    /// Sees what writers announce before they take locks.
+    /// Called when a writer announces its bytes, before it takes locks.
     fn admitted(&self, bytes: usize, class: WriteClass) {
         let _ = (bytes, class);
     }
 
-    /// Sees how far the engine says its commits are durable and may tell less.
+    /// Called with the position that the engine reports as durable; may report a lower one.
     fn durable(&self, real: CommitPos) -> CommitPos {
         real
     }
 }
 
-/// An engine under observation. Rows that a cursor delivers out of order or out of bounds panic,
-/// whoever observes.
+/// An engine under observation. It panics when a cursor delivers rows out of order or out of
+/// bounds, whichever observer it has.
 pub struct Observed<O: Observer> {
     inner: Arc<dyn Engine>,
     observer: Arc<O>,
@@ -147,7 +147,7 @@ fn around<T>(
     }
 }
 
-// Reads are the same on an engine and on a snapshot.
+// Reads work the same way on an engine and on a snapshot.
 struct ObservedReader<'a> {
     read: &'a dyn Reader,
     caps: &'a Caps,
@@ -408,7 +408,7 @@ impl<O: Observer + 'static> Engine for Observed<O> {
         }));
     }
 
-    /// What a checked unit does is not shown to the observer.
+    /// Calls on a checked unit are not shown to the observer.
     fn begin_checked(&self) -> Result<Option<Box<dyn CheckedUnit + '_>>> {
         self.inner.begin_checked()
     }
@@ -424,7 +424,7 @@ impl<O: Observer + 'static> Engine for Observed<O> {
     }
 
     fn set_dropped(&self, table: Table, idents: Arc<IdentSet>) {
-        // It cannot fail, so neither may an observer make it; it only looks.
+        // This call cannot fail, so the observer cannot refuse it either.
         let _ = self.observer.before(
             &Call::SetDropped {
                 table,

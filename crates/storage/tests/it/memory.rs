@@ -1,4 +1,4 @@
-//! The model itself must keep the contract.
+//! Runs the conformance suite on the memory engine, which is the model of the contract.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn memory_engine_keeps_the_contract() {
     conformance::run(&Memory, 1);
 }
 
-/// The same where units detect conflicts.
+/// The same factory with engines whose units detect conflicts.
 struct Checked;
 
 impl Factory for Checked {
@@ -52,7 +52,7 @@ fn batch(key: &[u8], value: &[u8]) -> WriteBatch {
     batch
 }
 
-/// What a unit reads before somebody else writes.
+/// The read that a unit does before another writer commits.
 type Look = fn(&dyn Reader);
 
 const LOOKS: [Look; 4] = [
@@ -91,7 +91,7 @@ fn a_unit_whose_reads_were_changed_conflicts_and_applies_nothing() {
             assert!(unit.is_checked());
             look(&unit);
             apply(written.as_bytes(), b"rival");
-            // It reads the state of its beginning.
+            // The unit reads the state at its beginning.
             look(&unit);
             let committed = unit.commit(&batch(b"own", b"mine"), Durability::Buffered);
             let there = engine.get(Table::Doc, b"own", &mut Vec::new()).unwrap();
