@@ -26,7 +26,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "endSessions",
         "ends sessions",
         Privilege::Any,
-        flag::API_V1 | flag::NO_AUTH | flag::LENIENT | flag::WRITE_CONCERN,
+        flag::API_V1 | flag::NO_AUTH | flag::LENIENT | flag::WRITE_CONCERN | flag::ENDS_SESSIONS,
         &[],
         end,
     )
@@ -52,7 +52,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "killSessions",
         "ends sessions and what runs on them",
         Privilege::Asked(needs_of_kill),
-        flag::LENIENT,
+        flag::LENIENT | flag::ENDS_SESSIONS,
         &[],
         kill,
     )
@@ -61,7 +61,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "killAllSessions",
         "ends all sessions of users",
         Privilege::Asked(needs_of_kill_all),
-        flag::LENIENT,
+        flag::LENIENT | flag::ENDS_SESSIONS,
         &[],
         kill_all,
     )
@@ -70,7 +70,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "killAllSessionsByPattern",
         "ends sessions by pattern",
         Privilege::Asked(needs_of_kill_by_pattern),
-        0,
+        flag::ENDS_SESSIONS,
         &[],
         kill_by_pattern,
     )

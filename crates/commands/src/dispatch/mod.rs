@@ -227,6 +227,11 @@ impl Dispatcher {
         self.commands.at(self.commands.position(name)?)
     }
 
+    /// Whether a command has a property; see [`flag`].
+    pub(crate) fn is(&self, name: &str, flag: u32) -> bool {
+        self.row(name).is_some_and(|row| row.command.is(flag))
+    }
+
     fn find(&self, body: Doc<'_>) -> Result<(&Counted, Run)> {
         let Some((name, _)) = body.first() else {
             bail!(code::COMMAND_NOT_FOUND, "no such command: ''");

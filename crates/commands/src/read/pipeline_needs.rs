@@ -60,6 +60,7 @@ fn check(asked: &RightsRequest<'_, '_>, pipeline: Array<'_>, options: &ParseOpti
 fn check_need(asked: &RightsRequest<'_, '_>, need: &Need) -> Result<()> {
     match need {
         Need::Read(ns) => asked.needs_at(ns, &[Find]),
+        Need::Search => Ok(()),
         Need::Write {
             ns,
             inserts,

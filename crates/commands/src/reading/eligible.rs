@@ -3,7 +3,9 @@
 
 use crate::request::Request;
 use crate::state::service::Service;
-use model::{Array, Doc, Value};
+use model::{Array, Doc, Namespace, Value};
+use query::stage::{Need, pipeline_needs};
+use query::stages::collection_options;
 
 /// What a request is that is executed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,36 +23,6 @@ const OWN_DATABASES: &[&str] = &["admin", "config", "local"];
 
 /// Collections of a database that the server keeps for itself begin so.
 const OWN_COLLECTIONS: &str = "system.";
-
-/// Stages that make documents of documents, without asking anything else of the server.
-const PLAIN_STAGES: &[&str] = &[
-    "$addFields",
-    "$bucket",
-    "$bucketAuto",
-    "$count",
-    "$densify",
-    "$facet",
-    "$fill",
-    "$geoNear",
-    "$graphLookup",
-    "$group",
-    "$limit",
-    "$lookup",
-    "$match",
-    "$project",
-    "$redact",
-    "$replaceRoot",
-    "$replaceWith",
-    "$sample",
-    "$set",
-    "$setWindowFields",
-    "$skip",
-    "$sort",
-    "$sortByCount",
-    "$unionWith",
-    "$unset",
-    "$unwind",
-];
 
 /// What the request is; `None` for one that is handed on.
 pub(super) fn kind_of(service: &Service, request: &Request<'_>) -> Option<Kind> {
@@ -90,7 +62,7 @@ pub(super) fn kind_of(service: &Service, request: &Request<'_>) -> Option<Kind> 
         }
         "aggregate" => {
             let pipeline = body.field("pipeline").as_array()?;
-            let is_read = !body.contains("explain") && is_plain_pipeline(pipeline);
+            let is_read = !body.contains("explain") && reads_only(db, own.as_str()?, pipeline);
             is_read.then_some(Kind::Read)
         }
         "count" | "distinct" | "listIndexes" => Some(Kind::Read),
@@ -111,34 +83,15 @@ fn reads_now(body: Doc<'_>) -> bool {
     is_now && !concern.contains("atClusterTime")
 }
 
-fn is_plain_pipeline(pipeline: Array<'_>) -> bool {
-    pipeline.iter().all(|stage| {
-        let stage = stage.as_doc().and_then(|stage| stage.first());
-        stage.is_some_and(|(name, value)| {
-            PLAIN_STAGES.contains(&name) && has_plain_parts(name, &value)
-        })
-    })
-}
-
-/// The pipelines within a stage are plain, and it reads collections of this database.
-fn has_plain_parts(name: &str, value: &Value<'_>) -> bool {
-    let Some(parts) = value.as_doc() else {
-        return true;
+/// Whether a pipeline over a collection needs nothing but documents of the database's collections.
+fn reads_only(db: &str, coll: &str, pipeline: Array<'_>) -> bool {
+    let Ok(ns) = Namespace::new(db, coll) else {
+        return false;
     };
-    match name {
-        "$facet" => parts
-            .elements()
-            .all(|e| e.value().as_array().is_some_and(is_plain_pipeline)),
-        "$lookup" | "$unionWith" | "$graphLookup" => {
-            let other = |field: &str| {
-                let value = parts.field(field);
-                value.is_missing() || value.as_str().is_some()
-            };
-            let inner = parts.field("pipeline");
-            other("from")
-                && other("coll")
-                && (inner.is_missing() || inner.as_array().is_some_and(is_plain_pipeline))
-        }
-        _ => true,
-    }
+    let is_read = |need: &Need| match need {
+        Need::Read(ns) => ns.db() == db && !ns.coll().starts_with(OWN_COLLECTIONS),
+        _ => false,
+    };
+    let needs = pipeline_needs(pipeline, &collection_options(ns));
+    needs.is_ok_and(|needs| needs.iter().all(is_read))
 }

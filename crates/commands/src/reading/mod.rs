@@ -10,6 +10,7 @@ mod eligible;
 
 use crate::context::connection::Connection;
 use crate::dispatch::Dispatcher;
+use crate::request::spec::flag;
 use crate::request::{Outcome, Request};
 use crate::state::service::Service;
 use eligible::Kind;
@@ -27,14 +28,6 @@ const FINAL: &[i32] = &[
     code::INTERRUPTED,
     code::INTERRUPTED_AT_SHUTDOWN,
     code::CLIENT_DISCONNECT,
-];
-
-/// Commands after which sessions are no more.
-const ENDS_SESSIONS: &[&str] = &[
-    "endSessions",
-    "killSessions",
-    "killAllSessions",
-    "killAllSessionsByPattern",
 ];
 
 /// Executes reads over an engine that another process writes to.
@@ -99,7 +92,7 @@ impl Reading {
         let counts = &self.service().state.reads_here;
         counts.handed_on.fetch_add(1, Relaxed);
         let name = request.body.first().map_or("", |(name, _)| name);
-        if ENDS_SESSIONS.contains(&name) {
+        if self.dispatcher.is(name, flag::ENDS_SESSIONS) {
             // The holder answers.
             self.dispatcher.handle(conn, request, &mut Vec::new());
         }

@@ -37,6 +37,8 @@ pub mod flag {
     pub const IN_TRANSACTION: u32 = 1 << 11;
     /// Ends the transaction of its session.
     pub const ENDS_TRANSACTION: u32 = 1 << 20;
+    /// Ends sessions. A server that reads what another holds ends their cursors as well.
+    pub const ENDS_SESSIONS: u32 = 1 << 16;
     /// Has done nothing when it fails before it writes: run again when its collection is replaced
     /// under it.
     pub const RUNS_AGAIN: u32 = 1 << 12;

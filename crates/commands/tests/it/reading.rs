@@ -423,6 +423,20 @@ fn what_is_no_read_of_now_is_handed_on() {
         ),
         (
             "db",
+            r#"{"aggregate": "c", "pipeline": [{"$search": {"text": {"query": "a", "path": "b"}}}],
+                "cursor": {}}"#,
+        ),
+        (
+            "db",
+            r#"{"aggregate": "c", "pipeline": [{"$lookup": {"from": "d", "pipeline":
+                [{"$vectorSearch": {}}], "as": "x"}}], "cursor": {}}"#,
+        ),
+        (
+            "db",
+            r#"{"aggregate": "c", "pipeline": [{"$unionWith": "system.views"}], "cursor": {}}"#,
+        ),
+        (
+            "db",
             r#"{"aggregate": 1, "pipeline": [{"$currentOp": {}}], "cursor": {}}"#,
         ),
         ("db", r#"{"find": "system.js"}"#),

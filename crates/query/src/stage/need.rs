@@ -9,6 +9,9 @@ use model::Namespace;
 pub enum Need {
     /// The documents of a collection or view.
     Read(Namespace),
+    /// Documents by a search index of the collection that the pipeline runs on. Who may read the
+    /// collection may search it.
+    Search,
     /// To write to a collection.
     Write {
         /// The collection.

@@ -5,7 +5,7 @@
 use super::listed::under_views;
 use crate::exec::{BatchStream, ExecContext};
 use crate::stage::{
-    ApiClass, PipelineSource, Placement, Stage, StageContext, StageNeeds, StageOp, one,
+    ApiClass, Need, PipelineSource, Placement, Stage, StageContext, StageNeeds, StageOp, one,
 };
 use model::{DocBuf, Namespace, Result, Value, bail, code};
 use std::sync::Arc;
@@ -13,7 +13,10 @@ use std::sync::Arc;
 const fn op(name: &'static str) -> StageOp {
     StageOp {
         name,
-        needs: StageNeeds::Nothing,
+        needs: StageNeeds::Of(|cx, _, _| {
+            cx.add(Need::Search);
+            Ok(())
+        }),
         api: ApiClass::Outside,
         placement: Placement::FIRST,
         parse,
