@@ -1,5 +1,5 @@
-//! The threads of the background workers, which no client waits for. Promises: each ends soon after
-//! it is told to. Must not know: what workers do, but for its own.
+//! The threads of the background workers, which no client waits for. Promises: each thread ends
+//! soon after it is told to. Must not know: what the workers of `commands` do.
 
 use crate::report::Trouble;
 use commands::Service;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Tells the log when the engine is worse off than at the last look.
+/// Logs every count of engine trouble that has grown since the last look.
 static TROUBLE: Worker = Worker {
     name: "trouble",
     class: Class::Shared,
@@ -26,7 +26,7 @@ static TROUBLE: Worker = Worker {
     error: ("STORAGE", "the engine could not be looked at"),
 };
 
-/// What is to be done on a server that only reads: its cursors and sessions end.
+/// Names of the workers that run on a server that only reads: they end its cursors and sessions.
 const OF_READERS: &[&str] = &["cursors", "sessions", "refusals"];
 
 /// Starts the worker of a server that only reads; it ends with the process.

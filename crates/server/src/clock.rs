@@ -1,5 +1,5 @@
-//! The time that the server tells: the one that all servers on the same data share, where the
-//! engine has one, else the machine's.
+//! The server's clock: the one that all servers on the same data share, if the engine has one,
+//! otherwise the machine's.
 //!
 //! Promises: after another server has taken over, documents expire and operations are dated as
 //! before. Must not know: which engine it is.

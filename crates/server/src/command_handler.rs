@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use storage::{CommitPos, Engine};
 
-/// Longest message of a client that has not logged in, where it must: greetings and what logging in
-/// takes are far shorter. It fits the buffer of a thread, so such clients make nothing grow.
+/// Longest message of a client that must log in and has not yet. Greetings and logins are far
+/// shorter. It fits the buffer of a thread, so such clients make no buffer grow.
 const UNKNOWN_MESSAGE_BYTES_MAX: usize = 16 * 1024;
 
 /// Runs the requests of all connections.
@@ -25,9 +25,9 @@ pub struct CommandHandler {
 /// State of one connection.
 pub struct Client {
     connection: Connection,
-    /// The port of ours that it came in at.
+    /// The local port of the connection.
     local_port: Option<u16>,
-    /// The request to be run again after a wait, or for the next reply of a stream.
+    /// The request that goes on after a wait or produces the next reply of a stream.
     again: Option<StoredRequest>,
 }
 
@@ -56,7 +56,7 @@ impl Link for Socket {
 }
 
 impl CommandHandler {
-    /// Over a dispatcher and the engine below it.
+    /// A handler that runs requests with a dispatcher over the engine.
     pub fn new(dispatcher: Arc<Dispatcher>, engine: Arc<dyn Engine>) -> CommandHandler {
         CommandHandler {
             dispatcher,
@@ -92,7 +92,7 @@ impl CommandHandler {
                     self.dispatcher.released(&mut client.connection);
                     return Next::Reply;
                 }
-                // The thread flushes when it has no other request.
+                // A driver thread flushes the journal when it has no other request.
                 Next::Durable(pos.0)
             }
             Outcome::Exhaust => {
@@ -116,7 +116,7 @@ impl CommandHandler {
 }
 
 impl CommandHandler {
-    /// Whether a request that was set aside may take long when it goes on.
+    /// The class of a request that waited and now goes on.
     fn class_of(&self, request: &Request<'_>) -> Class {
         let name = request.body.first().map_or("", |(name, _)| name);
         let row = self.dispatcher.commands().find(name);
@@ -134,13 +134,13 @@ impl CommandHandler {
         }
     }
 
-    /// Whether a login asks a directory, which takes as long as that likes.
+    /// Whether the request is a login that an LDAP directory checks, which may take long.
     fn asks_directory(body: Doc<'_>) -> bool {
         let begins = body.first().is_some_and(|(name, _)| name == "saslStart");
         begins && body.field("mechanism").as_str() == Some("PLAIN")
     }
 
-    /// Whether a request may run a script: those do not share a thread with other connections.
+    /// Whether a request may run JavaScript; it then gets a thread of its own.
     fn runs_scripts(&self, command: &Spec, request: &wire::Request<'_>) -> bool {
         if command.is(flag::OF_CURSOR) {
             let id = Doc::from_prefix(request.body)
@@ -195,7 +195,8 @@ impl Handler for CommandHandler {
     fn secured(&self, client: &mut Client, entered: &Entered) {
         let subject = entered.certificate.as_deref().and_then(crate::tls::subject);
         client.connection.identity.verified(subject);
-        // What its certificate must name is what the client goes on with.
+        // The client checks the certificate for every address of this server that it is told, so
+        // it is told the name by which it asked for this connection.
         if let (Some(name), Some(port)) = (&entered.server_name, client.local_port) {
             client.connection.reached_as(format!("{name}:{port}"));
         }
@@ -282,7 +283,7 @@ impl Handler for CommandHandler {
     }
 
     fn disconnect(&self, mut client: Client) {
-        // Whose reply could not leave was waited for, too.
+        // Its last operation may still wait for the journal; it ends here without a reply.
         self.dispatcher.released(&mut client.connection);
         let info = Arc::clone(&client.connection.info);
         drop(client);
@@ -302,7 +303,7 @@ impl Handler for CommandHandler {
         let message = format!("command {command:?} panicked");
         let entry = Entry::info(id::PANIC, component::COMMAND, "-", &message);
         let service = self.dispatcher.service();
-        // What a panic says may hold a value of the client.
+        // The panic message may contain a value of the client.
         let text = if service.config.log.redacts() {
             REDACTED
         } else {

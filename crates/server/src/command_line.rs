@@ -1,31 +1,30 @@
-//! The words of a command line as they are meant: by the name of the program, which may be mongod,
-//! and with options of mongod that are not Quarry's. Must not know: what the options do.
+//! The command line as it is meant: the program may be called as mongod, and options of mongod that
+//! Quarry does not have are sorted out. Must not know: what the options do.
 
 use std::ffi::OsString;
 use std::path::Path;
 
 use crate::config::leave_out;
 
-/// Options that are asked for without a subcommand.
+/// Options that are allowed without a subcommand.
 const ALONE: &[&str] = &["--help", "-h", "--version", "-V"];
 
 /// A command line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct CommandLine {
-    /// As the parser takes them, the program's name first.
+    /// The words for the parser, the program's name first.
     pub words: Vec<OsString>,
-    /// The program was called as mongod, by a link or a package: programs that do so read what
-    /// mongod prints, where it prints it.
+    /// The program was called as mongod, by a link or a package. Programs that call it so read the
+    /// lines that mongod prints to standard output.
     pub as_mongod: bool,
     /// Options of mongod that have no effect here.
     pub without_effect: Vec<String>,
 }
 
 impl CommandLine {
-    /// From the words of the process.
+    /// Parses the words of the process.
     ///
-    /// # Errors
-    /// One line: an option of mongod that is refused.
+    /// # Errors One line: an option of mongod that is refused.
     pub fn of(words: impl Iterator<Item = OsString>) -> Result<CommandLine, String> {
         let mut words: Vec<OsString> = words.collect();
         let program = words.first().map(Path::new).and_then(Path::file_name);
@@ -49,7 +48,7 @@ impl CommandLine {
         })
     }
 
-    /// Whether it asks mongod for its version.
+    /// Whether the command line asks mongod for its version.
     pub fn asks_version_of_mongod(&self) -> bool {
         let asks = |word: &OsString| word == "--version" || word == "-version";
         self.as_mongod && self.words.iter().skip(1).any(asks)

@@ -1,5 +1,5 @@
-//! Configuration: command line over configuration file over defaults. Option names are mongod's
-//! wherever it has one.
+//! Configuration: the command line overrides the configuration file, which overrides the defaults.
+//! Options that mongod has keep mongod's names.
 
 mod audit;
 mod compat;
@@ -244,10 +244,10 @@ struct File {
     operation_profiling: Option<OperationProfiling>,
     #[serde(rename = "auditLog")]
     audit_log: AuditSection,
-    /// Keys of mongod's that were left out.
+    /// Keys of mongod that have no effect here.
     #[serde(skip)]
     without_effect: Vec<String>,
-    /// All of it, as it is shown.
+    /// The whole file, for showing it.
     #[serde(skip)]
     given: Option<serde_yaml_ng::Value>,
 }
@@ -297,7 +297,7 @@ struct Own {
 }
 
 impl Own {
-    /// What it says of the port for metrics.
+    /// The options of the metrics port from the file.
     fn metrics(&self) -> MetricsArgs {
         MetricsArgs {
             metrics_port: self.metrics_port,
@@ -308,7 +308,7 @@ impl Own {
     }
 }
 
-/// What the server runs with.
+/// The effective configuration of the server.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub struct Settings {
@@ -322,9 +322,9 @@ pub struct Settings {
     pub profile: Profile,
     /// `None` is the standalone profile.
     pub replica_set: Option<String>,
-    /// The directory holds a backup, mostly as links: it is only read.
+    /// The directory holds a backup, whose files are mostly links: the server only reads it.
     pub mounted: bool,
-    /// Size of a new log of changes; `None` leaves it to the free space.
+    /// Size of a new oplog; `None` derives it from the free space.
     pub oplog_bytes: Option<u64>,
     pub memory_bytes: u64,
     /// Threads that may read for one operation; `None` is one for each processor.
@@ -334,21 +334,21 @@ pub struct Settings {
     pub tikv: Tikv,
     pub journal_commit_interval_ms: u64,
     pub repair: bool,
-    /// JavaScript runs.
+    /// Server-side JavaScript is allowed.
     pub scripting: bool,
     pub unix_socket_prefix: Option<PathBuf>,
     pub connections_max: u32,
-    /// Clients that may wait for the answer that they are not let in.
+    /// Most clients beyond the connection limit that may wait for the error that refuses them.
     pub turned_away_max: usize,
-    /// Connections were asked for by number.
+    /// The connection limit was set explicitly.
     pub connections_given: bool,
     pub compressors: Vec<String>,
     /// Access is checked.
     pub auth: bool,
     pub allow_open_access: bool,
-    /// Who vouches for users besides this server.
+    /// Identity providers besides this server's own users.
     pub elsewhere: IdentityProviders,
-    /// Where the master key is; the data is encrypted.
+    /// Where the master key is; `None` if the data is not encrypted.
     pub encryption_key: Option<KeySource>,
     /// `None` without TLS.
     pub tls: Option<(TlsMode, TlsFiles)>,
@@ -371,10 +371,9 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// From the command line and the file it names.
+    /// Merges the command line with the file it names.
     ///
-    /// # Errors
-    /// One line that says which option is wrong and what is allowed.
+    /// # Errors One line that says which option is wrong and what is allowed.
     pub fn of(args: &ServeArgs) -> Result<Settings, String> {
         Settings::read(args).map_err(|e| one_line(&e))
     }
@@ -481,7 +480,8 @@ impl Settings {
         crate::engines::has_directory(&self.storage_engine)
     }
 
-    /// Where search indexes lie; they are not encrypted, and stay in memory where data is.
+    /// The folder of search indexes. They are not encrypted, so with encrypted data, and with data
+    /// in memory, they stay in memory: `None`.
     pub fn search_folder(&self) -> Option<PathBuf> {
         let on_disk = self.has_directory() && self.encryption_key.is_none();
         on_disk.then(|| self.dbpath.join("search"))
@@ -523,7 +523,7 @@ impl File {
         let without_effect = leave_out_keys(&mut value)
             .map_err(|e| format!("the configuration file {}: {e}", path.display()))?;
         if without_effect.is_empty() {
-            // With the line of what is wrong.
+            // The error has the line number.
             let file = serde_yaml_ng::from_str(&text).map_err(wrong)?;
             return Ok(File { given, ..file });
         }
@@ -536,7 +536,7 @@ impl File {
     }
 }
 
-/// An error that repeats what was given, line breaks shown as they are written in text.
+/// An error message on one line: it may quote the file, whose line breaks are escaped.
 fn one_line(error: &str) -> String {
     let mut line = String::with_capacity(error.len());
     for c in error.trim_end().chars() {
@@ -557,7 +557,7 @@ fn commit_interval(given: Option<u64>) -> Result<u64, String> {
     }
 }
 
-/// The least size of a log, in megabytes.
+/// Smallest size of an oplog, in megabytes.
 const OPLOG_MB_MIN: u64 = 1;
 /// The bounds of the default size, in megabytes.
 const OPLOG_MB_DEFAULT: std::ops::RangeInclusive<u64> = 990..=51_200;
@@ -571,8 +571,8 @@ fn oplog_bytes(megabytes: Option<u64>) -> Result<Option<u64>, String> {
     }
 }
 
-/// The size of a new log of changes where none was asked for: a twentieth of what is free, within
-/// bounds, and on a small device no more than a quarter.
+/// The default size of a new oplog: a twentieth of the free space, within [`OPLOG_MB_DEFAULT`], and
+/// on a small device no more than a quarter of it.
 pub fn oplog_bytes_default(free_bytes: u64) -> u64 {
     let (min, max) = OPLOG_MB_DEFAULT.into_inner();
     (free_bytes / 20)
@@ -581,12 +581,12 @@ pub fn oplog_bytes_default(free_bytes: u64) -> u64 {
         .max(OPLOG_MB_MIN << 20)
 }
 
-/// Threads that are given, on the command line or in the file.
+/// The number of threads from the command line, otherwise from the file.
 fn scan_threads(given: Option<u16>, file: Option<std::num::NonZero<u16>>) -> Option<usize> {
     given.or(file.map(Into::into)).map(usize::from)
 }
 
-/// Bytes of memory that are given, or else half of what there is.
+/// The memory limit that was given, otherwise half of what the process may use.
 fn memory_bytes(given: Option<&str>) -> Result<u64, String> {
     match given {
         Some(text) => crate::memory::parse(text),

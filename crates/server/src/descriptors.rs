@@ -1,28 +1,29 @@
-//! Who gets how many of the files that the process may open.
+//! How the open files that the process may have are divided among its parts.
 //!
-//! Promises: connections never take what the engine, its journal and the log need; the limit is as
-//! high as the system lets it be. Must not know: sockets, the engine.
+//! Promises: connections never take the files that the engine, its journal and the log need; the
+//! limit is raised as high as the system allows. Must not know: sockets, the engine.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Files of the server itself: journals, what a compaction writes, the log, the audit, listeners,
 /// poll sets.
 const OWN: u64 = 64;
-/// One in so many is for what grows with the load: files that sorts spill to, compactions, metrics.
+/// One in this many files is reserved for what grows with the load: spill files of sorts,
+/// compactions, metrics.
 const SHARE_OF_OPERATIONS: u64 = 8;
-/// Clients that are answered although they are not let in, at most.
+/// Most clients beyond the limit that wait for the error that refuses them.
 const TURNED_AWAY_MAX: u64 = 64;
-/// Fewer connections than this are no server.
+/// A start with room for fewer connections than this fails.
 const CONNECTIONS_MIN: u64 = 8;
 
-/// How the files are shared out.
+/// How the files are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptors {
     /// Files that the process may open.
     pub limit: u64,
     /// Connections that fit.
     pub connections: u64,
-    /// Clients that may wait for the answer that they are not let in.
+    /// Clients beyond the limit that may wait for the error that refuses them.
     pub turned_away: u64,
 }
 
@@ -42,7 +43,7 @@ pub fn raise_limit() -> u64 {
 }
 
 impl Descriptors {
-    /// Shares out `limit` files, of which the engine keeps `engine` open.
+    /// Divides `limit` files, of which the engine keeps `engine` open.
     ///
     /// # Errors
     /// One line: there are too few.

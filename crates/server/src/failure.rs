@@ -1,4 +1,4 @@
-//! Why a command of the binary did not end well.
+//! Why a command of the binary failed.
 
 use backup::BackupError;
 use storage::StorageError;
@@ -14,13 +14,13 @@ pub struct Failure {
 
 /// Wrong options, as clap's.
 const OPTIONS: u8 = 2;
-/// A server that does not answer as it should, as mongod says of an address.
+/// A server does not answer as it should; mongod uses this code when it cannot bind an address.
 const NETWORK: u8 = 48;
 /// As mongod: the data cannot be read or written.
 const DATA: u8 = 100;
 
 impl Failure {
-    /// Options that do not go together, or mean nothing.
+    /// Options that are inconsistent or have no meaning.
     pub fn of_options(message: impl Into<String>) -> Failure {
         let (message, code) = (message.into(), OPTIONS);
         Failure { message, code }

@@ -1,24 +1,24 @@
-//! Where messages of the wire protocol end in a stream of bytes that comes in pieces. Must not
-//! know: what a message says.
+//! Finds the boundaries of wire protocol messages in a stream of bytes that arrives in pieces. Must
+//! not know: what a message says.
 
-/// Where messages end in a stream of them: each begins with its length, four bytes, the least
-/// significant first.
+/// The boundaries of messages in a stream: each message begins with its length, a 32-bit
+/// little-endian number.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     length: [u8; 4],
-    /// Bytes of the length that were seen.
+    /// Bytes of the length that have arrived.
     seen: usize,
-    /// Bytes of the message that are still to come.
+    /// Bytes of the message that have not arrived.
     rest: usize,
 }
 
 impl Frames {
-    /// All that began has ended.
+    /// The stream is at the boundary of two messages.
     pub(crate) fn is_between(&self) -> bool {
         self.seen == 0 && self.rest == 0
     }
 
-    /// How many bytes are left of the message that has begun; `None` when that is not known.
+    /// The number of missing bytes of the current message; `None` until its length has arrived.
     pub(crate) fn left(&self) -> Option<usize> {
         (self.rest > 0).then_some(self.rest)
     }

@@ -1,5 +1,5 @@
-//! A server that is not alone on its database, before it holds that: clients reach it at once, and
-//! it hands their connections to the server that holds the database.
+//! A server that shares its database with other servers, before it holds the database: clients
+//! reach it at once, and it forwards their connections to the server that holds the database.
 //!
 //! Promises: the sockets stay open from the beginning to the end. Must not know: the engine.
 
@@ -22,7 +22,7 @@ pub(crate) struct Forwarding {
     reads: Option<Reads>,
 }
 
-/// Whether a message is a command that may be sent once more.
+/// Whether a message is a command that may be executed twice.
 fn may_be_sent_again(message: &[u8]) -> bool {
     let mut scratch = Vec::new();
     let options = wire::DecodeOptions::default();
@@ -33,7 +33,7 @@ fn may_be_sent_again(message: &[u8]) -> bool {
 }
 
 impl Forwarding {
-    /// None for a server that is alone, or that nobody reaches before it holds the database.
+    /// `None` for a server without others, or without clients before it holds the database.
     ///
     /// # Errors
     /// An address cannot be bound.
@@ -50,14 +50,14 @@ impl Forwarding {
         let addresses = listeners.tcp_addresses();
         let addresses: Vec<String> = addresses.iter().map(|a| format!("mongodb://{a}")).collect();
         let holder = Holder::default();
-        // What is encrypted between a client and the holder cannot be read here.
+        // TLS between a client and the holder cannot be decrypted here.
         let reads_here = settings.tikv.reads_here && settings.tls.is_none();
         let reads = match reads_here {
             true => Some(Reads::start(settings, log)?),
             false => None,
         };
         let rules = Rules {
-            // Each has a socket on either side.
+            // Each forwarded connection has two sockets.
             connections_max: network.max_connections / 2,
             is_stateless: !settings.auth && settings.tls.is_none(),
             may_repeat: may_be_sent_again,
@@ -78,12 +78,12 @@ impl Forwarding {
         }))
     }
 
-    /// Where the server is that holds the database.
+    /// The address of the server that holds the database.
     pub(crate) fn holder(&self) -> &Holder {
         &self.holder
     }
 
-    /// Serves on the same sockets; connections that were handed on come to this server, too.
+    /// Serves on the same sockets; connections that were forwarded come to this server, too.
     ///
     /// # Errors
     /// A thread cannot be started.

@@ -14,7 +14,7 @@ pub enum KeySource {
 }
 
 impl KeySource {
-    /// The key that a directory is opened or begun with.
+    /// The master key that a directory is opened or created with.
     ///
     /// # Errors
     /// One line.
@@ -25,7 +25,7 @@ impl KeySource {
         }
     }
 
-    /// The key to seal by from now on: what the file holds by now, or a new one.
+    /// The next master key: the key that the file holds now, or a new one in Vault.
     ///
     /// # Errors
     /// One line.

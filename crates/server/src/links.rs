@@ -1,5 +1,5 @@
-//! What commands may ask of this process: the network, the device, a folder for the files of a
-//! backup.
+//! Gives commands access to this process: the network's counters, the device, a folder for the
+//! files of a backup.
 
 use crate::command_handler::CommandHandler;
 use crate::config::Settings;
@@ -8,11 +8,11 @@ use crate::space::disk_bytes;
 use commands::Service;
 use commands::state::Network;
 
-/// Lets commands tell of the network and of the device.
+/// Lets commands read the counters of the network and of the device.
 pub(crate) fn link(settings: &Settings, service: &Service, server: &Server<CommandHandler>) {
     let asked = server.metrics();
     let network = move || asked().map(shown).unwrap_or_default();
-    // Nobody else sets it.
+    // It is set here only.
     let _ = service.state.network.set(Box::new(network));
     if settings.has_directory() {
         let path = settings.dbpath.clone();
@@ -34,13 +34,13 @@ pub(crate) fn keep_backups(settings: &Settings, service: &Service) -> Result<(),
     service.state.backups.keep_in(&data)
 }
 
-/// Blocks the writes of users on a backup that is only read. What the server itself writes goes to
-/// the folder of links, and with it.
+/// Blocks the writes of users on a backup that is served read-only. What the server itself writes
+/// goes to the folder of links, and is removed with it.
 ///
 /// # Errors
 /// One line.
 pub(crate) fn block_writes(settings: &Settings, service: &Service) -> Result<(), String> {
-    // A block that was on when the backup was made stays, for its own reason.
+    // A block that was active when the backup was made stays, with its own reason.
     if !settings.mounted || service.state.user_writes.are_blocked() {
         return Ok(());
     }

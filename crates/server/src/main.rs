@@ -58,7 +58,7 @@ enum Command {
     Repair(Box<RepairArgs>),
 }
 
-/// Lines for people go to standard output.
+/// Prints a line for people to standard output.
 fn tell(line: &str) {
     print_line(format_args!("quarry: {line}"));
 }

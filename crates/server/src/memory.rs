@@ -1,5 +1,5 @@
-//! The memory budget: how much this process may use, how it is divided, how freed memory returns to
-//! the system, and how sizes are written.
+//! The memory budget: how much this process may use, how that is divided, when freed memory is
+//! returned to the system, and how sizes are written in options.
 
 use memory::{Budget, Pressure, Resident};
 use std::path::Path;
@@ -19,8 +19,8 @@ pub fn available_bytes() -> u64 {
     machine.min(group_limit(Path::new("/sys/fs/cgroup"), &groups))
 }
 
-/// The smallest limit of the process's control groups, of both versions, and of the groups above
-/// them; `groups` is what `/proc/self/cgroup` says. A container sees its own group as the root.
+/// The smallest limit of the process's control groups (v1 and v2) and their ancestors; `groups` is
+/// the content of `/proc/self/cgroup`. Inside a container its own group is the root.
 fn group_limit(root: &Path, groups: &str) -> u64 {
     let mut smallest = u64::MAX;
     for line in groups.lines().chain(["0::/", "0:memory:/"]) {
@@ -44,13 +44,13 @@ fn group_limit(root: &Path, groups: &str) -> u64 {
     smallest
 }
 
-/// What the process has besides, whatever its budget: code, stacks, catalog, sessions.
+/// Memory that the process needs whatever its budget: code, stacks, catalog, sessions.
 const FIXED_BYTES: u64 = 32 << 20;
 
-/// The longest message, and what a connection has besides.
+/// The longest message, and the other memory of its connection.
 const MESSAGE_BYTES: u64 = 49 << 20;
 
-/// The parts of `--memory`; what is left is for [`FIXED_BYTES`] and for the allocator's slack.
+/// The parts of `--memory`; the rest is for [`FIXED_BYTES`] and for the allocator's overhead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parts {
     /// The engine's: block cache with memtables, table readers, flushes and compactions.
@@ -67,14 +67,14 @@ impl Parts {
     /// The parts of a budget.
     pub fn of(bytes: u64) -> Parts {
         let operations = bytes.saturating_sub(FIXED_BYTES) / 100 * 35;
-        // A document of 16 MB is there as read, as computed and in the reply, and buffers double
-        // when they grow.
+        // A document of 16 MB exists as read, as computed and in the reply, and a buffer that grows
+        // exists twice for a moment.
         let operation = (operations / 2).max(operations.min(96 << 20));
         Parts {
             engine: bytes / 100 * 60,
             operations,
             operation,
-            // The longest message fits; what runs has the rest.
+            // The longest message fits; the rest is for running operations.
             messages: operations.min((operations / 3).max(MESSAGE_BYTES)),
         }
     }
@@ -94,16 +94,16 @@ impl Parts {
     }
 }
 
-/// Above this share of the budget freed memory is returned at the end of a large operation instead
-/// of a second later.
+/// Above this share of the budget freed memory is returned at the end of a large operation, not a
+/// second later.
 const TRIM_PERCENT: u64 = 60;
-/// Above this share it is returned while operations allocate more.
+/// Above this share it is returned whenever operations allocate more.
 const PRESSURE_PERCENT: u64 = 80;
-/// How long the allocator keeps freed memory for the next use. Its own default, ten seconds, lets a
-/// few large operations one after the other look like all of them together.
+/// How long the allocator keeps freed memory for reuse. With its default of ten seconds, the memory
+/// of a few large operations in a row would add up.
 const DECAY_MS: isize = 1000;
 
-/// This process, which may use so many bytes.
+/// This process and the number of bytes it may use.
 struct Process {
     bytes: u64,
 }
@@ -136,20 +136,19 @@ pub fn resident_bytes() -> u64 {
         * 1024
 }
 
-/// Sets how long the allocator keeps freed memory. Without effect when another allocator serves the
-/// process.
+/// Sets how long the allocator keeps freed memory. No effect if the process has another allocator.
 pub fn set_decay() {
-    // For arenas to come, then for those that are there.
+    // Sets it for future arenas, then for the existing ones.
     let _ = b"arenas.dirty_decay_ms\0"[..].name().write(DECAY_MS);
     each_arena(|name| {
         let _ = name.as_bytes().name().write(DECAY_MS);
     });
 }
 
-/// Returns all freed memory to the system; true when there is such an allocator.
+/// Returns all freed memory to the system; true if the allocator can do that.
 fn reclaim() -> bool {
     each_arena(|name| {
-        // A decay of zero frees at once what was kept.
+        // With a decay of zero the allocator returns kept memory at once.
         let _ = name.as_bytes().name().write(0isize);
         let _ = name.as_bytes().name().write(DECAY_MS);
     })

@@ -1,9 +1,8 @@
-//! The port for metrics: listens, reads requests, lets in who may see them.
+//! The metrics port: listens, reads requests, checks who may see the metrics.
 //!
-//! Promises: off unless asked for; a client that says or takes nothing holds up nobody else; there
-//! are never more than a few; a page of another site that a browser is made to believe to be this
-//! one gets nothing, because its name is none of this machine's.
-//! Must not know: what the metrics are.
+//! Promises: off unless asked for; a slow or silent client delays no other client; the number of
+//! clients is bounded; a web page whose host name was rebound to this machine's address gets
+//! nothing, because that name is not one of this machine. Must not know: what the metrics are.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -18,20 +17,20 @@ use crate::config::Metrics;
 
 /// Longest head of a request.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
-/// How long a client may take for its request, and for each part of the reply.
+/// Longest time for a client to send its request, and to receive each part of the reply.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Requests at a time; more are told to come again.
+/// Most requests at a time; others get an error that asks them to come again.
 const CLIENTS_MAX: usize = 16;
-/// A thread reads a head and writes a page.
+/// Stack of a thread that reads a request head and writes a page.
 const STACK_BYTES: usize = 512 << 10;
 
-/// What is at a path.
+/// A page and its content type.
 pub(crate) struct Page {
     pub(crate) kind: &'static str,
     pub(crate) body: String,
 }
 
-/// Gives the page of a path, if there is one.
+/// Returns the page at a path, if there is one.
 pub(crate) type Pages = dyn Fn(&str) -> Option<Page> + Send + Sync;
 
 /// A thread that answers until dropped.
@@ -75,7 +74,7 @@ impl Endpoint {
                 }
                 match client {
                     Ok(client) => answer_apart(&shared, client),
-                    // Out of descriptors, which are not ours to free.
+                    // Out of file descriptors: wait until the server closes some.
                     Err(_) => std::thread::sleep(Duration::from_millis(50)),
                 }
             }
@@ -99,7 +98,7 @@ impl Endpoint {
 impl Drop for Endpoint {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
-        // Wakes the thread.
+        // A connection to the port wakes the thread.
         let mut own = self.address;
         if own.ip().is_unspecified() {
             own.set_ip(match own.ip() {
@@ -114,7 +113,7 @@ impl Drop for Endpoint {
     }
 }
 
-/// Answers on a thread of its own. What fails is no trouble of ours: the client has gone.
+/// Answers on a thread of its own. Errors are ignored: the client has disconnected.
 fn answer_apart(shared: &Arc<Shared>, mut client: TcpStream) {
     let busy = shared.clients.fetch_add(1, Ordering::Relaxed) >= CLIENTS_MAX;
     let here = Arc::clone(shared);
@@ -189,8 +188,8 @@ impl Shared {
         }
     }
 
-    /// Whether a request is addressed to this machine. Its addresses are always its own: what can
-    /// be made to lead here is a name.
+    /// Whether a request is addressed to this machine. IP addresses are always accepted: only a
+    /// name can be rebound to this machine by somebody else.
     fn is_own(&self, host: &str) -> bool {
         let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((address, _)) => address,
@@ -200,7 +199,7 @@ impl Shared {
         name.parse::<IpAddr>().is_ok() || self.hosts.iter().any(|h| h.eq_ignore_ascii_case(name))
     }
 
-    /// Whether what a request brings is the token.
+    /// Whether the request's credentials hold the token.
     fn lets_in(&self, authorization: Option<&str>) -> bool {
         let Some(token) = &self.token else {
             return true;
@@ -221,13 +220,13 @@ impl Shared {
     }
 }
 
-/// Compares in a time that does not say where the first difference is.
+/// Compares in a time that does not depend on where the first difference is.
 fn is_same(given: &[u8], token: &[u8]) -> bool {
     let differ = given.iter().zip(token).fold(0, |all, (a, b)| all | (a ^ b));
     given.len() == token.len() && differ == 0
 }
 
-/// The value of a header, by its name in small letters.
+/// The value of a header; `name` is in lower case.
 fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     head.lines().skip(1).find_map(|line| {
         let (key, value) = line.split_once(':')?;
@@ -235,7 +234,7 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// The head of a request, as far as it comes in time.
+/// The head of a request, as far as it arrives in time.
 fn read_head(client: &mut TcpStream) -> std::io::Result<String> {
     let until = Instant::now() + PATIENCE;
     let mut head = Vec::new();

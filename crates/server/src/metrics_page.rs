@@ -1,5 +1,5 @@
-//! What the port for metrics serves: `/metrics` for Prometheus, `/` for people, and the numbers of
-//! that page. Nothing is changed by any request. Must not know: HTTP.
+//! What the metrics port serves: `/metrics` for Prometheus, `/` for people, and the numbers of that
+//! page. No request changes anything. Must not know: HTTP.
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,7 +9,7 @@ use commands::metrics_export;
 use crate::config::Metrics;
 use crate::metrics_http::{Endpoint, Page};
 
-/// The page with its style and its scripts inside: nothing else is asked of this server.
+/// The page with its style and scripts inline: a browser needs no other file of this server.
 static PAGE: LazyLock<String> = LazyLock::new(|| {
     let scripts = concat!(
         include_str!("page/numbers.js"),

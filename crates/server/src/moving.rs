@@ -1,6 +1,6 @@
-//! Moving the files of a closed engine up to the directory they were made for. Promises: it may be
-//! repeated after an end at any moment; the directory has the engine's marker only when it is
-//! whole. Must not know: how the files came about.
+//! Moves the files of a closed engine up to their final directory. Promises: it may be repeated
+//! after an interruption at any moment; the directory has the engine's marker only when it is
+//! complete. Must not know: where the files come from.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -17,7 +17,7 @@ pub(crate) fn move_up(from: &Path, to: &Path) -> std::io::Result<()> {
             names.push(entry?.file_name());
         }
     }
-    // A directory with the marker is whole.
+    // The marker is moved last: a directory that has it is complete.
     names.sort_by_key(|name| name == MARKER);
     let sync = || File::open(to)?.sync_all();
     for name in names {

@@ -1,10 +1,10 @@
-//! By which address a client is told to reach this server, where no option says it.
+//! The address by which a client is told to reach this server, if no option sets it.
 //!
-//! Drivers that are given one address ask for all of the set and go on with those alone, so the
-//! address must be one that this client reaches. The address that its connection came in at is
-//! one, unless somebody in between has changed it. That is to be expected in a container, of
-//! connections from its gateway: they come through a port that the machine around publishes, and
-//! the address of the container need not be known there. See ADR 0068.
+//! A driver that is given one address asks for all members of the set and then uses the addresses
+//! in the reply, so the client must be able to reach those. The local address of its connection
+//! works, unless it was translated on the way. Translation is expected in a container for
+//! connections from its gateway: they come through a port that the host publishes, and the
+//! container's address may be unreachable from outside. See ADR 0068.
 //!
 //! Must not know: options, TLS.
 
@@ -13,20 +13,20 @@ use std::path::Path;
 
 use crate::net::{PeerAddr, PeerInfo};
 
-/// Files that say that this process is in a container.
+/// Files that exist in containers only.
 const CONTAINER_MARKS: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];
-/// Routes of the kernel.
+/// The kernel's table of routes.
 const ROUTES: &str = "/proc/net/route";
 
-/// What is known of the machine.
+/// What is known of the machine for naming this server.
 #[derive(Clone, Debug, Default)]
 pub struct Naming {
-    /// The gateways of a container; nothing elsewhere.
+    /// The gateways of a container; empty outside of one.
     gateways: Vec<IpAddr>,
 }
 
 impl Naming {
-    /// Of the machine this process runs on.
+    /// Reads them from the machine this process runs on.
     pub fn of_machine() -> Naming {
         let is_container = CONTAINER_MARKS.iter().any(|mark| Path::new(mark).exists());
         let routes = std::fs::read_to_string(ROUTES);
@@ -38,7 +38,8 @@ impl Naming {
         }
     }
 
-    /// The address, `host:port`, that a client has come in at; none when it would not reach that.
+    /// The local address, `host:port`, of the client's connection; `None` if the client may not
+    /// reach that address.
     pub fn name_by_address(&self, peer: &PeerInfo) -> Option<String> {
         let (PeerAddr::Tcp(client), Some(local)) = (&peer.address, peer.local) else {
             return None;
@@ -48,7 +49,7 @@ impl Naming {
         }
         match local.ip().to_canonical() {
             IpAddr::V4(ip) => Some(format!("{ip}:{}", local.port())),
-            // Means something together with an interface of this machine alone.
+            // A link-local address has a meaning only together with an interface of this machine.
             IpAddr::V6(ip) if ip.is_unicast_link_local() => None,
             IpAddr::V6(ip) => Some(format!("[{ip}]:{}", local.port())),
         }
@@ -56,7 +57,7 @@ impl Naming {
 }
 
 /// The gateways of default routes in the kernel's table, whose addresses are hexadecimal numbers in
-/// the order of this machine's bytes.
+/// native byte order.
 fn gateways(routes: &str) -> Vec<IpAddr> {
     let gateway = |line: &str| {
         let mut words = line.split_ascii_whitespace().skip(1);

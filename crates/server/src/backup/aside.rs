@@ -1,7 +1,7 @@
-//! Where `quarry repair` puts what it sets apart: a folder beside the data directory, laid out as
-//! mongodump lays out its own, with a report. Promises: nothing is made as long as there is nothing
-//! to keep; what was taken is on the device before the repair removes it. Must not know: why
-//! something is set apart.
+//! The folder into which `quarry repair` sets damaged data apart. It lies beside the data
+//! directory, is laid out as mongodump lays out its own, and has a report. Promises: no folder is
+//! made as long as there is nothing to keep; what is set apart is on the device before the repair
+//! removes it from the data. Must not know: why something is set apart.
 
 use crate::failure::Failure;
 use model::{Binary, Doc, DocBuf, Namespace, Result, Value};
@@ -11,12 +11,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use store::{Aside, DamagedRow};
 
-/// In the folder: what was found and done.
+/// In the folder: the report of what was found and done.
 pub(super) const REPORT: &str = "report.txt";
-/// Files kept open; beyond that all are closed.
+/// Most files kept open; when one more is needed, all are synced and closed.
 const FILES_MAX: usize = 64;
 
-/// The folder, which is made when it is needed.
+/// The folder; it is made when the first thing is put into it.
 pub(super) struct Apart<'t> {
     folder: PathBuf,
     is_made: bool,
@@ -29,10 +29,9 @@ pub(super) struct Apart<'t> {
 }
 
 impl<'t> Apart<'t> {
-    /// A folder that is not there, or empty.
+    /// `folder` must not exist or must be empty.
     ///
-    /// # Errors
-    /// It holds something.
+    /// # Errors The folder holds something.
     pub(super) fn new(
         folder: PathBuf,
         head: String,
@@ -59,7 +58,7 @@ impl<'t> Apart<'t> {
         })
     }
 
-    /// Where it is, when something was put into it.
+    /// The path of the folder, if something was put into it.
     pub(super) fn folder(&self) -> Option<&Path> {
         self.is_made.then_some(&self.folder)
     }
@@ -79,13 +78,13 @@ impl<'t> Apart<'t> {
         Ok(&self.folder)
     }
 
-    /// A line for the report and for who watches.
+    /// Adds a line to the report and shows it to the user.
     pub(super) fn say(&mut self, line: &str) {
         (self.tell)(line);
         self.report.push(line.to_owned());
     }
 
-    /// Writes the report, when there is a folder.
+    /// Writes the report, if there is a folder.
     ///
     /// # Errors
     /// Those of the system.
@@ -116,7 +115,7 @@ impl<'t> Apart<'t> {
         Ok(())
     }
 
-    /// Everything written so far is on the device, and so is the report.
+    /// Writes the report and makes everything written so far durable.
     fn write_all(&mut self) -> std::io::Result<()> {
         let lines = std::mem::take(&mut self.report);
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
@@ -186,7 +185,7 @@ impl Aside for Apart<'_> {
     }
 }
 
-/// As mongodump names the file of a collection.
+/// The file name that mongodump gives a collection.
 fn file_of(ns: &Namespace, kind: &str) -> PathBuf {
     let mut name = String::new();
     for byte in ns.coll().bytes() {

@@ -1,7 +1,7 @@
 //! A bucket that speaks S3's protocol, as the place of a repository.
 //!
-//! Promises: something is there whole or not at all; each trouble is one line without keys; what
-//! may pass is tried again. Must not know: what is stored.
+//! Promises: an object exists whole or not at all; each error is one line without keys; a request
+//! that failed for a passing reason is sent again. Must not know: what is stored.
 
 use super::sign::{Keys, SignedRequest};
 use ::backup::{BackupError, Digest, Item, Moved, Piece, Shelf, digest_of};
@@ -16,18 +16,20 @@ use ureq::http::Response;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Body, SendBody};
 
-/// How long connecting, or an answer to what was sent whole, may take.
+/// Longest time for connecting, and for the answer to a request that was sent completely.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often something is tried, and how long the first pause is; each is twice the one before.
+/// How often a request is sent, and the pause after the first failure; each pause is twice the one
+/// before.
 const TRIES: u32 = 6;
 const PAUSE: Duration = Duration::from_millis(200);
-/// Longest list or error that is read.
+/// Longest list or error text that is read.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
-/// Younger things may belong to a backup that is being made, and are not removed.
+/// Younger objects may belong to a backup that is being made, and are not removed.
 const FRESH: Duration = Duration::from_secs(24 * 3600);
-/// Older things that no backup needs may be removed at any moment, so they are stored again.
+/// An older object that no backup needs may be removed at any moment, so a backup that needs it
+/// stores it again.
 const STAYS: Duration = Duration::from_secs(12 * 3600);
-/// Where certificates of authorities lie, on the systems there are.
+/// Files of CA certificates on the common Linux distributions.
 const AUTHORITIES: [&str; 3] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -36,7 +38,7 @@ const AUTHORITIES: [&str; 3] = [
 
 type Result<T> = std::result::Result<T, BackupError>;
 
-/// A bucket, or what begins with a prefix in one.
+/// A bucket, or the objects of a bucket whose names begin with a prefix.
 #[derive(Debug)]
 pub(super) struct Bucket {
     agent: ureq::Agent,
@@ -48,7 +50,7 @@ pub(super) struct Bucket {
     prefix: String,
 }
 
-/// What is sent.
+/// The body of a request.
 #[derive(Clone, Copy)]
 enum Sent<'a> {
     Nothing,
@@ -56,7 +58,7 @@ enum Sent<'a> {
     File(&'a Path, &'a Piece),
 }
 
-/// Why something was not done.
+/// Why a request failed.
 struct Trouble {
     why: String,
     may_pass: bool,
@@ -127,12 +129,12 @@ impl Bucket {
         })
     }
 
-    /// What tells it from others.
+    /// The name that tells this bucket and prefix from others.
     pub(super) fn identity(&self) -> String {
         format!("{}/{}/{}", self.endpoint, self.name, self.prefix)
     }
 
-    /// Asks until it is answered. `None` where there is nothing of the name.
+    /// Sends a request until it is answered. `None` where no object has the name.
     fn ask(
         &self,
         method: &str,
@@ -166,7 +168,7 @@ impl Bucket {
         }
     }
 
-    /// The length of something, and how long ago it was stored.
+    /// The length of an object, and how long ago it was stored.
     fn head(&self, name: &str) -> Result<Option<(u64, Duration)>> {
         let Some(answer) = self.ask("HEAD", name, "", Sent::Nothing)? else {
             return Ok(None);
@@ -238,7 +240,8 @@ impl Bucket {
     }
 }
 
-/// An answer that was hoped for, or the reason that it holds.
+/// The response of a success, `None` if the object does not exist, otherwise the error that the
+/// response describes.
 fn judge(mut answer: Response<Body>) -> std::result::Result<Option<Response<Body>>, Trouble> {
     let status = answer.status().as_u16();
     match status {
@@ -268,13 +271,13 @@ fn text_of(answer: &mut Response<Body>) -> std::result::Result<String, ureq::Err
     body.read_to_string()
 }
 
-/// The contents of the first element of a name.
+/// The contents of the first XML element of this name.
 fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     Some(rest.split_once(&format!("</{name}>"))?.0)
 }
 
-/// Those whose certificates are believed.
+/// The CA certificates to trust.
 fn authorities(
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> std::result::Result<TlsConfig, String> {

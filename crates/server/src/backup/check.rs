@@ -1,6 +1,7 @@
-//! `quarry validate`: everything in a data directory that no server runs on is read and compared:
-//! the engine's checksums, documents with index entries both ways, counters. The directory is not
-//! changed: what an engine writes when it opens goes into a copy of links beside it.
+//! `quarry validate`: reads and compares everything in a data directory that no server runs on: the
+//! engine's checksums, documents with their index entries in both directions, counters. The
+//! directory is not changed: what an engine writes when it opens goes into a copy of links beside
+//! it.
 
 use super::seal::key_source;
 use super::source::Scratch;
@@ -46,7 +47,7 @@ pub struct OpenArgs {
 }
 
 impl OpenArgs {
-    /// For an engine of which name and path are still to be said.
+    /// Options of an engine; the caller fills in name and path.
     pub(super) fn engine_options<'a>(
         &'a self,
         key: Option<&'a KeySource>,
@@ -71,7 +72,7 @@ impl OpenArgs {
     }
 }
 
-/// What was read.
+/// How much was read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Checked {
     pub(super) collections: u64,
@@ -100,10 +101,9 @@ pub(super) struct DataDirectory {
 }
 
 impl DataDirectory {
-    /// The directory at a path.
+    /// The data directory at `path`.
     ///
-    /// # Errors
-    /// One line when it is none.
+    /// # Errors One line when it is not the data directory of an engine of this build.
     pub(super) fn find(path: &Path) -> Result<DataDirectory, Failure> {
         let path = path
             .canonicalize()
@@ -136,17 +136,17 @@ pub(super) fn check(
     let copy = scratch.path().join("files");
     let source = engines::open_copy(&options, &copy).map_err(Failure::of_data)?;
     let result = check_engine(&source, tell);
-    // The engine goes before its files.
+    // The engine must be closed before its files are removed.
     drop(source);
     drop(scratch);
     result
 }
 
-/// What is wrong outside of collections.
+/// Findings that belong to no collection.
 #[derive(Default)]
 struct Findings(Vec<String>);
 
-/// Only told: nothing is taken by a check.
+/// A check only collects the lines; it sets no data apart.
 impl store::Aside for Findings {
     fn document(&mut self, _: &Namespace, _: model::Doc<'_>, _: &str) -> model::Result<()> {
         Ok(())

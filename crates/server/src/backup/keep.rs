@@ -87,7 +87,7 @@ pub(super) fn list(args: &ListArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Fa
     list_log(&repository, args.json, tell)
 }
 
-/// How far the log was shipped, and which moments can be restored by it.
+/// Shows how far the log was shipped and which moments can be restored with it.
 fn list_log(
     repository: &Repository,
     json: bool,
@@ -139,7 +139,7 @@ fn list_log(
     Ok(())
 }
 
-/// Lines for programs have nothing before them.
+/// Lines for programs have no prefix.
 fn print_json(line: &serde_json::Value) {
     print_line(format_args!("{line}"));
 }
@@ -178,7 +178,7 @@ pub(super) fn prune(args: &PruneArgs, tell: &mut dyn FnMut(&str)) -> Result<(), 
     remove_old(&repository, retention, tell)
 }
 
-/// Removes what the rules do not keep; nothing without a rule.
+/// Removes the backups that no rule keeps. Without a rule it removes nothing.
 pub(super) fn remove_old(
     repository: &Repository,
     retention: Retention,

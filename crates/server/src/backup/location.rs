@@ -1,12 +1,11 @@
-//! Where a repository is, by what stands on the command line: a folder, or `s3://BUCKET/PREFIX`.
+//! Where a repository is, from the argument of the command line: a folder, or `s3://BUCKET/PREFIX`.
 
 use super::bucket::Bucket;
 use crate::failure::Failure;
 use ::backup::{Digest, Location};
 use std::path::{Path, PathBuf};
 
-/// # Errors
-/// One line: a bucket that is not named as one, settings that are missing.
+/// # Errors One line: the bucket's name is not valid, or settings are missing.
 pub(super) fn location(given: &Path) -> Result<Location, Failure> {
     let Some(name) = given.to_str().and_then(|text| text.strip_prefix("s3://")) else {
         return Ok(given.into());

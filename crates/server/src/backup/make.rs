@@ -1,4 +1,4 @@
-//! `quarry backup make`: from a source into a repository.
+//! `quarry backup make`: backs up a source into a repository.
 
 use super::keep::RetentionArgs;
 use super::location::location;

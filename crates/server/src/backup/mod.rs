@@ -1,10 +1,11 @@
 //! `quarry backup`, `quarry restore`, `quarry mount`: the commands over a repository of backups
-//! (docs/adr/0071-backup.md, docs/adr/0072-point-in-time.md), `quarry validate`, by which a
-//! restored one is tried, and `quarry repair` (docs/adr/0091-repair.md) for where there is none.
+//! (docs/adr/0071-backup.md, docs/adr/0072-point-in-time.md); `quarry validate`, which checks a
+//! data directory, such as a restored one; and `quarry repair` (docs/adr/0091-repair.md) for data
+//! without a backup.
 //!
-//! Promises: a server that is backed up serves on; its data directory is not changed; what an
-//! interrupted command has left is used or removed by the next one.
-//! Must not know: how a repository keeps its files.
+//! Promises: a server goes on serving while it is backed up; its data directory is not changed; the
+//! next command uses or removes what an interrupted one has left. Must not know: how a repository
+//! keeps its files.
 
 mod aside;
 mod bucket;
@@ -59,7 +60,7 @@ pub enum BackupCommand {
 /// # Errors
 /// One line and an exit code.
 pub fn run(command: &BackupCommand, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
-    // Whoever ships keeps up with the server; all else can wait for it.
+    // Shipping must keep up with the server; every other command runs at low priority.
     if !matches!(command, BackupCommand::Ship(_)) {
         ::backup::give_way();
     }

@@ -1,5 +1,5 @@
-//! `quarry mount`: serves a backup read-only. Its fixed files are links to the repository's, so a
-//! server on them begins at once, and reads what it is asked for.
+//! `quarry mount`: serves a backup read-only. Immutable files are links into the repository, so the
+//! server starts at once and reads only the blocks that requests need.
 
 use super::location::location;
 use super::source::Scratch;
@@ -26,7 +26,7 @@ pub struct MountArgs {
 }
 
 pub(super) fn run(args: &MountArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
-    // Held as long as the server runs: nothing is removed from under it.
+    // Held as long as the server runs, so that no other command removes the linked files.
     let repository = Repository::to_read(location(&args.repository)?)?;
     let manifest = repository.manifest(args.backup.as_deref())?;
     let Some(folder) = args.serve.dbpath.clone() else {

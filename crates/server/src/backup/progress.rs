@@ -1,4 +1,4 @@
-//! What all commands over a repository share: the bound of the rate, lines about the progress.
+//! What all commands over a repository share: the limit of the transfer rate, and progress lines.
 
 use crate::failure::Failure;
 use ::backup::{BackupError, Pace, Step};
@@ -29,10 +29,10 @@ impl RateArgs {
     }
 }
 
-/// How often progress is told.
+/// Time between two progress lines.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
-/// Tells now and then how much was done.
+/// Shows now and then how much was done.
 pub(super) struct Progress<'a> {
     what: &'static str,
     tell: &'a mut dyn FnMut(&str),

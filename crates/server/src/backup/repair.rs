@@ -1,4 +1,4 @@
-//! `quarry repair`: puts a data directory right on which no server runs (ADR 0091). What cannot
+//! `quarry repair`: repairs a data directory on which no server runs (ADR 0091). Data that cannot
 //! stay is set apart in a folder beside it.
 
 use super::aside::{Apart, REPORT};
@@ -15,11 +15,11 @@ use std::sync::Arc;
 use storage::Engine;
 use store::Repaired;
 
-/// In a data directory: the copy of links that is read.
+/// In the data directory: the copy of links that is read.
 const COPY: &str = ".repair";
-/// In the folder: the new data while they are made.
+/// In the folder of data set apart: the new data while they are made.
 const REBUILT: &str = "rebuilt";
-/// In the folder: the damaged files as they were.
+/// In the folder of data set apart: the damaged files as they were.
 const FILES: &str = "files";
 
 /// Options of `quarry repair`.
@@ -67,7 +67,7 @@ pub(super) fn run(args: &RepairArgs, tell: &mut dyn FnMut(&str)) -> Result<(), F
     Ok(())
 }
 
-/// The folder that was asked for, or the first that is not there.
+/// The folder that was asked for, or the first numbered one that does not exist yet.
 fn folder_for(asked: Option<&Path>, data: &Path) -> Result<PathBuf, Failure> {
     if let Some(asked) = asked {
         let absolute = std::path::absolute(asked)
@@ -93,7 +93,7 @@ fn folder_for(asked: Option<&Path>, data: &Path) -> Result<PathBuf, Failure> {
 enum Examined {
     /// All of its files can be read.
     Sound,
-    /// What can be read of them.
+    /// Some files are damaged; the source gives what can be read of them.
     Damaged(Source),
 }
 
@@ -106,7 +106,7 @@ fn examine(
     let source = match engines::open_source(options, &copy.join("files")) {
         Ok(source) => source,
         Err(why) => {
-            // Whatever is refused for another reason than damage is refused again.
+            // Errors other than damage are returned as they are.
             let (files, rest) = (copy.join("files"), copy.join("rest"));
             let opened = engines::open_rest(options, &files, &rest);
             let opened = opened.map_err(|_| Failure::of_data(why.clone()))?;
@@ -129,8 +129,8 @@ fn examine(
     })
 }
 
-/// Repairs a directory with damaged files: a new one is made of what can be read and takes its
-/// place; the damaged one is set apart.
+/// Repairs a directory with damaged files: a new directory is made of what can be read and takes
+/// its place; the damaged one is set apart.
 fn rebuild(
     options: &EngineOptions<'_>,
     source: Source,
@@ -150,7 +150,7 @@ fn rebuild(
     salvaged::copy(source.engine.as_ref(), target.as_ref(), &rest, apart)?;
     let done = repair(&target, apart)?;
     drop(target);
-    // The lock on the damaged directory is held until the other is in its place.
+    // The lock on the damaged directory is held until the rebuilt one is in its place.
     exchange(options.path, &rebuilt)?;
     let files = folder.join(FILES);
     let name_it = || {
@@ -167,7 +167,7 @@ fn rebuild(
     Ok(done)
 }
 
-/// Two directories change places at once.
+/// Exchanges two directories atomically.
 fn exchange(data: &Path, rebuilt: &Path) -> Result<(), Failure> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     let swapped = renameat_with(CWD, data, CWD, rebuilt, RenameFlags::EXCHANGE);
@@ -201,7 +201,7 @@ fn repair(engine: &Arc<dyn Engine>, apart: &mut Apart<'_>) -> Result<Repaired, F
     Ok(done)
 }
 
-/// Says what was done.
+/// Reports what was done.
 fn finish(mut apart: Apart<'_>, done: &Repaired) -> Result<(), Failure> {
     let Repaired {
         documents_apart,

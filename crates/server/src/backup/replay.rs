@@ -1,7 +1,7 @@
-//! Playing the log of a repository into restored files, up to a moment.
+//! Replays the log of a repository into restored files, up to a moment.
 //!
-//! Promises: what the files have afterwards is the state of that moment: each change up to it once,
-//! transactions whole, nothing behind it. Must not know: where the files are moved to.
+//! Promises: afterwards the files hold the state of that moment: each change up to it exactly once,
+//! transactions whole, no later change. Must not know: where the files are moved to.
 
 use super::seal::Seal;
 use crate::engines::{self, EngineOptions};
@@ -16,20 +16,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Read, Store};
 
-/// Of a log that restored files do not have yet.
+/// Size of the log in restored files that have none yet.
 const LOG_BYTES: u64 = 1 << 30;
-/// Entries that are applied at once, and bytes of them.
+/// Most entries, and most bytes of entries, that are applied in one batch.
 const BATCH_ENTRIES: usize = 1_000;
 const BATCH_BYTES: usize = 4 << 20;
 
-/// A backup and the log behind it.
+/// A backup and the moment up to which the log is replayed.
 pub(super) struct Plan {
     pub(super) base: Manifest,
-    /// Up to where the log is played.
+    /// The time of the last log entry to replay.
     pub(super) to: Optime,
 }
 
-/// The newest backup that has nothing behind the moment, and from which the log goes on to it.
+/// The newest backup that has no change later than the moment and whose log reaches that moment
+/// without a hole.
 pub(super) fn plan(
     repository: &Repository,
     moment: Moment,
@@ -76,13 +77,13 @@ pub(super) fn plan(
     )))
 }
 
-/// How much was played.
+/// How much was replayed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Played {
     pub(super) entries: u64,
 }
 
-/// Plays the log into the files that `options` names, which are those of the plan's backup.
+/// Replays the log into the files that `options` names, which are those of the plan's backup.
 pub(super) fn play(
     repository: &Repository,
     seal: &Seal,
@@ -114,8 +115,8 @@ pub(super) fn play(
     closed.map(|()| played)
 }
 
-/// The times behind the backup's own that its files have all the same: changes that were at work
-/// when the state was fixed.
+/// Times of changes that are later than the backup's own time but already in its files: these
+/// transactions were open when the snapshot was taken.
 fn known(store: &Store, plan: &Plan) -> Result<HashSet<Optime>, Failure> {
     let mut known = HashSet::new();
     let (Some(optime), Some(complete)) = (plan.base.optime, plan.base.complete) else {
@@ -164,7 +165,8 @@ fn read_all(
         let segments = repository.segments()?;
         let gone = || Failure::of_data(format!("the log behind {at} is gone from the repository"));
         let segment = next_segment(&segments, at).ok_or_else(gone)?;
-        // It may have become a part of a larger one meanwhile.
+        // If the segment is missing, it may have been merged into a larger one since it was listed:
+        // list again.
         let Some(bytes) = seal.open(repository, segment)? else {
             continue;
         };
@@ -200,7 +202,7 @@ fn read_all(
     player.flush()
 }
 
-/// The document that the bytes begin with, and what is behind it.
+/// The document at the start of the bytes, and the bytes after it.
 fn split(bytes: &[u8]) -> Option<(Doc<'_>, &[u8])> {
     let length = bytes.first_chunk::<4>().map(|b| u32::from_le_bytes(*b))?;
     let (first, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
@@ -226,7 +228,7 @@ struct Player {
     connection: Connection,
     known: HashSet<Optime>,
     batch: Batch,
-    /// The parts of a transaction whose last one is still to come.
+    /// Parts of a transaction whose last part has not been read yet.
     chain: Batch,
     played: Played,
 }
@@ -262,7 +264,7 @@ impl Player {
         }
     }
 
-    /// Applies what was gathered.
+    /// Applies the entries of the batch.
     fn flush(&mut self) -> Result<(), Failure> {
         let batch = std::mem::take(&mut self.batch);
         let Some(first) = batch.entries.first() else {

@@ -1,5 +1,5 @@
-//! `quarry restore`: a backup into an empty directory, as it was made or with the log behind it
-//! played up to a moment.
+//! `quarry restore`: restores a backup into an empty directory, either as it was made or with the
+//! log replayed up to a moment.
 
 use super::check::OpenArgs;
 use super::location::location;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use storage::MARKER;
 
-/// In the directory, while the log is played. No server takes a directory with it for its own.
+/// In the directory, while the log is replayed. No server opens a directory that contains it.
 const FOLDER: &str = "QUARRY-REPLAY";
 
 /// Options of `quarry restore`.
@@ -76,8 +76,8 @@ pub(super) fn run(args: &RestoreArgs, tell: &mut dyn FnMut(&str)) -> Result<(), 
     Ok(())
 }
 
-/// The files go into a folder of the directory, the log is played there, then they are moved up.
-/// An end while the log is played begins that anew.
+/// Restores the files into a folder of the directory, replays the log there, then moves the files
+/// up. A restore that was interrupted during the replay begins that anew.
 fn up_to(
     args: &RestoreArgs,
     repository: &Repository,
@@ -119,13 +119,13 @@ fn up_to(
     Ok(())
 }
 
-/// The folder in which the log is played.
+/// The folder in which the log is replayed.
 struct Stage {
     target: PathBuf,
 }
 
 impl Stage {
-    /// Takes an empty directory, or one in which the same was begun.
+    /// Takes an empty directory, or one in which the same restore was begun.
     fn take(target: &Path, job: &str) -> Result<Stage, Failure> {
         let stage = Stage {
             target: target.to_owned(),
@@ -176,7 +176,7 @@ impl Stage {
         self.folder().join("played").exists()
     }
 
-    /// Where the files are restored. What was played into before is begun anew.
+    /// The folder for the restored files. Files of an interrupted replay are removed first.
     fn data(&self) -> Result<PathBuf, Failure> {
         let data = self.folder().join("data");
         if data.join(MARKER).exists() {

@@ -6,21 +6,21 @@ use crate::failure::Failure;
 use std::path::Path;
 use storage::{Durability, Engine, Gap, KeyRange, Salvage, Table, WriteBatch};
 
-/// What is copied; scratch data mean nothing to another process.
+/// The tables that are copied; scratch data mean nothing to another process.
 const TABLES: [Table; 5] = [Table::Doc, Table::Idx, Table::Log, Table::Cap, Table::Meta];
-/// Bytes applied at once.
+/// Most bytes of rows applied in one batch.
 const BATCH_BYTES: usize = 4 << 20;
 /// Bytes of a key that a line shows.
 const SHOWN_BYTES: usize = 24;
 
-/// A part of a table that could not be read.
+/// A range of a table that could not be read.
 struct Lost {
     table: Table,
     lower: Vec<u8>,
     upper: Vec<u8>,
 }
 
-/// Copies rows, and notes what is between them.
+/// Copies rows, and notes the ranges between them that cannot be read.
 struct Copier<'c, 'a, 't> {
     target: &'c dyn Engine,
     apart: &'c mut Apart<'a>,
@@ -28,7 +28,7 @@ struct Copier<'c, 'a, 't> {
     batch: WriteBatch,
     rows: u64,
     lost: &'t mut Vec<Lost>,
-    /// It is said what cannot be read.
+    /// Ranges that cannot be read are reported.
     tells: bool,
 }
 
@@ -76,8 +76,8 @@ fn shown(key: &[u8]) -> String {
     }
 }
 
-/// Copies everything that can be read of `source` into `target`, which is empty. `scratch` is made
-/// where files have to be read by themselves.
+/// Copies everything that can be read of `source` into `target`, which is empty. `scratch` is
+/// created if single files of the source have to be read without its catalog of files.
 pub(super) fn copy(
     source: &dyn Engine,
     target: &dyn Engine,

@@ -1,6 +1,6 @@
-//! The log in a repository as it lies there: plain, or sealed by a key of its own where the data
-//! are encrypted. Promises: a log is sealed as a whole or not at all; a sealed segment is opened
-//! under its own name only. Must not know: what the entries are.
+//! The log as a repository stores it: plain, or encrypted with a key of its own if the data are
+//! encrypted. Promises: a log is encrypted as a whole or not at all; an encrypted segment can be
+//! decrypted under its own name only. Must not know: what the entries are.
 
 use crate::config::{KeySource, VaultArgs, VaultSection};
 use crate::failure::Failure;
@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::PathBuf;
 
-/// How the log's contents are written and read.
+/// How segments of the log are encrypted and decrypted; `None` for a plain log.
 pub(super) struct Seal(Option<DataKey>);
 
 /// Where the master key is.
@@ -22,7 +22,7 @@ pub(super) fn key_source(
     key.map_err(Failure::of_options)
 }
 
-/// A local folder with the sealed key of the log, as far as there is one.
+/// A local folder with the encrypted key of the log, if the repository has one.
 fn key_folder(repository: &Repository) -> Result<PathBuf, Failure> {
     let Some(folder) = repository.folder() else {
         let folder = repository.incoming().to_owned();
@@ -46,7 +46,7 @@ fn key_folder(repository: &Repository) -> Result<PathBuf, Failure> {
 }
 
 impl Seal {
-    /// For a log that is read.
+    /// For reading a log.
     pub(super) fn to_read(
         repository: &Repository,
         source: Option<&KeySource>,
@@ -68,8 +68,8 @@ impl Seal {
         )))
     }
 
-    /// For a log that is added to. A key is taken into use before the first segment; data that are
-    /// encrypted are not followed without one.
+    /// For adding to a log. The key is stored before the first segment. The log of encrypted data
+    /// is not shipped without a key.
     pub(super) fn to_write(
         repository: &Repository,
         source: Option<&KeySource>,
@@ -111,7 +111,7 @@ impl Seal {
         }
     }
 
-    /// What is written in place of these bytes.
+    /// The bytes to store for a segment.
     pub(super) fn close(&self, name: &str, bytes: Vec<u8>) -> Vec<u8> {
         let Some(data) = &self.0 else {
             return bytes;
@@ -129,7 +129,7 @@ impl Seal {
         sealed
     }
 
-    /// The plain bytes of a segment; `None` when it is not there any more.
+    /// The plain bytes of a segment; `None` when the segment is gone.
     pub(super) fn open(
         &self,
         repository: &Repository,

@@ -1,8 +1,8 @@
-//! `quarry backup ship`: the log of a running server into a repository, as it grows.
+//! `quarry backup ship`: copies the log of a running server into a repository, as it grows.
 //!
-//! Promises: what is in the repository has no hole between two segments that follow on each other;
-//! an end at any moment can be gone on from; a hole in the source's log is told.
-//! Must not know: what is done with the entries.
+//! Promises: segments that follow each other leave no entry out; after an interruption at any
+//! moment the next run continues where this one ended; a hole in the source's log is reported. Must
+//! not know: what is done with the entries.
 
 use super::location::location;
 use super::progress::show_bytes;
@@ -16,13 +16,13 @@ use model::{Doc, DocBuf, Timestamp, Value, doc};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// A segment is written when it has this many bytes, or when there is no more.
+/// A segment is written when it has this many bytes, or when the source has no more entries.
 const SEGMENT_BYTES: usize = 8 << 20;
-/// So long what was read may wait to be written.
+/// Longest time that entries wait in memory before they are written.
 const KEPT_MAX: Duration = Duration::from_secs(1);
-/// So many small segments become one.
+/// So many small segments are merged into one.
 const MERGED: usize = 64;
-/// How often the state is told.
+/// Time between two progress lines.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// Options of `quarry backup ship`.
@@ -132,7 +132,7 @@ struct Shipper<'r> {
 }
 
 impl Shipper<'_> {
-    /// Ships everything there is now; up to which time.
+    /// Ships everything the source has now; returns the time of the last entry shipped.
     fn round(
         &mut self,
         address: &Address,
@@ -180,7 +180,8 @@ impl Shipper<'_> {
         Ok(at)
     }
 
-    /// Where the first segment begins: at the newest backup, if the log still goes on from there.
+    /// Where the first segment begins: at the newest backup, if the source's log still reaches back
+    /// to it.
     fn begin(
         &self,
         source: &mut Log<'_>,
@@ -207,7 +208,7 @@ impl Shipper<'_> {
         }
     }
 
-    /// Reads on from `at` and writes segments; up to which time it is read then.
+    /// Reads entries from `at` on and writes segments; returns the time of the last entry read.
     fn read(&mut self, source: &mut Log<'_>, at: Optime, is_entry: bool) -> Result<Optime, Ended> {
         if !is_entry && source.oldest()?.is_none_or(|oldest| oldest > at) {
             return Err(Ended::Hole);
@@ -229,7 +230,7 @@ impl Shipper<'_> {
                 }
             }
             let more = batch.cursor != 0;
-            // Also while the log grows as fast as it is read.
+            // The time limit applies even while the source writes its log as fast as it is read.
             let is_full = run.len() >= SEGMENT_BYTES || begun.elapsed() >= KEPT_MAX;
             if last > after && (is_full || !more) {
                 begun = Instant::now();
@@ -254,7 +255,7 @@ impl Shipper<'_> {
         Ok(())
     }
 
-    /// Makes one segment of many small ones.
+    /// Merges the newest segments into one when there are many small ones.
     fn merge(&self) -> Result<(), Trouble> {
         let all = self.repository.segments()?;
         let mut run: Vec<&Segment> = Vec::new();
@@ -277,7 +278,7 @@ impl Shipper<'_> {
         let mut whole = Vec::new();
         for segment in &run {
             let Some(part) = self.seal.open(self.repository, segment)? else {
-                // A removal of old backups came between.
+                // A removal of old backups has removed the segment meanwhile.
                 return Ok(());
             };
             whole.extend(part);
@@ -293,7 +294,7 @@ impl Shipper<'_> {
 
 /// Why reading ended early.
 enum Ended {
-    /// The log does not go on from there.
+    /// The source's log does not reach back to that time.
     Hole,
     Trouble(Trouble),
 }
@@ -311,7 +312,7 @@ struct Log<'c> {
 }
 
 struct Now {
-    /// Every entry up to it can be read.
+    /// The time up to which every entry of the source is complete and can be read.
     at: Optime,
     ms: i64,
 }
@@ -369,7 +370,7 @@ impl Log<'_> {
         }
     }
 
-    /// The time of the first entry that is left.
+    /// The time of the oldest entry that the source still has.
     fn oldest(&mut self) -> Result<Option<Optime>, Trouble> {
         let find = doc! { "find": "oplog.rs", "sort": { "$natural": 1i32 }, "limit": 1i32,
         "projection": { "ts": 1i32 } };

@@ -1,14 +1,14 @@
 //! Signatures of requests to a bucket (AWS Signature Version 4), over the headers that every
-//! request has. Must not know: what is asked.
+//! request has. Must not know: what the request does.
 
 use ::backup::Digest;
 use ring::hmac;
 
-/// Who asks.
+/// The credentials of the requests.
 pub(super) struct Keys {
     pub(super) id: String,
     pub(super) secret: String,
-    /// Of keys that are lent for a while.
+    /// Session token of temporary credentials.
     pub(super) token: Option<String>,
     pub(super) region: String,
 }
@@ -21,7 +21,7 @@ impl std::fmt::Debug for Keys {
     }
 }
 
-/// What is signed of a request.
+/// The parts of a request that are signed.
 pub(super) struct SignedRequest<'a> {
     pub(super) method: &'a str,
     pub(super) host: &'a str,
@@ -88,7 +88,7 @@ impl Keys {
 mod tests {
     use super::*;
 
-    /// The example that the documentation of the signature has for a list of a bucket.
+    /// The signature of a list request is that of the example in the specification.
     #[test]
     fn a_request_is_signed_as_documented() {
         let keys = Keys {

@@ -1,4 +1,4 @@
-//! Where the files of a backup come from: a state that a running server holds open, or a data
+//! Where the files of a backup come from: a snapshot that a running server keeps open, or a data
 //! directory whose lock is held.
 
 use crate::client::{Address, Client};
@@ -12,40 +12,41 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often a server is told that its state is still read: it closes cursors that idle for ten
+/// How often the cursor of the snapshot is used: a server closes cursors that are idle for ten
 /// minutes.
 const KEEP_OPEN_EVERY: Duration = Duration::from_secs(60);
-/// How a server's refusal of a second cursor ends.
+/// The end of the error by which a server refuses a second backup cursor.
 const ONE_IS_OPEN: &str = "(code 50886)";
-/// How long it may take until that of a killed backup is closed.
+/// How long the server may take to close the cursor of a backup that was killed.
 const CLOSED_WITHIN: Duration = Duration::from_secs(10);
 /// In a data directory: its files while they are copied.
 const OFFLINE: &str = ".backup-offline";
 
-/// Files that nobody changes as long as this lives.
+/// Files that do not change as long as this value lives.
 pub(super) struct Held {
-    /// Where they are.
+    /// Their directory.
     pub(super) directory: PathBuf,
     /// Name of the engine.
     pub(super) engine: String,
-    /// Every change up to this time is in them.
+    /// The files have every change up to this time.
     pub(super) optime: Option<Optime>,
-    /// No change behind this time is in them.
+    /// The files have no change later than this time.
     pub(super) complete: Option<Optime>,
     _held: Box<dyn std::any::Any>,
 }
 
-/// The state of now of a running server.
+/// Holds a snapshot of a running server.
 pub(super) fn hold_online(address: &Address, repository: &Repository) -> Result<Held, Failure> {
     let mut client = Client::connect(address).map_err(Failure::of_network)?;
-    // Whoever noted it is dead: this process holds the repository's lock. The server may be another
-    // one, or have closed it.
+    // The process that noted this session is dead, because this process holds the repository's
+    // lock. The session may belong to another server, or the server may have closed it already.
     let before = repository.held().and_then(|text| text.parse().ok());
     let started = client.run("admin", &doc! { "startSession": 1i32 });
     let started = started.map_err(Failure::of_network)?;
     let session = Session::of(started.doc().field("id").as_doc().unwrap_or(Doc::EMPTY))
         .ok_or_else(|| Failure::of_network(format!("{} starts no sessions", address.shown())))?;
-    // Noted before the cursor is there, or a kill in between would leave one that nobody knows.
+    // Noted before the cursor is opened: a kill in between would otherwise leave a cursor that
+    // nobody knows of.
     repository.note_held(Some(&session.to_string()))?;
     let reply = open_cursor(&mut client, session, before).map_err(Failure::of_network)?;
     let cursor = reply.doc().field("cursor").as_doc().unwrap_or(Doc::EMPTY);
@@ -86,8 +87,8 @@ pub(super) fn hold_online(address: &Address, repository: &Repository) -> Result<
     })
 }
 
-/// Opens the cursor in a session. What the session before it has left open is closed first, also
-/// when the server is still at work on it.
+/// Opens the cursor in a session. The cursor of the session before it is closed first; if the
+/// server still works on that one, this tries again.
 fn open_cursor(
     client: &mut Client,
     session: Session,
@@ -117,12 +118,13 @@ fn open_cursor(
     }
 }
 
-/// A session of a server, which its cursor is opened in: known before the cursor is.
+/// A session of a server in which the backup cursor is opened. Its id is known before the cursor
+/// exists.
 #[derive(Clone, Copy)]
 struct Session(u128);
 
 impl Session {
-    /// From what `startSession` answers.
+    /// The session in the reply of `startSession`.
     fn of(id: Doc<'_>) -> Option<Session> {
         match id.field("id") {
             Value::Binary(binary) => {
@@ -143,7 +145,7 @@ impl Session {
         );
     }
 
-    /// Ends it, with its cursors.
+    /// The command that ends the session and its cursors.
     fn kill(self) -> DocBuf {
         DocBuf::build(|w| self.write(&mut w.array("killSessions").doc()))
     }
@@ -163,7 +165,7 @@ impl std::str::FromStr for Session {
     }
 }
 
-/// A cursor that a thread keeps from being closed; dropped, it is closed.
+/// Keeps a cursor open by a thread of its own, and closes it when dropped.
 struct CursorKeeper {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -189,8 +191,8 @@ impl Drop for CursorKeeper {
     }
 }
 
-/// Until told to stop. A server that ends meanwhile leaves the files, until it starts again: who
-/// reads them finds out.
+/// Uses the cursor until told to stop. If the server ends meanwhile the files stay until it starts
+/// again; whoever reads them then gets an error.
 fn keep_open(mut client: Client, session: Session, cursor: i64, stopped: &Receiver<()>) {
     let more = DocBuf::build(|w| {
         w.put("getMore", cursor).put("collection", "$cmd.aggregate");
@@ -204,7 +206,7 @@ fn keep_open(mut client: Client, session: Session, cursor: i64, stopped: &Receiv
     let _ = client.run("admin", &session.kill());
 }
 
-/// A data directory on which no server runs.
+/// Holds a data directory on which no server runs.
 pub(super) fn hold_offline(data: &Path, wiredtiger: &WiredTigerArgs) -> Result<Held, Failure> {
     let data = data
         .canonicalize()
@@ -275,7 +277,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left is removed by the next backup.
+        // If this fails, the next backup removes the folder.
         let _ = self.remove();
     }
 }

@@ -1,5 +1,5 @@
-//! Where a server is and who asks: a connection string `mongodb://USER:PASSWORD@HOST:PORT/?OPTIONS`
-//! of one server. What is not understood is refused by name.
+//! The address of a server and the credentials: a connection string
+//! `mongodb://USER:PASSWORD@HOST:PORT/?OPTIONS` of one server. Unknown options are refused by name.
 
 use auth::scram::Mechanism;
 use std::path::PathBuf;
@@ -12,7 +12,8 @@ pub struct Address {
     /// A unix socket in place of host and port.
     pub(super) socket: Option<PathBuf>,
     pub(super) login: Option<Login>,
-    /// Who may have signed the server's certificate; `None` without TLS.
+    /// File of the CA certificates that may have signed the server's certificate; `None` without
+    /// TLS.
     pub(super) ca_file: Option<PathBuf>,
 }
 
@@ -25,10 +26,9 @@ pub(super) struct Login {
 }
 
 impl Address {
-    /// From a connection string; `password` is used where it has a user and no password.
+    /// Parses a connection string; `password` is used if the string has a user and no password.
     ///
-    /// # Errors
-    /// One line that says what is wrong, without the password.
+    /// # Errors One line that says what is wrong, without the password.
     pub fn parse(uri: &str, password: Option<&str>) -> Result<Address, String> {
         let rest = uri.strip_prefix("mongodb://").ok_or_else(|| {
             let scheme = uri.split("://").next().unwrap_or_default();
@@ -105,7 +105,7 @@ impl Address {
         Ok(())
     }
 
-    /// For people, without a password.
+    /// The address for people, without a password.
     pub fn shown(&self) -> String {
         match &self.socket {
             Some(path) => path.display().to_string(),
@@ -172,7 +172,7 @@ fn parse_bool(name: &str, value: &str) -> Result<bool, String> {
     }
 }
 
-/// `%2F` and its like as the bytes they stand for.
+/// Decodes `%2F` and its like.
 fn decode(text: &str) -> Result<String, String> {
     let wrong = || "a % in the connection string is followed by two hexadecimal digits".to_owned();
     let mut bytes = Vec::new();

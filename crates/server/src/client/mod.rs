@@ -1,7 +1,7 @@
-//! A blocking client of one server, for commands of this binary that ask a running one.
+//! A blocking client of one server, for commands of this binary that talk to a running one.
 //!
-//! Promises: one request at a time; an answer is waited for within a bound and read within one;
-//! each trouble is one line without the password. Must not know: what is asked.
+//! Promises: one request at a time; waiting for a reply is bounded in time, and its length is
+//! bounded; each error is one line without the password. Must not know: what is asked.
 
 mod address;
 
@@ -17,11 +17,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::{HEADER_LEN, Header, MAX_MESSAGE_LEN, MessageBuilder, OpCode};
 
-/// How long connecting may take.
+/// Longest time for connecting.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long an answer may take: a state of the data is fixed before it comes.
+/// Longest time for a reply: the server may have to take a snapshot of the data first.
 const ANSWER: Duration = Duration::from_secs(600);
-/// Flags and the kind of the first section.
+/// Offset of the body: the header, the flags and the kind of the first section come before it.
 const BODY_AT: usize = HEADER_LEN + 5;
 
 trait Stream: Read + Write + Send {}
@@ -68,10 +68,9 @@ impl Client {
         Ok(client)
     }
 
-    /// Runs a command on a database. The reply is that of a command that was done.
+    /// Runs a command on a database and returns its reply, which says that it succeeded.
     ///
-    /// # Errors
-    /// One line: the connection broke, or the server's reason and its code.
+    /// # Errors One line: the connection broke, or the server's error message and code.
     pub fn run(&mut self, db: &str, command: &DocBuf) -> Result<DocBuf, String> {
         let reply = self.ask(db, command)?;
         let doc = reply.doc();

@@ -50,14 +50,14 @@ pub(super) struct AuditSection {
 pub struct Auditing {
     /// Where events go.
     pub target: AuditTarget,
-    /// A query; an empty one matches all.
+    /// A query; an empty one matches every event.
     pub filter: DocBuf,
     /// Clients may change it.
     pub runtime: bool,
 }
 
 impl Auditing {
-    /// From the command line and the file. `rotate` is that of the log.
+    /// Merges the command line and the file. `rotate` is the log's option.
     pub(super) fn of(
         args: &AuditArgs,
         file: AuditSection,
@@ -127,7 +127,8 @@ fn target(
     }
 }
 
-/// A query as text or as a document of the file. Text is JSON whose names need no quotes.
+/// A query from a string or from a document in the file. A string is JSON whose names need no
+/// quotes.
 fn query(given: &Value) -> Result<DocBuf, String> {
     let parsed;
     let value = match given {

@@ -1,5 +1,5 @@
-//! Values of a configuration file as BSON. Promises: what BSON does not have is refused, and so is
-//! what is nested too deeply. And lists of names with commas between.
+//! Values of a configuration file as BSON, and lists of names separated by commas. Promises: a
+//! value that BSON does not have is refused, and so is one that is nested too deeply.
 
 use model::{ArrayWriter, DocWriter};
 use serde_yaml_ng::{Mapping, Value};
@@ -7,7 +7,7 @@ use serde_yaml_ng::{Mapping, Value};
 /// Deepest nesting.
 const DEPTH_MAX: usize = 100;
 
-/// Names with commas between.
+/// Splits a list of names at its commas.
 pub(super) fn list(text: &str) -> Vec<String> {
     text.split(',')
         .map(|s| s.trim().to_owned())
@@ -15,7 +15,7 @@ pub(super) fn list(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Writes the fields of a mapping; `what` is the option it is of.
+/// Writes the fields of a mapping; `what` names its option in error messages.
 pub(super) fn put_fields(
     w: &mut DocWriter<'_>,
     fields: &Mapping,

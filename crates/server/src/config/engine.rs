@@ -1,5 +1,5 @@
-//! Which storage engine serves a directory: the one that is named, or else the one whose data lies
-//! there, as mongod finds it out. Must not know: how engines are opened.
+//! Which storage engine serves a directory: the one that is named, otherwise the one whose data
+//! lies there. mongod decides the same way. Must not know: how engines are opened.
 
 use std::path::Path;
 
@@ -7,15 +7,16 @@ use crate::engines::{is_known, is_missing, list};
 
 /// The engine of new data.
 const DEFAULT: &str = "rocksdb";
-/// What mongod calls an engine that keeps nothing on the device.
+/// mongod's names of an engine that keeps its data in memory only.
 const IN_MEMORY: [&str; 2] = ["inMemory", "ephemeralForTest"];
 
-/// The engine to open `path` with. Where mongod's own engine is asked for, its library is not on
-/// this machine and no data of it lies there, that is the default one, which `left_out` then
-/// tells. Who names the library wants that one.
+/// The name of the engine to open `path` with.
 ///
-/// # Errors
-/// One line: it is not known, or not in this build.
+/// If WiredTiger is asked for, its library is not on this machine and `path` has no data of it, the
+/// answer is the default engine and `left_out` gets a line that says so. If the user names the
+/// library, WiredTiger is never replaced.
+///
+/// # Errors One line: the engine is not known, or not in this build.
 pub(super) fn choose_engine(
     given: Option<String>,
     path: &Path,
@@ -53,7 +54,7 @@ pub(super) fn choose_engine(
     Ok(engine)
 }
 
-/// Whether a directory has no data, or that of an engine.
+/// Whether a directory has no data or data of `engine`.
 fn is_empty_or(engine: &str, path: &Path) -> bool {
     let is_of_engine = storage::engine_of(path).is_ok_and(|found| found.as_deref() == Some(engine));
     let entries = std::fs::read_dir(path);
@@ -83,7 +84,7 @@ mod tests {
             choose(Some("rocksdb"), dir.path()).0.as_deref(),
             Ok("rocksdb")
         );
-        // Data of another engine is never taken for new data.
+        // A directory with data of another engine is never treated as empty.
         assert_eq!(
             choose(Some("wiredTiger"), dir.path()),
             (Ok("wiredTiger".to_owned()), 0)

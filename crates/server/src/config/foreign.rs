@@ -1,6 +1,6 @@
-//! Options of mongod that are not Quarry's, on the command line and in the file: those without
-//! which everything is as it was asked for are left out, with a warning; the others are refused by
-//! name, with what to use instead. What is in neither list is unknown.
+//! Options of mongod that Quarry does not have, on the command line and in the file. An option
+//! whose absence changes nothing that the user can rely on is ignored with a warning. The others
+//! are refused by name, with what to use instead. An option in neither list is unknown.
 //!
 //! Promises: one table for both ways to give an option. Must not know: Quarry's own options.
 
@@ -9,15 +9,15 @@ use std::sync::LazyLock;
 
 use serde_yaml_ng::{Mapping, Value};
 
-/// What becomes of an option.
+/// What happens to an option.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
-    /// Left out.
+    /// Ignored with a warning.
     LeftOut,
-    /// Left out when all of its values are of these, or it has none; refused otherwise, with what
-    /// to do instead.
+    /// Ignored if it has no value or only values of this list; otherwise refused, with what to do
+    /// instead.
     LeftOutWith(Vec<&'static str>, &'static str),
-    /// Refused: what to do instead.
+    /// Refused; the text says what to do instead.
     Refused(&'static str),
 }
 
@@ -25,18 +25,18 @@ enum Answer {
 #[derive(Debug)]
 struct Row {
     option: &'static str,
-    /// Its place in the file; empty when it has none.
+    /// Its place in the file; empty if it has none there.
     key: &'static str,
     has_value: bool,
     answer: Answer,
 }
 
-/// The list, which says itself how to read it.
+/// The table of options; the file describes its own format.
 const LIST: &str = include_str!("foreign.txt");
 
 static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| LIST.lines().filter_map(read).collect());
 
-/// Reads a line of the list; none for a remark.
+/// Parses a line of the table; `None` for a comment.
 fn read(line: &'static str) -> Option<Row> {
     if line.starts_with('#') {
         return None;
@@ -63,7 +63,7 @@ fn refusal(name: &str, value: Option<&str>, instead: &str) -> String {
     format!("{name}{given} of mongod is not here: {instead}")
 }
 
-/// Whether an option is left out.
+/// Returns an error if the option is refused with this value.
 fn judge(row: &Row, shown: &str, value: Option<&str>) -> Result<(), String> {
     match &row.answer {
         Answer::LeftOut => Ok(()),
@@ -79,7 +79,7 @@ fn judge(row: &Row, shown: &str, value: Option<&str>) -> Result<(), String> {
     }
 }
 
-/// Takes options that are left out from the words of a command line; gives their names.
+/// Removes the ignored options from the words of a command line; returns their names.
 ///
 /// # Errors
 /// One line: an option that is refused.
@@ -103,7 +103,7 @@ pub fn leave_out(words: &mut Vec<OsString>) -> Result<Vec<String>, String> {
             kept.push(word);
             continue;
         };
-        // A value that is an option is none: the option was given without.
+        // A next word that is an option is not a value: the option was given without one.
         let is_value = |next: &OsString| !next.to_string_lossy().starts_with("--");
         if row.has_value && value.is_none() {
             let next = all.next_if(is_value);
@@ -117,7 +117,7 @@ pub fn leave_out(words: &mut Vec<OsString>) -> Result<Vec<String>, String> {
     Ok(left_out)
 }
 
-/// Takes keys that are left out from a file; gives their names.
+/// Removes the ignored keys from a file; returns their names.
 ///
 /// # Errors
 /// One line: a key that is refused.
@@ -140,7 +140,7 @@ pub(super) fn leave_out_keys(file: &mut Value) -> Result<Vec<String>, String> {
     Ok(left_out)
 }
 
-/// Takes the value at a path out, and sections that are empty then.
+/// Removes the value at a path, and the sections that are empty afterwards.
 fn take(section: &mut Mapping, path: &[&str]) -> Option<Value> {
     let (first, rest) = path.split_first()?;
     if rest.is_empty() {
@@ -199,7 +199,7 @@ mod tests {
                 "{error}"
             );
         }
-        // What nobody knows is left for the parser to refuse.
+        // Unknown options are left for the parser, which refuses them.
         let mut unknown = words("--nosuch --wiredTiger");
         assert_eq!(leave_out(&mut unknown), Ok(Vec::new()));
         assert_eq!(unknown.len(), 2);

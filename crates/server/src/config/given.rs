@@ -1,8 +1,8 @@
-//! The options that were given, each at its place in mongod's file, for the start's line in the log
+//! The options that were given, each at its place in mongod's file, for the log line of the start
 //! and for `getCmdLineOpts`.
 //!
-//! Promises: what was given and nothing else, the command line over the file; a password is never
-//! shown. Must not know: what the options do.
+//! Promises: they are exactly the options given, the command line over the file; a password is
+//! never shown. Must not know: what the options do.
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
@@ -11,20 +11,20 @@ use serde_yaml_ng::{Mapping, Value};
 
 use super::document::put_fields;
 
-/// What stands for a password, as in mongod.
+/// Replaces a password, as in mongod.
 const PASSWORD: &str = "<password>";
-/// Places of the file that hold one.
+/// Places in the file that hold a password.
 const PASSWORDS: &[&str] = &["security.ldap.bind.queryPassword"];
-/// Places of the file that hold a URL, whose query may be a key.
+/// Places in the file that hold a URL whose query may hold a secret.
 const URLS: &[&str] = &["quarry.otlp.endpoint"];
 
 /// How an option of the command line is shown.
 enum Shown {
     /// The value that was given, or true.
     AsGiven,
-    /// Always this, in YAML.
+    /// Always this YAML value.
     As(&'static str),
-    /// How often it was given.
+    /// The number of times it was given.
     Times,
     /// Each `NAME=VALUE` as a field.
     Fields,
@@ -166,7 +166,7 @@ pub struct Given {
 }
 
 impl Given {
-    /// From the command line of `command`.
+    /// The options in `matches` of the command line of `command`.
     pub fn of(command: &Command, matches: &ArgMatches) -> Given {
         let mut all = Given::default();
         for arg in command.get_arguments() {
@@ -181,7 +181,7 @@ impl Given {
         all
     }
 
-    /// With what the file says and the command line does not.
+    /// Adds the options of the file that the command line does not have.
     pub(super) fn over(self, file: Option<Value>) -> Given {
         let mut fields = match file {
             Some(Value::Mapping(fields)) => fields,
@@ -238,14 +238,14 @@ impl Given {
     }
 }
 
-/// Whether values of an option are texts or paths, so that `5` is no number.
+/// Whether the values of an option are texts or paths, so that `5` is not shown as a number.
 fn is_text(arg: &Arg) -> bool {
     use clap::builder::ValueParser;
     let of = arg.get_value_parser().type_id();
     of == ValueParser::string().type_id() || of == ValueParser::path_buf().type_id()
 }
 
-/// A word of the command line as the file would have it.
+/// A word of the command line with the type that the file would give it.
 fn scalar(word: &str) -> Value {
     match serde_yaml_ng::from_str(word) {
         Ok(value @ (Value::Bool(_) | Value::Number(_))) => value,
@@ -253,7 +253,7 @@ fn scalar(word: &str) -> Value {
     }
 }
 
-/// Puts a value at a path with dots.
+/// Sets the value at a dotted path.
 fn put_at(fields: &mut Mapping, place: &str, value: Value) {
     let Some((section, rest)) = place.split_once('.') else {
         fields.insert(Value::from(place), value);
@@ -269,7 +269,7 @@ fn put_at(fields: &mut Mapping, place: &str, value: Value) {
     }
 }
 
-/// Puts all fields of the one into the other; sections are merged.
+/// Copies all fields of `newer` into `fields`; sections are merged.
 fn merge(fields: &mut Mapping, newer: Mapping) {
     for (name, value) in newer {
         match (fields.get_mut(&name), value) {
@@ -279,7 +279,7 @@ fn merge(fields: &mut Mapping, newer: Mapping) {
     }
 }
 
-/// Replaces the text at a path with dots, where there is one.
+/// Replaces the text at a dotted path, if there is one.
 fn replace(fields: &mut Mapping, place: &str, shown: fn(&str) -> String) {
     match place.split_once('.') {
         None => {
@@ -305,7 +305,7 @@ mod tests {
         ServeArgs::augment_args(Command::new("serve"))
     }
 
-    /// The settings that a command line gives, with the words after the program's name.
+    /// The settings that a command line gives; `words` follow the program's name.
     fn settings(words: &[&str]) -> Settings {
         let all = std::iter::once(&"serve").chain(words);
         let matches = command().try_get_matches_from(all).unwrap();
@@ -330,7 +330,7 @@ mod tests {
             let mut fields = Mapping::new();
             put_at(&mut fields, row.place, Value::Null);
             let read = serde_yaml_ng::from_value::<File>(Value::Mapping(fields));
-            // A null is no number and no text, which is another error than an unknown field.
+            // Null is neither a number nor a text; that error is not the one for an unknown field.
             let error = read
                 .err()
                 .map_or_else(String::new, |error| error.to_string());

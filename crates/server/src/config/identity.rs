@@ -1,5 +1,6 @@
-//! Mechanisms of logging in, and who vouches for users besides this server. Promises: a mechanism
-//! that needs more than its name is refused without it, and what no mechanism uses is refused.
+//! Authentication mechanisms, and identity providers besides this server. Promises: a mechanism
+//! that needs more options than its name is refused without them, and options that no enabled
+//! mechanism uses are refused.
 
 use super::ldap::{LdapArgs, LdapSection, OwnLdap, ldap};
 use super::parameters::given;
@@ -7,7 +8,7 @@ use identity_ldap::Directory;
 use identity_oidc::Providers;
 use std::sync::Arc;
 
-/// Mechanisms that can be on.
+/// Mechanisms that can be enabled.
 const MECHANISMS: &[&str] = &[
     "MONGODB-OIDC",
     "MONGODB-X509",
@@ -16,14 +17,14 @@ const MECHANISMS: &[&str] = &[
     "SCRAM-SHA-256",
 ];
 
-/// Who vouches for users besides this server.
+/// Identity providers besides this server.
 #[derive(Clone, Debug, Default)]
 pub struct IdentityProviders {
-    /// Identity providers, by the tokens they sign.
+    /// OpenID providers, which sign tokens.
     pub oidc: Option<Arc<Providers>>,
-    /// A directory, by the passwords it checks.
+    /// The LDAP directory, which checks passwords.
     pub ldap: Option<Arc<Directory>>,
-    /// They may come over connections without TLS.
+    /// Passwords of PLAIN may come over connections without TLS.
     pub plain_without_tls: bool,
 }
 

@@ -1,5 +1,6 @@
-//! Options of the directory: `security.ldap`. Promises: an option of mongod's works as there or is
-//! refused by name; the password is in the file alone, because command lines are seen by others.
+//! Options of the LDAP directory: `security.ldap`. Promises: an option of mongod works as there or
+//! is refused by name; its password can be given in the file only, because other users can see
+//! command lines.
 
 use super::document::list;
 use crate::tls::client;
@@ -72,7 +73,7 @@ struct Authz {
     query_template: Option<String>,
 }
 
-/// `quarry.ldap` of the file: what mongod has elsewhere or not at all.
+/// `quarry.ldap` of the file: options that mongod has elsewhere or not at all.
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct OwnLdap {
@@ -82,7 +83,7 @@ pub(super) struct OwnLdap {
     pub(super) allow_plain_without_tls: bool,
 }
 
-/// The directory, where servers are named.
+/// The directory; `None` if no servers are named.
 pub(super) fn ldap(
     args: &LdapArgs,
     file: LdapSection,

@@ -162,7 +162,7 @@ impl Logging {
         }
     }
 
-    /// Where lines go.
+    /// Where log lines go.
     pub fn target(&self) -> Target {
         match &self.path {
             None => Target::Stderr,
@@ -175,7 +175,7 @@ impl Logging {
     }
 }
 
-/// What mongod has and this server has not.
+/// Refuses options that mongod has and this server has not.
 fn refuse(args: &LogArgs, log: &SystemLog) -> Result<(), String> {
     let to_syslog = log.destination.as_deref() == Some("syslog");
     if args.syslog || to_syslog || log.syslog_facility.is_some() {

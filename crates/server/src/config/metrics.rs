@@ -34,18 +34,18 @@ pub struct Metrics {
     pub ip: IpAddr,
     /// Its port; 0 takes any free one.
     pub port: u16,
-    /// What requests must bring.
+    /// The token that requests must bring; `None` lets every request in.
     pub token: Option<String>,
     /// Names of the machine that requests may be addressed to, besides its own.
     pub hosts: Vec<String>,
 }
 
-/// Shortest token: whoever guesses it sees the metrics.
+/// Shortest token: someone who guesses it sees the metrics.
 const TOKEN_CHARS_MIN: usize = 16;
 
 impl Metrics {
-    /// From the command line, what the file says, and whether everybody may see all anyway. `None`
-    /// when there is no such port.
+    /// Merges the command line and the file; `None` if no port is asked for. With `open` everybody
+    /// may see all data anyway, so the port needs no token.
     ///
     /// # Errors
     /// One line.

@@ -1,5 +1,5 @@
-//! The network: section `net` of the configuration file, the address that clients are told, what
-//! they may compress with.
+//! The network: section `net` of the configuration file, the address that clients are told, the
+//! compressors.
 
 use std::path::PathBuf;
 
@@ -35,14 +35,14 @@ pub(super) struct Compression {
     pub(super) compressors: Option<String>,
 }
 
-/// What `--bind_ip_all` stands for.
+/// The addresses that `--bind_ip_all` stands for.
 pub(super) fn every_address(ipv6: bool) -> String {
     let all = if ipv6 { "::,0.0.0.0" } else { "0.0.0.0" };
     all.to_owned()
 }
 
-/// The address, `HOST:PORT`, that all clients are told, from what was given: the port is this
-/// server's own where none is.
+/// The address, `HOST:PORT`, that all clients are told. Without a port in `given` it is this
+/// server's own port.
 ///
 /// # Errors
 /// One line that says what is wrong.
@@ -81,7 +81,7 @@ pub(super) fn advertised_address(given: &str, own_port: u16) -> Result<String, S
     }
 }
 
-/// Names of compressors in the order given; none when they are turned off.
+/// The names of compressors in the given order; empty when compression is disabled.
 ///
 /// # Errors
 /// One line: a name that is not known.

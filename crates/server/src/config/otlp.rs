@@ -20,7 +20,7 @@ pub struct OtlpArgs {
     pub otlp_timeout_ms: Option<u64>,
 }
 
-/// The same of the file.
+/// The same options in the file.
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct OtlpSection {
@@ -36,13 +36,13 @@ pub(super) struct OtlpSection {
 pub struct Otlp {
     /// An address by plain HTTP, without a user in it.
     pub endpoint: String,
-    /// From one sending to the next.
+    /// Time from one sending to the next.
     pub interval: Duration,
     /// How long the collector may take.
     pub timeout: Duration,
 }
 
-/// A length of time that may be set.
+/// A duration that an option sets, with its bounds.
 struct Period {
     default_ms: u64,
     allowed_ms: std::ops::RangeInclusive<u64>,
@@ -88,7 +88,7 @@ fn duration(name: &str, given: Option<u64>, period: &Period) -> Result<Duration,
     Ok(Duration::from_millis(ms))
 }
 
-/// The address, once it is known to be one. What is given may hold a secret and is not shown.
+/// Checks that `endpoint` is an address. It may hold a secret and is not shown in the error.
 fn checked(endpoint: String) -> Result<String, String> {
     let wanted = "otlpEndpoint must be like http://HOST:4318/v1/metrics";
     let Some(rest) = endpoint.strip_prefix("http://") else {

@@ -1,12 +1,12 @@
-//! Server parameters as they are written: in the file, and on the command line.
+//! Server parameters as written in the file and on the command line.
 
 use super::document::put_items;
 use model::DocBuf;
 use serde_yaml_ng::Value;
 use std::collections::BTreeMap;
 
-/// Server parameters of the file, then those of the command line. What the file says as a list or
-/// as a document becomes JSON, which is how a command line says it.
+/// The parameters of the file, then those of the command line. A list or document in the file
+/// becomes JSON, which is how the command line writes it.
 pub(super) fn parameters(
     file: &BTreeMap<String, Value>,
     args: &[String],
@@ -32,14 +32,14 @@ pub(super) fn parameters(
     Ok(parameters)
 }
 
-/// The value that counts: the last one.
+/// The effective value: the last one given.
 pub(super) fn given<'a>(parameters: &'a [(String, String)], name: &str) -> Option<&'a str> {
     let mut last = parameters.iter().rev();
     last.find(|(n, _)| n == name)
         .map(|(_, value)| value.as_str())
 }
 
-/// A list in JSON as BSON, under the empty name.
+/// Parses a JSON list into a BSON document that has the list under the empty name.
 ///
 /// # Errors
 /// One line that names the parameter.

@@ -50,7 +50,7 @@ pub(super) struct Security {
     pub(super) vault: VaultSection,
 }
 
-/// Whether access is checked. A key file says so, too; it must be one that mongod takes.
+/// Whether access is checked. A key file turns this on, too; it must be one that mongod accepts.
 pub(super) fn checks_access(args: &SecurityArgs, file: &Security) -> Result<bool, String> {
     let named = match file.authorization.as_deref() {
         None => None,
@@ -75,7 +75,7 @@ pub(super) fn checks_access(args: &SecurityArgs, file: &Security) -> Result<bool
     Ok(args.auth || named.unwrap_or(key_file.is_some()))
 }
 
-/// Where the master key is, where data is to be encrypted.
+/// Where the master key is; `None` if the data is not to be encrypted.
 pub(super) fn encryption(
     args: &SecurityArgs,
     file: &Security,

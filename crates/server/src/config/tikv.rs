@@ -1,12 +1,13 @@
-//! Options of the storage engine that lies in a cluster. Must not know: the engine.
+//! Options of the storage engine that keeps its data in a TiKV cluster. Must not know: the engine.
 
 use crate::engines::Cluster;
 use clap::Args;
 use serde::Deserialize;
 
-/// Longer than a transaction and an idle cursor live by default.
+/// Default retention of old versions: longer than the default lifetimes of a transaction and of an
+/// idle cursor.
 const KEEP_SECONDS: u64 = 1_200;
-/// A transaction lives for a minute.
+/// Smallest retention: the lifetime of a transaction.
 const KEEP_SECONDS_MIN: u64 = 60;
 
 /// Where TiKV is, and what of it is this database's.
@@ -54,16 +55,16 @@ pub(super) struct TikvSection {
     keep_seconds: Option<u64>,
 }
 
-/// What the engine is opened with.
+/// The options of the engine.
 #[derive(Clone, Debug)]
 pub struct Tikv {
-    /// Addresses of PD.
+    /// Addresses of the placement drivers (PD).
     pub pd: Vec<String>,
     /// Name of the database.
     pub prefix: String,
     /// Wait while another server holds it.
     pub standby: bool,
-    /// The servers that take turns, as clients reach them.
+    /// The addresses, as clients reach them, of the servers that can hold the database in turn.
     pub servers: Vec<String>,
     /// This server as the others reach it; it hands its connections to the one that holds the
     /// database.
@@ -75,7 +76,7 @@ pub struct Tikv {
 }
 
 impl Tikv {
-    /// For the engine.
+    /// The options that the engine is opened with.
     pub(crate) fn cluster(&self) -> Cluster<'_> {
         Cluster {
             pd: &self.pd,
@@ -87,7 +88,7 @@ impl Tikv {
         }
     }
 
-    /// From both; `engine` is the storage engine that was asked for.
+    /// Merges the command line and the file; `engine` is the storage engine that was asked for.
     ///
     /// # Errors
     /// One line that says which option is missing or wrong.
@@ -151,7 +152,7 @@ impl Tikv {
     }
 }
 
-/// Whether reads are executed by the server that they reach.
+/// Whether a server that does not hold the database executes reads itself.
 fn reads_here(given: Option<&String>, is_one_of_equals: bool) -> Result<bool, String> {
     let Some(given) = given else {
         return Ok(is_one_of_equals);

@@ -59,7 +59,7 @@ pub(super) fn tls(args: &TlsArgs, file: TlsSection) -> Result<Option<(TlsMode, T
     };
     let mode = match named.as_deref() {
         Some("requireTLS") => TlsMode::Required,
-        // The modes differ in connections between servers, of which there are none.
+        // The modes differ only for connections between members of a set, and there are none.
         Some("allowTLS" | "preferTLS") => TlsMode::Optional,
         None | Some("disabled") => {
             return match key.is_some() || files.ca.is_some() || files.crl.is_some() {

@@ -1,6 +1,7 @@
-//! `quarry convert`: copies a database into a directory of another storage engine, reads it back
-//! and compares (docs/adr/0046-convert.md). Promises: the source is not changed; a target is a
-//! database only once it is whole; an end at any moment can be gone on from.
+//! `quarry convert`: copies a database into a directory of another storage engine, reads the copy
+//! back and compares (docs/adr/0046-convert.md). Promises: the source is not changed; no server
+//! opens the target before the copy is complete; a conversion that was interrupted at any moment
+//! can continue.
 
 mod place;
 mod rows;
@@ -43,7 +44,7 @@ pub struct ConvertArgs {
     pub wiredtiger: WiredTigerArgs,
 }
 
-/// Why a conversion did not end well.
+/// Why a conversion failed.
 #[derive(Debug)]
 pub struct ConvertError {
     /// One line.
@@ -69,7 +70,7 @@ impl ConvertError {
     }
 }
 
-/// How often progress is told.
+/// Time between two progress lines.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
 /// Converts; `tell` is given lines about the progress.
@@ -138,7 +139,7 @@ pub fn run(args: &ConvertArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Convert
     Ok(())
 }
 
-/// Does what is left to do.
+/// Runs the remaining phases.
 fn convert(
     mut place: Place,
     source: &EngineOptions<'_>,
@@ -170,8 +171,8 @@ fn convert(
     place.finish().map_err(ConvertError::data)
 }
 
-/// Both sides as they are read back: a change of the source since an earlier part of the copy is
-/// seen, too.
+/// Reads back and compares both sides. The comparison also finds a change of the source that was
+/// made after a part of it had been copied.
 fn verify(
     source: &dyn Engine,
     target: &Arc<dyn Engine>,
@@ -203,7 +204,7 @@ fn verify(
     Ok(())
 }
 
-/// Tells now and then how much was done.
+/// Shows now and then how much was done.
 struct ProgressReport<'a> {
     what: &'static str,
     tell: &'a mut dyn FnMut(&str),

@@ -1,6 +1,6 @@
-//! The directory a conversion writes to. Until the copy is whole and verified it lies in one folder
-//! inside, which no server opens; then its files are moved up, the engine's marker last. Promises:
-//! a directory that holds something else is refused and left alone.
+//! The directory a conversion writes to. Until the copy is complete and verified it lies in one
+//! folder of that directory, which no server opens; then its files are moved up, the engine's
+//! marker last. Promises: a directory that holds something else is refused and left alone.
 
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
@@ -10,13 +10,13 @@ use storage::Table;
 
 use super::rows::{Position, TABLES};
 
-/// The folder; its name is what a server that is pointed here complains about.
+/// The folder; a server that is started on this directory names it in its error.
 const FOLDER: &str = "QUARRY-CONVERSION";
 
-/// What is left to do.
+/// The remaining work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Copy what lies behind this.
+    /// Copy the keys behind this position.
     Copy(Position),
     /// Compare.
     Verify,
@@ -27,14 +27,14 @@ pub(super) enum Phase {
 /// A target that belongs to one conversion.
 pub(super) struct Place {
     target: PathBuf,
-    /// What is converted into what; another conversion must not go on here.
+    /// Source, target and engine of the conversion; a different conversion is refused.
     job: String,
     pub(super) phase: Phase,
     _lock: File,
 }
 
 impl Place {
-    /// Takes an empty directory, or goes on in one that the same conversion began in.
+    /// Takes an empty directory, or continues in one in which the same conversion began.
     ///
     /// # Errors
     /// One line.
@@ -93,12 +93,12 @@ impl Place {
         self.target.join(FOLDER).join("data")
     }
 
-    /// Where the source may be copied for reading.
+    /// Where a copy of the source may be made for reading.
     pub(super) fn source(&self) -> PathBuf {
         self.target.join(FOLDER).join("source")
     }
 
-    /// Notes that a phase has begun, or how far it is; durable when it returns.
+    /// Records the start or the progress of a phase; it is durable when this returns.
     ///
     /// # Errors
     /// One line.
@@ -162,7 +162,8 @@ fn phase_of(line: &str) -> Option<Phase> {
     }
 }
 
-/// Hidden files harm nobody, and a fresh file system has a folder of its own.
+/// Refuses a directory with content. Hidden files are allowed, and so is the `lost+found` of a new
+/// file system.
 fn refuse_content(target: &Path) -> Result<(), String> {
     let fail = |e| cannot("read", target, e);
     for entry in fs::read_dir(target).map_err(fail)? {
@@ -227,7 +228,7 @@ mod tests {
             fs::write(place.data().join(name), name).unwrap();
         }
         place.enter(Phase::Move).unwrap();
-        // As after an end in the middle.
+        // The state after an interruption in the middle of the move.
         fs::rename(place.data().join("other"), target.join("other")).unwrap();
         drop(place);
         Place::take(&target, "a to b").unwrap().finish().unwrap();

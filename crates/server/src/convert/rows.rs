@@ -1,24 +1,24 @@
-//! Copying every key of one engine into another, and saying of an engine what it holds. Promises:
-//! a copy that is interrupted goes on behind the last key that is durable. Must not know: where the
-//! engines lie, which engines they are.
+//! Copies every key of one engine into another, and computes what an engine holds. Promises: an
+//! interrupted copy continues behind the last key that is durable. Must not know: where the engines
+//! lie, which engines they are.
 
 use storage::{
     CursorOpts, Durability, Engine, IDENT_BYTES, KeyRange, MAX_KEY, Reader, Result, Table,
     WriteBatch,
 };
 
-/// What is copied, in this order. Scratch data means nothing to another process, and `Meta` comes
-/// last: it says what the rest means.
+/// The tables to copy, in this order. Scratch data means nothing to another process. `Meta` comes
+/// last because it gives the other tables their meaning.
 pub(super) const TABLES: [Table; 5] = [Table::Doc, Table::Idx, Table::Log, Table::Cap, Table::Meta];
 
-/// Bytes applied at once.
+/// Most bytes applied in one batch.
 const BATCH_BYTES: usize = 4 << 20;
-/// Bytes after which a copy makes sure that it need not be repeated.
+/// Bytes after which the copy is made durable, so that they need not be copied again.
 const DURABLE_BYTES: usize = 16 << 20;
-/// Rows between two looks at what else there is to do.
+/// Most rows visited between two reports of progress.
 const ROWS_MAX: usize = 1024;
 
-/// Where a copy stands: everything up to a key of a table is durable.
+/// The progress of a copy: every key up to this one is durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Position {
     /// Index in [`TABLES`].
@@ -35,9 +35,9 @@ impl Position {
     };
 }
 
-/// How a copy comes along.
+/// Receives the progress of a copy, and can stop it.
 pub(super) trait Progress {
-    /// Why to stop.
+    /// The reason to stop.
     type Stop: From<storage::StorageError>;
     /// Rows and bytes that were read or written since the last call.
     fn moved(&mut self, table: Table, rows: u64, bytes: u64);
@@ -121,10 +121,10 @@ fn scan() -> CursorOpts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Digest {
     pub(super) table: Table,
-    /// Of the collection or the index; 0 for `Meta`.
+    /// The collection or index; 0 for `Meta`.
     pub(super) ident: u32,
     pub(super) rows: u64,
-    /// Of keys and values.
+    /// Total length of keys and values.
     pub(super) bytes: u64,
     /// CRC-32C over every key and value with their lengths, in order.
     pub(super) checksum: u32,
@@ -159,7 +159,7 @@ impl std::fmt::Display for Digest {
     }
 }
 
-/// Every key space of an engine, in order.
+/// The digest of every key space of an engine, in order.
 ///
 /// # Errors
 /// Those of the engine.

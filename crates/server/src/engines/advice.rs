@@ -6,7 +6,7 @@ use storage::StorageError;
 /// Files that a data directory of mongod has.
 const FILES_OF_MONGOD: [&str; 2] = ["WiredTiger", "storage.bson"];
 
-/// What to do with a directory that is not of the engine.
+/// Advice for a directory whose data are of another engine.
 fn advice_on_data(path: &str) -> String {
     let directory = Path::new(path);
     match storage::engine_of(directory) {

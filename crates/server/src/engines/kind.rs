@@ -1,4 +1,4 @@
-//! What an engine is to the server: how it is opened, and what it can do. Must not know: which
+//! What the server knows of an engine: how it is opened, and what it can do. Must not know: which
 //! engines there are.
 
 use crate::forward::Holder;
@@ -10,38 +10,40 @@ use std::path::Path;
 use std::sync::Arc;
 use storage::{Engine, Follower};
 
-/// Opens or copies a directory, with one that may be made.
+/// Opens or copies a directory; the path is a folder that the function may make.
 type WithFolder<T> = fn(&EngineOptions<'_>, &Path) -> Result<T, String>;
 
-/// Opens what another server writes.
+/// Opens a database that another server writes.
 type Follow = fn(&EngineOptions<'_>) -> Result<Arc<dyn Follower>, String>;
 
-/// Opens what is left of a directory, with two that may be made.
+/// Opens what is left of a directory; the paths are two folders that the function may make.
 type OfRest = fn(&EngineOptions<'_>, &Path, &Path) -> Result<Rest, String>;
 
 /// An engine.
 pub(super) struct EngineKind {
-    /// What options call it.
+    /// Its name in options.
     pub(super) name: &'static str,
     /// Its data can be encrypted.
     pub(super) takes_key: bool,
-    /// It has a journal that can be opened with the commits before a damage.
+    /// Its journal can be opened in spite of damage, with the commits before the damage.
     pub(super) repairs_journal: bool,
     /// Files it keeps open, under the present limit of the process.
     pub(super) open_files: fn(&EngineOptions<'_>) -> u64,
     /// Whether it needs a library that is not on this machine.
     pub(super) is_missing: fn() -> bool,
-    /// Whether its own options go together.
+    /// Checks that its own options are consistent.
     pub(super) check: fn(&EngineOptions<'_>) -> Result<(), String>,
     pub(super) open: fn(&EngineOptions<'_>) -> Result<Opened, String>,
-    /// Opens for reading what another server writes; `None` where only one process can have it.
+    /// Opens a database that another server writes, for reading; `None` if only one process can
+    /// open it.
     pub(super) follow: Option<Follow>,
     /// Opens its directory for reading, with a scratch directory; `None` without a directory.
     pub(super) open_source: Option<WithFolder<Source>>,
     /// Opens what is left of a directory whose catalog of files cannot be read; `None` where all
     /// data lie in one file.
     pub(super) open_rest: Option<OfRest>,
-    /// Copies the files of its directory without opening them; `None` where that takes the engine.
+    /// Copies the files of its directory without opening them; `None` if only the engine itself can
+    /// do that.
     pub(super) lend: Option<WithFolder<Lent>>,
     /// Whether a file of its directory is never written again once it is complete.
     pub(super) is_fixed: fn(&Path) -> bool,
@@ -51,7 +53,7 @@ pub(super) struct EngineKind {
 const FILES_OPEN: u64 = 128;
 
 impl EngineKind {
-    /// An engine that can be opened, and does everything else as most do.
+    /// An engine with this name and function to open it, and the defaults of most engines.
     pub(super) const fn new(
         name: &'static str,
         open: fn(&EngineOptions<'_>) -> Result<Opened, String>,
@@ -148,9 +150,9 @@ pub struct EngineOptions<'a> {
     pub wiredtiger_include: Option<&'a str>,
     /// The cluster, for the engine that lies in one.
     pub tikv: Option<Cluster<'a>>,
-    /// Gets the address of the server that is waited for.
+    /// Receives the address of the server whose lease this one waits for.
     pub awaited: Option<&'a Holder>,
-    /// Files of the directory are links to somebody else's.
+    /// The files of the directory are links to files of a repository.
     pub linked: bool,
 }
 
@@ -167,7 +169,7 @@ pub struct Cluster<'a> {
     pub address: Option<&'a str>,
     /// Seconds that old versions are kept; 0 leaves them to somebody else.
     pub keep_seconds: u64,
-    /// Gets the reason why a standby cannot reach the cluster, again and again.
+    /// The log to which a standby reports, repeatedly, why it cannot reach the cluster.
     pub log: Option<&'a Log>,
 }
 
@@ -177,7 +179,7 @@ pub struct Opened {
     pub engine: Arc<dyn Engine>,
     /// What its files are sealed with.
     pub data_key: Option<Arc<DataKey>>,
-    /// What it cannot do well, for whoever serves data with it.
+    /// A weakness that the log reports when the engine serves data.
     pub remark: Option<String>,
 }
 
@@ -195,7 +197,7 @@ impl Opened {
 pub struct Source {
     /// The engine; what is written through it does not reach the directory.
     pub engine: Arc<dyn Engine>,
-    // Behind the engine, which is to be dropped before.
+    // Declared after the engine, so that the engine is dropped first.
     pub(super) _lent: Option<Lent>,
 }
 

@@ -1,4 +1,4 @@
-//! The engines: each is a file and a line here. Must not know: what is done with data.
+//! The engines: each is a file and a line in the list below. Must not know: what is done with data.
 
 #[cfg(any(feature = "rocksdb", feature = "lmdb", feature = "wiredtiger"))]
 mod advice;
@@ -64,7 +64,7 @@ pub fn is_missing(name: &str) -> bool {
     find(name).is_ok_and(|kind| (kind.is_missing)())
 }
 
-/// Whether the options of an engine go together, before anything of it is touched.
+/// Checks that the options of an engine are consistent, before any of its data is touched.
 ///
 /// # Errors
 /// One line that says what to do.
@@ -80,10 +80,10 @@ pub fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
     find(options.name)?.open(options)
 }
 
-/// Opens for reading what another server writes.
+/// Opens a database that another server writes, for reading.
 ///
-/// # Errors
-/// One line that says why not now, or that the engine cannot do it.
+/// # Errors One line that says why it cannot be opened now, or that the engine does not support
+/// this.
 pub fn follow(options: &EngineOptions<'_>) -> Result<Arc<dyn Follower>, String> {
     match find(options.name)?.follow {
         Some(follow) => follow(options),
@@ -109,11 +109,10 @@ pub fn open_source(options: &EngineOptions<'_>, scratch: &Path) -> Result<Source
     }
 }
 
-/// Opens what is left of a directory that [`open_source`] cannot open: `copy` and `rest` may be
-/// made and are removed by the caller.
+/// Opens what is left of a directory that [`open_source`] cannot open. The function may make `copy`
+/// and `rest`; the caller removes them.
 ///
-/// # Errors
-/// One line; for engines whose data lie in one file.
+/// # Errors One line; always for engines that keep all data in one file.
 pub fn open_rest(options: &EngineOptions<'_>, copy: &Path, rest: &Path) -> Result<Rest, String> {
     match find(options.name)?.open_rest {
         Some(open) => open(options, copy, rest),
@@ -130,7 +129,8 @@ pub fn open_copy(options: &EngineOptions<'_>, copy: &Path) -> Result<Source, Str
     find(options.name)?.open_copy(options, copy)
 }
 
-/// Makes `to` a copy of the files of a data directory, that nobody changes; fixed files are links.
+/// Makes `to` a copy of the files of a data directory that no one changes; immutable files are
+/// links.
 ///
 /// # Errors
 /// One line that says what to do.

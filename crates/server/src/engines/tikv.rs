@@ -24,7 +24,7 @@ fn follow(options: &EngineOptions<'_>) -> Result<Arc<dyn Follower>, String> {
 /// How long a standby waits before it tries again to reach a cluster that does not answer.
 const OUTAGE_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Tells the log that the cluster does not answer.
+/// Logs that the cluster does not answer.
 fn report_outage(tikv: &Cluster<'_>, error: &StorageError) {
     let Some(log) = tikv.log else {
         return;
@@ -38,8 +38,8 @@ fn report_outage(tikv: &Cluster<'_>, error: &StorageError) {
     log.write(&entry.severity(Severity::Warning));
 }
 
-/// Whether opening failed because the cluster did not answer, or not before the lease that was
-/// taken had run out or was somebody else's.
+/// Whether opening failed because the cluster did not answer, or answered so late that the lease
+/// had expired or belonged to another server.
 fn is_of_outage(error: &StorageError) -> bool {
     matches!(
         error,
@@ -51,7 +51,7 @@ fn is_of_outage(error: &StorageError) -> bool {
     )
 }
 
-/// Opens a database in a cluster; while another server holds it a standby waits, until this process
+/// Opens a database in a cluster. While another server holds it a standby waits, until this process
 /// is told to end.
 fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,7 +76,8 @@ fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
         }
         config.standby = Some(told);
     }
-    // Others have waited for the lease; who is alone can still renew it.
+    // With other servers waiting for the lease, one of them may have taken it; a server without
+    // others can still renew it.
     if tikv.standby {
         config.patience = std::time::Duration::ZERO;
     }
@@ -88,7 +89,7 @@ fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
     };
     let opened = loop {
         match engine_tikv::TikvEngine::open(&config) {
-            // A standby outlives an outage of the cluster, however long it is.
+            // A standby waits through an outage of the cluster, however long it is.
             Err(e) if is_of_outage(&e) && tikv.standby && !ended() => {
                 report_outage(&tikv, &e);
                 std::thread::sleep(OUTAGE_PAUSE);

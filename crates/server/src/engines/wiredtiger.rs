@@ -19,8 +19,7 @@ pub(super) static KIND: EngineKind = EngineKind {
     ..EngineKind::new("wiredTiger", open)
 };
 
-/// Of its part of the memory, what the cache takes; the rest is for sessions and what a checkpoint
-/// needs.
+/// The cache's share of the engine's memory; the rest is for sessions and checkpoints.
 const CACHE_PERCENT: u64 = 80;
 
 fn config(options: &EngineOptions<'_>) -> Config {

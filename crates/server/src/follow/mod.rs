@@ -1,7 +1,7 @@
-//! `quarry follow`: live migration into a server, and what is asked of one that is at work
+//! `quarry follow`: live migration into a server, and the commands for a migration that runs
 //! (docs/adr/0073-follow.md).
 //!
-//! Promises: no line has a password. Must not know: how anything is followed.
+//! Promises: no line has a password. Must not know: how the source is followed.
 
 mod show;
 

@@ -29,7 +29,7 @@ fn object(d: &Document) -> Value {
     Value::Object(fields.collect())
 }
 
-/// As relaxed extended JSON has it; what a state has none of is shown as text.
+/// The value as relaxed extended JSON; types that a state never has are shown as text.
 fn as_json(value: &Bson) -> Value {
     match value {
         Bson::Null => Value::Null,
@@ -54,7 +54,7 @@ fn mebibytes(d: &Document, name: &str) -> f64 {
     number(d, name) as f64 / f64::from(1 << 20)
 }
 
-/// How much of the copy is done, and how long the rest takes.
+/// How much of the copy is done, and the estimated time for the rest.
 fn bar(d: &Document) -> String {
     let total = number(d, "bytesTotal");
     let part = match total {

@@ -1,5 +1,5 @@
-//! What a server answers itself of the connections that it hands on: whole messages of a client
-//! that waits for nothing. Must not know: commands, the engine.
+//! What a server that forwards its connections answers itself: whole messages of a client that
+//! waits for no other reply. Must not know: commands, the engine.
 
 use crate::frames::Frames;
 use crate::net::PeerAddr;
@@ -9,36 +9,36 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Messages up to this are looked at; longer ones are handed on.
+/// Longest message that is examined; longer ones are forwarded.
 pub(super) const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// How long the holder may take to answer a question of this server.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Answers messages of clients whose connections are handed on.
+/// Answers messages of clients whose connections are forwarded.
 pub trait Here: Send + Sync {
     /// A client has connected; `socket` is another handle to its connection.
     fn connect(&self, peer: &PeerAddr, socket: OwnedFd) -> Box<dyn ClientHere>;
 }
 
-/// Who answers here; empty until somebody can.
+/// Whoever answers messages on this server; empty until that can answer.
 pub type HereSlot = Arc<OnceLock<Arc<dyn Here>>>;
 
-/// Asks the holder something on a client's connection to it, which has to wait for nothing.
+/// Asks the holder something on the client's connection to it. That connection must not be waiting
+/// for a reply.
 pub type Question<'q> = dyn FnMut(&[u8]) -> std::io::Result<Vec<u8>> + 'q;
 
 /// The part of a client's connection that is answered here.
 pub trait ClientHere {
-    /// The reply to a whole message; `None` when it is to be handed on.
+    /// The reply to a whole message; `None` if it has to be forwarded.
     ///
-    /// # Errors
-    /// Those of `holder`, after which the connection to the holder is good for nothing.
+    /// # Errors Those of `holder`; afterwards the connection to the holder cannot be used any more.
     fn answer(
         &mut self,
         message: &[u8],
         holder: &mut Question<'_>,
     ) -> std::io::Result<Option<Vec<u8>>>;
 
-    /// Something was handed on that was not looked at.
+    /// Some bytes were forwarded without being examined here.
     fn passed_unseen(&mut self);
 }
 

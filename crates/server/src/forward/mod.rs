@@ -1,15 +1,14 @@
-//! Connections of a server that does not hold the database, handed to the one that does: bytes in
-//! both directions, so that logins, TLS and cursors are between the client and the holder. A client
-//! that waits for nothing may be answered here instead ([`Here`]).
+//! Forwards the connections of a server that does not hold the database to the server that does,
+//! the holder: bytes in both directions, so that logins, TLS and cursors are between the client and
+//! the holder. A client that waits for no reply may be answered here instead ([`Here`]).
 //!
-//! Promises, when the holder is gone: a connection that nobody has logged in through goes to the
-//! next holder. A request under way is sent there once more if it may be; a client without one
-//! waits with its next request. Every other client loses its connection.
-//! Must not know: commands, the engine.
+//! Promises, when the holder is gone: a connection without a login goes on with the next holder. A
+//! request in progress is sent there once more if that is allowed; a client without one waits with
+//! its next request. Every other client loses its connection. Must not know: commands, the engine.
 //!
-//! A driver tries a retryable operation once more, on any server it still believes in. By the time
-//! it does, it must not meet another connection that is about to break. So requests that were
-//! under way end a moment later than everything else: by then the driver has learned which servers
+//! A driver repeats a retryable operation once, on any server it still trusts. When it does, it
+//! must not meet another connection that is about to break. So a connection with a request in
+//! progress is closed a moment later than the others: by then the driver has learned which servers
 //! are gone.
 
 mod here;
@@ -30,47 +29,49 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use crate::frames::Frames;
 use crate::net::{Listeners, PeerAddr, accept_until};
 
-/// How long a request may wait for a server that holds the database: a lease runs out in ten
-/// seconds, and opening takes a while on a busy machine.
+/// Longest time that a request waits for a server that holds the database: a lease expires after
+/// ten seconds, and opening the database takes a while on a busy machine.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// Between two attempts to reach the holder.
+/// Pause between two attempts to reach the holder.
 const PAUSE: Duration = Duration::from_millis(50);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How much later than other connections those end whose request was under way.
+/// How much later than the others a connection with a request in progress is closed.
 const LATER: Duration = Duration::from_millis(300);
-/// How often a connection looks whether its holder still is the one.
+/// How often a connection checks that its server is still the holder.
 const LOOK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 500_000_000,
 };
 const BUFFER_BYTES: usize = 16 << 10;
-/// A request that so many servers went with is not sent again: it may be what ends them.
+/// A request during which this many holders were lost is not sent again: the request may be what
+/// kills them.
 const LOST_MAX: usize = 3;
-/// Requests up to this are kept to be sent again.
+/// Longest request that is kept to be sent again.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 /// A thread copies between two sockets and needs little more than its buffer ...
 const STACK_BYTES: usize = 256 << 10;
-/// ... unless it answers clients.
+/// ... unless it also answers clients.
 const STACK_BYTES_HERE: usize = 2 << 20;
 
-/// Where the server is that holds the database; empty for as long as nobody knows.
+/// The address of the server that holds the database; empty while it is not known.
 pub type Holder = Arc<Mutex<String>>;
 
-/// What becomes of connections.
+/// How connections are treated.
 #[derive(Clone)]
 pub struct Rules {
     /// Connections beyond this are closed at once.
     pub connections_max: u64,
-    /// Whether a connection has no state that is lost with the holder: nobody logs in, nothing is
+    /// Connections have no state that is lost with the holder: nobody logs in, nothing is
     /// encrypted.
     pub is_stateless: bool,
-    /// Whether a whole message may be sent again when it is not known whether it was done.
+    /// Whether a whole message may be sent again when it is not known whether it was executed.
     pub may_repeat: fn(&[u8]) -> bool,
-    /// Who answers clients here; `None` when nobody ever does.
+    /// Who answers clients on this server; `None` if nothing is ever answered here.
     pub here: Option<HereSlot>,
 }
 
-/// Hands connections on until it is told to give its sockets away; connections that it has go on.
+/// Forwards connections until it is told to give its sockets away; open connections go on
+/// afterwards.
 pub struct Forwarder {
     stop: OwnedFd,
     acceptor: JoinHandle<Listeners>,
@@ -83,7 +84,7 @@ struct Shared {
 }
 
 impl Forwarder {
-    /// Accepts on `listeners` and hands each connection to `holder`.
+    /// Accepts on `listeners` and forwards each connection to `holder`.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -105,7 +106,8 @@ impl Forwarder {
         Ok(Self { stop, acceptor })
     }
 
-    /// Ends accepting and gives the sockets away; clients that connect meanwhile wait in them.
+    /// Stops accepting and returns the sockets; clients that connect meanwhile wait in their
+    /// backlog.
     pub fn give_listeners(self) -> std::thread::Result<Listeners> {
         let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
         self.acceptor.join()
@@ -116,7 +118,7 @@ fn accept(shared: &Arc<Shared>, client: OwnedFd, peer: PeerAddr) {
     let count = shared.connections.fetch_add(1, Ordering::Relaxed);
     let shared_here = Arc::clone(shared);
     let run = move || {
-        // Either side may go at any time; both sockets are closed then.
+        // Either side may disconnect at any time; then both sockets are closed.
         let _ = Connection::new(&shared_here, client, peer).and_then(|mut c| c.run());
         shared_here.connections.fetch_sub(1, Ordering::Relaxed);
     };
@@ -142,19 +144,19 @@ struct Connection<'a> {
     shared: &'a Shared,
     client: OwnedFd,
     upstream: Option<Upstream>,
-    /// The client sent something after the last bytes that it got.
+    /// The client has sent something and has received no reply since.
     is_waiting: bool,
-    /// What it sent since then, up to the most that is kept.
+    /// The bytes it has sent since its last reply, as long as they are few enough to be kept.
     request: Vec<u8>,
     lost: Lost,
     replies: Frames,
-    /// Messages that are handed on.
+    /// Boundaries of the forwarded messages.
     requests: Frames,
-    /// What came from the client and is neither answered nor handed on yet.
+    /// Bytes of the client that are neither answered nor forwarded yet.
     pending: Vec<u8>,
     peer: PeerAddr,
     here: Option<Box<dyn ClientHere>>,
-    /// The client has sent a request before it had the reply to the one before.
+    /// The client has sent a request before it had the reply to the previous one.
     is_pipelined: bool,
     buffer: Vec<u8>,
 }
@@ -186,7 +188,7 @@ impl<'a> Connection<'a> {
         })
     }
 
-    /// Copies until one side is gone for good.
+    /// Forwards until one side has disconnected for good.
     fn run(&mut self) -> Result<(), End> {
         loop {
             let (from_client, from_holder) = self.readable()?;
@@ -201,7 +203,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Waits; whether the client and the holder have something to say.
+    /// Waits; says whether the client and the holder have sent something.
     fn readable(&self) -> Result<(bool, bool), End> {
         let mut watched = vec![PollFd::new(&self.client, PollFlags::IN)];
         if let Some(upstream) = &self.upstream {
@@ -215,14 +217,15 @@ impl<'a> Connection<'a> {
         Ok((is_ready(0), is_ready(1)))
     }
 
-    /// Another server holds the database now; the old one may have gone without a word.
+    /// Another server holds the database now; the old one may have disappeared without closing the
+    /// connection.
     fn holds_the_wrong_one(&self) -> bool {
         let holder = self.shared.holder.lock();
         let other = |upstream: &Upstream| !holder.is_empty() && upstream.address != *holder;
         self.upstream.as_ref().is_some_and(other)
     }
 
-    /// Reads what the client has sent, and answers it or hands it on.
+    /// Reads what the client has sent, and answers or forwards it.
     fn take_requests(&mut self) -> Result<(), End> {
         let bytes = read(&self.client, &mut self.buffer)?;
         if bytes == 0 {
@@ -240,10 +243,9 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    /// Takes the next message, or a part of one that is handed on.
+    /// Handles the next message, or forwards a part of it.
     ///
-    /// # Output
-    /// How many bytes of it; 0 when more has to come first.
+    /// # Output The number of bytes handled; 0 when more bytes have to arrive first.
     fn take_request(&mut self, bytes: &[u8]) -> Result<usize, End> {
         if bytes.is_empty() {
             return Ok(0);
@@ -251,7 +253,8 @@ impl<'a> Connection<'a> {
         let begins = self.requests.is_between();
         let here = if begins { self.answers_here() } else { None };
         let Some(here) = here else {
-            // Whose replies come in which order is known for one request at a time.
+            // From now on all messages are forwarded: replies given here could overtake the
+            // holder's.
             self.is_pipelined |= begins && self.is_waiting;
             let taken = self.requests.left().unwrap_or(bytes.len());
             return self.hand_on(bytes, taken.min(bytes.len()), true);
@@ -293,8 +296,8 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Who may answer the next message: nobody while the client waits for the holder, whose replies
-    /// come in the order of its requests.
+    /// Who may answer the next message here. `None` while the client waits for the holder, whose
+    /// replies come in the order of its requests.
     fn answers_here(&mut self) -> Option<Box<dyn ClientHere>> {
         let slot = self.shared.rules.here.as_ref()?.get()?;
         if self.is_waiting || self.is_pipelined || !self.replies.is_between() {
@@ -309,7 +312,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Hands the first `count` bytes on; `unseen` when nobody has looked at them.
+    /// Forwards the first `count` bytes; `unseen` if they were not examined here.
     fn hand_on(&mut self, bytes: &[u8], count: usize, unseen: bool) -> Result<usize, End> {
         let some = bytes.get(..count).unwrap_or_default();
         if some.is_empty() {
@@ -333,7 +336,7 @@ impl<'a> Connection<'a> {
             self.lost = Lost::default();
         }
         self.is_waiting = true;
-        // With a state at the holder it cannot be sent again.
+        // If the connection has a state at the holder the request cannot be sent again.
         if self.shared.rules.is_stateless && self.request.len() <= KEPT_BYTES_MAX {
             self.request.extend_from_slice(request);
         }
@@ -356,7 +359,7 @@ impl<'a> Connection<'a> {
         write_all(&self.client, reply)
     }
 
-    /// The holder is gone: whether the connection can go on with the next one.
+    /// The holder is gone: succeeds if the connection can go on with the next one.
     fn lose_holder(&mut self) -> Result<(), End> {
         let lost = self.upstream.take();
         let is_between = self.replies.is_between();
@@ -378,8 +381,8 @@ impl<'a> Connection<'a> {
         Err(gone())
     }
 
-    /// What was sent is the beginning of a message, which nobody has acted on, or one message that
-    /// may be sent again.
+    /// Whether the bytes sent are the beginning of a message, which no server has executed, or one
+    /// message that may be sent again.
     fn may_repeat(&self) -> bool {
         let length = self
             .request
@@ -397,7 +400,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// Servers that went while one request was under way.
+/// Holders that were lost while one request was in progress.
 #[derive(Debug, Default)]
 struct Lost {
     count: usize,
@@ -406,10 +409,9 @@ struct Lost {
 }
 
 impl Lost {
-    /// Counts a server, once for all the connections that break while it ends.
+    /// Counts the loss of a server. The connections of one request to the same server count once.
     ///
-    /// # Output
-    /// How long the request may go on to be sent again.
+    /// # Output Until when the request may be sent again; `None` if not at all.
     fn count(&mut self, lost: Option<Upstream>) -> Option<Instant> {
         if let Some(Upstream { address, .. }) = lost
             && address != self.last
@@ -422,8 +424,9 @@ impl Lost {
     }
 }
 
-/// Connects to the present holder and sends it the requests that were under way. The sockets
-/// of a process that was killed take connections until it has ended, and break them then.
+/// Connects to the present holder and sends it the request in progress. The kernel accepts
+/// connections for a killed process until it has exited, and then breaks them; so this may succeed
+/// for a dead server.
 fn connect_with(shared: &Shared, request: &[u8], until: Instant) -> Result<Upstream, End> {
     loop {
         let address = shared.holder.lock().clone();

@@ -1,4 +1,4 @@
-//! Connections that are handed on: to holders that come and go, and to who answers here.
+//! Forwarded connections: with holders that come and go, and with messages answered here.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
@@ -52,7 +52,7 @@ impl Echo {
     }
 }
 
-/// Answers what ends in `here`, and by the holder's word what ends in `who`.
+/// Answers messages that end in `here`, and messages that end in `who` after asking the holder.
 #[derive(Default)]
 struct Answers {
     unseen: Arc<AtomicU64>,
@@ -130,7 +130,7 @@ fn an_idle_client_goes_on_with_the_next_holder_and_waits_for_it() {
         std::thread::sleep(Duration::from_millis(200));
         *told.lock() = first_address;
     });
-    // Asked before anybody held the database.
+    // The client asks before any server holds the database.
     assert_eq!(ask(&mut client, "one").unwrap(), "one");
     later.join().unwrap();
     first.end();
@@ -171,7 +171,7 @@ fn a_request_that_may_be_sent_again_is_answered_by_the_next_holder() {
     let holder: Holder = Arc::new(Mutex::new(first.address.to_string()));
     let (_forwarder, address) = forwarder(&holder, true);
     let whole = message("again");
-    // All of it, and the beginning of something that may not be sent again as a whole.
+    // A whole message, and the beginning of one that may not be sent again when it is whole.
     for (sent, rest) in [(whole.as_slice(), [].as_slice()), (b"\x07\0\0\0on", b"e")] {
         let mut client = TcpStream::connect(address).unwrap();
         client.write_all(sent).unwrap();
@@ -193,7 +193,7 @@ fn a_request_that_may_be_sent_again_is_answered_by_the_next_holder() {
 
 #[test]
 fn a_request_is_sent_until_a_holder_takes_all_of_it() {
-    // Long enough that some of the holders are gone while it is written.
+    // Long enough that some of the holders disappear while it is written.
     let sent = message(&(" ".repeat(KEPT_BYTES_MAX - 100) + "again"));
     let bytes = sent.len();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -218,7 +218,7 @@ fn a_request_is_sent_until_a_holder_takes_all_of_it() {
     assert_eq!(accepted.join().unwrap(), sent);
 }
 
-/// A holder that ends whenever it is asked anything, after telling who holds the database then.
+/// A holder that ends at its first message, after it has set the address of the next one.
 fn ends_when_asked(holder: &Holder, next: String) -> (SocketAddr, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -249,7 +249,7 @@ fn a_request_that_ends_its_holders_does_not_go_round_for_ever() {
     assert!(ask(&mut client, "again").is_err());
     let asked = [first_asked, second_asked, third_asked].map(|a| a.load(Ordering::Relaxed));
     assert_eq!((asked, healthy.sockets.lock().len()), ([1, 1, 1], 0));
-    // Another client is served by who is left.
+    // Another client is served by the remaining holder.
     let mut other = TcpStream::connect(address).unwrap();
     assert_eq!(ask(&mut other, "again").unwrap(), "again");
 }
@@ -282,7 +282,7 @@ fn sockets_are_given_away_with_the_clients_that_wait_in_them() {
     assert_eq!(ask(&mut before, "two").unwrap(), "two");
     let stop = eventfd(1, EventfdFlags::CLOEXEC).unwrap();
     let mut accepted = 0;
-    // It looks for the end first.
+    // `accept_until` checks for the stop before it accepts.
     accept_until(&stop, &listeners, |_, _| accepted += 1);
     assert_eq!((accepted, listeners.tcp_addresses().len()), (0, 1));
 }
@@ -305,7 +305,7 @@ fn who_waits_for_nothing_may_be_answered_here_and_replies_keep_their_order() {
     };
     assert!(slot.set(Arc::new(answers)).is_ok());
     let mut client = TcpStream::connect(address).unwrap();
-    // Nobody holds the database, and the message comes in pieces.
+    // Nobody holds the database, and the message arrives in pieces.
     for piece in message("are you here").chunks(3) {
         client.write_all(piece).unwrap();
         std::thread::sleep(Duration::from_millis(5));
@@ -321,13 +321,13 @@ fn who_waits_for_nothing_may_be_answered_here_and_replies_keep_their_order() {
         assert_eq!(read_message(&mut client).unwrap(), "mine");
     }
     assert_eq!(unseen.load(Ordering::Relaxed), 0);
-    // Sent before the reply to the one before has come: in the order of the holder.
+    // Sent before the reply to the previous message: both are answered in the holder's order.
     let both = [message("far"), message("here")].concat();
     client.write_all(&both).unwrap();
     assert_eq!(read_message(&mut client).unwrap(), "far");
     assert_eq!(read_message(&mut client).unwrap(), "here");
     assert_eq!(unseen.load(Ordering::Relaxed), 1);
-    // Who does that once may do it again.
+    // A client that has pipelined once may do it again, so nothing is answered here any more.
     assert_eq!(ask(&mut client, "here").unwrap(), "here");
     assert_eq!(echo.sockets.lock().len(), 1);
 }

@@ -1,13 +1,13 @@
-//! Buffers that belong to a thread, not to a connection: an idle connection keeps none, and a busy
-//! thread's stay warm. What large messages make them grow to is charged to the memory of messages
-//! and given back with the connection's turn.
+//! Buffers that belong to a thread, not to a connection: an idle connection keeps none, and the
+//! buffers of a busy thread stay in its caches. Growth through large messages is charged to the
+//! memory of messages and freed at the end of the connection's turn.
 
 use memory::{Budget, Charge};
 use std::sync::Arc;
 
 /// One receive of this size takes any ordinary request whole.
 const RECEIVE_LEN: usize = 64 * 1024;
-/// What a buffer may keep between two connections.
+/// Most bytes that a buffer keeps between two connections.
 const KEEP_LEN: usize = 1024 * 1024;
 
 /// The buffers of one thread.
@@ -15,12 +15,12 @@ const KEEP_LEN: usize = 1024 * 1024;
 pub(super) struct Buffers {
     /// Bytes from the socket. Only what the last receive returned is ever looked at.
     pub(super) receive: Vec<u8>,
-    /// Bytes from the socket of a TLS connection, before they are opened. Empty until needed.
+    /// Bytes from the socket of a TLS connection, before decryption. Empty until needed.
     pub(super) records: Vec<u8>,
     pub(super) out: Outgoing,
 }
 
-/// What the thread is about to send, and scratch space for building it.
+/// The bytes that the thread is about to send, and scratch space for building them.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) bytes: Vec<u8>,
@@ -30,7 +30,7 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Charges what the buffers have grown to, small ones left aside. The bytes are there, so
+    /// Charges the size of the buffers, small ones excepted. The bytes are allocated already, so
     /// nothing is refused.
     pub(super) fn account(&self) {
         let large = |buffer: &Vec<u8>| {
@@ -59,7 +59,7 @@ impl Buffers {
         }
     }
 
-    /// Gives back what one large message made them grow to.
+    /// Frees the memory that one large message made the buffers take.
     pub(super) fn shrink(&mut self) {
         let Outgoing {
             bytes,

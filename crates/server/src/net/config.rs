@@ -1,4 +1,4 @@
-//! What the network is started with. Must not know: how any of it is done.
+//! The settings that the network is started with. Must not know: how any of it is done.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use wire::CompressorSet;
 
 use super::tls::Tls;
 
-/// How to listen and with how much.
+/// Where to listen, and the limits of resources.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Addresses to listen on (`--bind_ip`).
@@ -22,10 +22,10 @@ pub struct Config {
     pub unix_socket_prefix: Option<PathBuf>,
     /// Connections at a time; more are answered with an error and closed (`--maxConns`).
     pub max_connections: u64,
-    /// Clients that may wait for that answer; more are closed without one.
+    /// Clients beyond the limit that may wait for that error; more are closed without one.
     pub turned_away_max: usize,
     /// How long a client that has not logged in may take for a message that it has begun, and any
-    /// client for the handshake of TLS.
+    /// client for the TLS handshake.
     pub patience: Duration,
     /// Threads that serve sockets and run short requests; 0 takes one per processor.
     pub drivers: usize,

@@ -24,22 +24,23 @@ use rustix::net::{RecvFlags, SendFlags};
 
 /// Steps a connection may take before others get their turn.
 const STEP_BUDGET: usize = 16;
-/// A partial message is collected in steps of at least this size, doubling: what a client declares
-/// is not believed.
+/// A partial message is collected in steps of at least this size, which double: the length that a
+/// client declares is not trusted.
 const GROW_LEN: usize = 64 * 1024;
-/// Messages of this size get their room as a whole.
+/// The memory of messages of this size is reserved as a whole.
 const LARGE_LEN: usize = 1024 * 1024;
-/// A large message waits for room, unread, as long as others give theirs back within this time ...
+/// A large message waits unread for memory, as long as other messages free theirs within this time
+/// ...
 const ROOM_PATIENCE: Duration = Duration::from_secs(5);
 /// ... and no longer than this altogether.
 const ROOM_WAIT_MAX: Duration = Duration::from_secs(30);
-/// How often it looks.
+/// How often it looks for free memory.
 const ROOM_LOOK: Duration = Duration::from_millis(10);
 
 pub(super) struct Conn<H: Handler> {
     pub(super) stream: OwnedFd,
     token: Token,
-    /// [`bits`]; whoever sets `RUNNING` owns the connection until it clears it.
+    /// [`bits`]; the thread that sets `RUNNING` owns the connection until it clears the bit.
     schedule: AtomicU8,
     hung_up: Arc<AtomicBool>,
     state: Mutex<State<H::Conn>>,
@@ -100,8 +101,8 @@ impl<H: Handler> Conn<H> {
         }
     }
 
-    /// Adds a reason why the connection wants a thread. True when the caller has become its owner
-    /// and must run it.
+    /// Adds a reason why the connection needs a thread. True if the caller has become its owner and
+    /// must run it.
     pub(super) fn claim(&self, why: u8) -> bool {
         if why & bits::HUNG_UP != 0 {
             self.hung_up.store(true, Ordering::Relaxed);
@@ -117,7 +118,7 @@ impl<H: Handler> Conn<H> {
         self.schedule.swap(bits::RUNNING, Ordering::AcqRel) & !bits::RUNNING
     }
 
-    /// Gives ownership up unless a new reason has come in.
+    /// Gives ownership up; false if a new reason has come in.
     pub(super) fn release(&self) -> bool {
         self.schedule
             .compare_exchange(bits::RUNNING, 0, Ordering::AcqRel, Ordering::Acquire)
@@ -129,7 +130,7 @@ impl<H: Handler> Conn<H> {
         self.close(env, &mut self.state.lock());
     }
 
-    /// Takes the connection as far as it goes. Only the owner may call this.
+    /// Advances the connection as far as possible. Only the owner may call this.
     pub(super) fn drive(&self, env: &mut DriveContext<'_, H>, why: u8) -> Step {
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -222,7 +223,7 @@ impl<H: Handler> Conn<H> {
         }
     }
 
-    /// Receives into the thread's buffer and answers straight from there.
+    /// Receives into the thread's buffer and answers requests straight from it.
     fn receive_fresh(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) -> Step {
         let mut receive = std::mem::take(&mut env.buffers.receive);
         let step = match self.receive(env, state, &mut receive[..]) {
@@ -244,7 +245,7 @@ impl<H: Handler> Conn<H> {
         step
     }
 
-    /// Goes on collecting a message of which a part is there.
+    /// Receives more of a message of which a part has arrived.
     fn receive_more(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) -> Step {
         let have = state.input.len();
         let missing = match wire::frame_len(&state.input) {
@@ -252,13 +253,13 @@ impl<H: Handler> Conn<H> {
             Ok(None) => wire::HEADER_LEN,
             Err(_) => return Step::Close,
         };
-        // Of a large one the whole is charged before its body is read: many that have half of it
-        // would wait for each other.
+        // A large message is charged as a whole before its body is read: otherwise many messages of
+        // which half has arrived would wait for each other.
         let step = match have + missing {
             LARGE_LEN.. if have >= GROW_LEN => missing,
             _ => missing.min(have.max(GROW_LEN)),
         };
-        // The old buffer is there until its bytes are in the new one.
+        // The old buffer is freed only after its bytes were copied to the new one.
         if have + step > state.input.capacity() {
             let bytes = state.output.capacity() + 2 * have + step;
             let patience = match state.has_waited(ROOM_WAIT_MAX) || env.server.is_stopping() {
@@ -299,7 +300,8 @@ impl<H: Handler> Conn<H> {
         room: usize,
     ) {
         add(&env.set.counters.bytes_in, received);
-        // A short read proves the socket empty; only an announced end must still be read.
+        // A short read shows that the socket is empty, except that an announced end must still be
+        // read.
         state.readable = received == room || state.half_closed;
     }
 
@@ -312,17 +314,17 @@ impl<H: Handler> Conn<H> {
         match result {
             Err(Errno::AGAIN) => {
                 state.readable = false;
-                // Of a handshake, there may be something to send.
+                // During a handshake there may be something to send.
                 self.send_out(env, state).unwrap_or(Step::Idle)
             }
             Err(Errno::INTR) => Step::Go,
-            // The end of the stream, or a reset.
+            // End of the stream, or a reset.
             Ok(()) | Err(_) => Step::Close,
         }
     }
 
-    /// Sends what this thread has built up, behind what is still to leave. `Some` when the
-    /// connection is broken.
+    /// Sends the replies that this thread has built, behind bytes that the socket has not taken
+    /// yet. `Some` if the connection is broken.
     pub(super) fn send_out(
         &self,
         env: &mut DriveContext<'_, H>,
@@ -348,7 +350,7 @@ impl<H: Handler> Conn<H> {
             match sent {
                 Ok(sent) => {
                     if state.output.is_empty() && bytes.len() - sent > GROW_LEN {
-                        // Large ones are moved, not copied.
+                        // A large buffer is moved, not copied.
                         state.output = std::mem::take(&mut bytes);
                         state.output.drain(..sent);
                     } else {
@@ -369,7 +371,7 @@ impl<H: Handler> Conn<H> {
         broken.then_some(Step::Close)
     }
 
-    /// `Idle`: the socket is full. `Go`: everything has left.
+    /// `Idle`: the socket is full. `Go`: everything was sent.
     fn flush(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) -> Step {
         let more = match self.send(env, &state.output) {
             Err(_) => return Step::Close,
@@ -391,7 +393,7 @@ impl<H: Handler> Conn<H> {
         }
     }
 
-    /// The watch is edge-triggered and begins with an event when the socket already takes bytes.
+    /// The watch is edge-triggered; it begins with an event if the socket can take bytes already.
     fn watch_writable(
         &self,
         env: &DriveContext<'_, H>,
@@ -405,7 +407,7 @@ impl<H: Handler> Conn<H> {
         Ok(())
     }
 
-    /// Bytes the socket took; fewer than all when it is full.
+    /// The number of bytes the socket took; fewer than all if it is full.
     pub(super) fn send(&self, env: &DriveContext<'_, H>, mut bytes: &[u8]) -> Result<usize, Errno> {
         let len = bytes.len();
         while !bytes.is_empty() {
@@ -437,7 +439,7 @@ impl<H: Handler> Conn<H> {
     }
 }
 
-/// Nothing holds the reply back any more, or nobody waits for it.
+/// The reply is held back no longer, or nobody waits for it.
 pub(super) fn released<H: Handler>(env: &DriveContext<'_, H>, state: &mut State<H::Conn>) {
     if let Some(user) = &mut state.user {
         env.server.handler.released(user);

@@ -1,5 +1,5 @@
-//! What connections need of the server: the handler, the watermark, memory, whether it stops. Must
-//! not know: poll sets, threads.
+//! The part of the server that connections use: the handler, the watermark, memory, whether it is
+//! stopping. Must not know: poll sets, threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -22,7 +22,7 @@ pub(super) struct Context<H: Handler> {
     pub(super) decode: DecodeOptions,
     pub(super) memory: Arc<Budget>,
     pub(super) tls: Option<Arc<Tls>>,
-    /// How long something may be left unfinished.
+    /// How long a client may leave a message or a handshake unfinished.
     pub(super) patience: Duration,
     /// Connections that are open.
     pub(super) current: AtomicU64,
@@ -48,12 +48,12 @@ impl<H: Handler> Context<H> {
         }
     }
 
-    /// Running requests end, no new one begins.
+    /// Running requests finish, no new one begins.
     pub(super) fn is_stopping(&self) -> bool {
         self.state.load(Ordering::Relaxed) != RUNNING
     }
 
-    /// Threads end.
+    /// Threads must end.
     pub(super) fn is_finished(&self) -> bool {
         self.state.load(Ordering::Relaxed) == FINISHED
     }

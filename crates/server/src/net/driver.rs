@@ -1,4 +1,4 @@
-//! The driver threads that serve a set, and the monitor that starts a spare driver while all
+//! The driver threads that serve a poll set, and the monitor that starts a spare driver while all
 //! drivers of a set are blocked.
 //!
 //! Promises: a request that blocks although its command is declared short delays other connections
@@ -25,11 +25,11 @@ use super::stats::add;
 /// How often the monitor looks while there is traffic; a request seen running twice in a row is
 /// stuck.
 const SAMPLE: Duration = Duration::from_millis(2);
-/// How far apart the looks get while there is none.
+/// The interval grows to this while there is no traffic.
 const SAMPLE_IDLE: Duration = Duration::from_millis(64);
-/// A spare driver looks this often whether it is still needed.
+/// How often a spare driver checks whether it is still needed.
 const SPARE_SLICE: Duration = Duration::from_millis(5);
-/// The same for one that is there because drivers block often.
+/// The same for a lasting spare, which exists because drivers block often.
 const LASTING_SPARE_SLICE: Duration = Duration::from_millis(50);
 
 /// Serves set `at` until the server stops.
@@ -37,7 +37,7 @@ pub(super) fn run<H: Handler>(shared: &Arc<Shared<H>>, at: usize, driver: &Drive
     serve(shared, at, driver, || None);
 }
 
-/// Serves until the server stops or `slice` is an error; otherwise `slice` bounds each sleep.
+/// Serves until the server stops or `slice` returns an error; otherwise `slice` bounds each sleep.
 fn serve<H: Handler>(
     shared: &Arc<Shared<H>>,
     at: usize,
@@ -52,7 +52,7 @@ fn serve<H: Handler>(
     let mut events: Vec<Event> = Vec::with_capacity(EVENT_BATCH);
     let mut due: Vec<Token> = Vec::new();
     let _serving = set.inbox.serve();
-    // Replies wait for a position beyond the last flush of this thread.
+    // Replies of other threads wait for a position beyond the last flush of this thread.
     let mut flush_again = false;
     loop {
         while let Some((token, why)) = set.inbox.pop() {
@@ -71,7 +71,7 @@ fn serve<H: Handler>(
             Some(Ok(most)) => timeout = Some(timeout.map_or(most, |t| t.min(most))),
             None => {}
         }
-        // Everything at hand is done: one flush for all replies that it left waiting. Other drivers
+        // No event is left: one flush releases all replies that wait for the journal. Other drivers
         // serve the set meanwhile.
         if timeout != Some(Duration::ZERO)
             && let Some(flushed) = try_flush(shared, set, driver, flush_again)
@@ -99,7 +99,7 @@ fn serve<H: Handler>(
 }
 
 /// Flushes the journal if connections of the set wait for it, or if `again` says that others do.
-/// `Some(more)` when it did; then the released connections are in the inbox.
+/// `Some(more)` if it did; the connections it released are then in the inbox.
 fn try_flush<H: Handler>(
     shared: &Shared<H>,
     set: &PollSet<Conn<H>>,
@@ -143,7 +143,8 @@ fn reason(event: &Event) -> Option<(Token, u8)> {
     Some((token, why))
 }
 
-/// Runs the connection here unless another thread has it, which then sees the reason.
+/// Runs the connection on this thread unless another thread owns it; the owner then sees the new
+/// reason.
 fn schedule<H: Handler>(
     shared: &Arc<Shared<H>>,
     at: usize,
@@ -179,8 +180,7 @@ fn run_owned<H: Handler>(
         };
         let driven = catch_unwind(AssertUnwindSafe(|| conn.drive(&mut env, why)));
         let step = driven.unwrap_or_else(|_| {
-            // A fault of this layer, not of a command: it costs the one connection, never the
-            // thread.
+            // A bug in this layer, not in a command: it costs the one connection, never the thread.
             add(&set.counters.panics, 1);
             shared
                 .context
@@ -192,7 +192,7 @@ fn run_owned<H: Handler>(
         });
         buffers.shrink();
         match step {
-            // A closed connection stays owned, so that nobody drives it again.
+            // A closed connection keeps its owner bit, so that no thread drives it again.
             Step::Close => return,
             Step::HandOff => {
                 let (shared, conn) = (Arc::clone(shared), Arc::clone(conn));
@@ -267,8 +267,8 @@ pub(super) fn monitor<H: Handler>(shared: &Arc<Shared<H>>) {
             } else if let Some(set) = shared.sets.get(at)
                 && set.inbox.has_work()
             {
-                // A driver fetched more than it has got to, and the others may sleep without
-                // knowing.
+                // A driver has fetched more connections than it has handled, and the other drivers
+                // may sleep because they do not know of them.
                 set.inbox.kick();
             }
         }
@@ -276,8 +276,8 @@ pub(super) fn monitor<H: Handler>(shared: &Arc<Shared<H>>) {
     }
 }
 
-/// Makes the set have `wanted` lasting spare drivers: starts them here; those that are too many
-/// leave by themselves.
+/// Sets the number of lasting spare drivers of the set: missing ones are started here, superfluous
+/// ones end by themselves.
 fn adjust_spares<H: Handler>(shared: &Arc<Shared<H>>, at: usize, wanted: usize) {
     let Some(set) = shared.sets.get(at) else {
         return;
@@ -313,8 +313,7 @@ fn start_spare<H: Handler>(shared: &Arc<Shared<H>>, at: usize) {
     run_spare(shared, at, driver, SPARE_SLICE, needed);
 }
 
-/// Runs a driver, which the set lists already, on a thread of its own for as long as it is
-/// `needed`.
+/// Runs a driver, which the set lists already, on a thread of its own as long as it is `needed`.
 fn run_spare<H: Handler>(
     shared: &Arc<Shared<H>>,
     at: usize,
@@ -327,8 +326,7 @@ fn run_spare<H: Handler>(
     };
     let task_shared = Arc::clone(shared);
     let task_driver = Arc::clone(&driver);
-    // Threads apart from the pool of long requests, which may be full of requests that wait for
-    // this very set.
+    // Not in the pool of long requests: that may be full of requests that wait for this very set.
     let submitted = shared.spare.submit(move |_| {
         let Some(set) = task_shared.sets.get(at) else {
             return;
@@ -337,7 +335,7 @@ fn run_spare<H: Handler>(
             Some(if needed(set) { Ok(slice) } else { Err(()) })
         });
         set.drivers.lock().retain(|d| !Arc::ptr_eq(d, &task_driver));
-        // It may have taken a wake-up that was meant for the others.
+        // It may have consumed a wake-up that was meant for the other drivers.
         set.inbox.kick();
     });
     if submitted {

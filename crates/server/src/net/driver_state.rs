@@ -1,25 +1,25 @@
-//! Whether a driver thread is inside the handler, and since when, for the monitor.
+//! Tells the monitor whether a driver thread is inside the handler, and since when.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-/// Odd while the thread is inside the handler, so that two looks tell whether it is still the same
+/// Odd while the thread is inside the handler, so that two looks show whether it is still the same
 /// request.
 ///
-/// Decoding is left out on purpose: it always ends, and if a decompression bomb could start a spare
-/// driver, every spare driver would unpack one more. This way the drivers bound how many are
-/// unpacked at once.
+/// Decompression is not counted as inside: it always ends, and if a decompression bomb could start
+/// a spare driver, every spare driver would decompress one more. This way the number of drivers
+/// bounds how many are decompressed at once.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct DriverState {
     ticks: AtomicU64,
-    /// The kernel's number of the thread; 0 until it begins.
+    /// The kernel's thread id; 0 until the thread begins.
     thread: AtomicI32,
-    /// Inside of a journal flush, which one thread does for all.
+    /// The thread is inside a journal flush, which it does for all threads.
     flushes: AtomicBool,
 }
 
 impl DriverState {
-    /// To be called by the thread itself.
+    /// Must be called by the thread itself.
     pub(super) fn begin(&self) {
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
         self.thread.store(thread, Ordering::Release);
@@ -29,7 +29,7 @@ impl DriverState {
         self.thread.load(Ordering::Acquire)
     }
 
-    /// Inside of the handler for a request of its own.
+    /// Whether the thread is in the handler for a request, not for a journal flush.
     pub(super) fn is_in_request(&self) -> bool {
         self.ticks() % 2 == 1 && !self.flushes.load(Ordering::Relaxed)
     }

@@ -14,13 +14,14 @@ use super::state::{PendingReply, Phase, State, Step};
 use super::stats::add;
 
 const INTERNAL_ERROR: i32 = 1;
-/// Requests of one receive answered in one step.
+/// Most requests of one receive that are answered in one step.
 const FRAME_BUDGET: usize = 32;
-/// Replies pile up to this size before they are sent ahead of the rest of the pipeline.
+/// Replies are collected up to this size before they are sent, even if more requests of the
+/// pipeline are at hand.
 const SEND_EARLY_LEN: usize = 256 * 1024;
 
 impl<H: Handler> Conn<H> {
-    /// Answers the whole frames at the start of `bytes`. Returns how many bytes are done with.
+    /// Answers the whole frames at the start of `bytes`. Returns the number of bytes consumed.
     pub(super) fn answer_frames(
         &self,
         env: &mut DriveContext<'_, H>,
@@ -61,7 +62,7 @@ impl<H: Handler> Conn<H> {
         (used, Step::Go)
     }
 
-    /// Whether a message is longer, as it came or decompressed, than its client may send now.
+    /// Whether a message is longer, as received or decompressed, than its client may send now.
     fn is_too_long(
         &self,
         env: &DriveContext<'_, H>,
@@ -75,7 +76,7 @@ impl<H: Handler> Conn<H> {
             && (len > most || wire::uncompressed_len(frame).is_some_and(|n| n > most))
     }
 
-    /// `Idle`: done, next frame. Anything else ends the run of frames.
+    /// `Idle`: answered, take the next frame. Anything else ends the run of frames.
     fn answer_frame(
         &self,
         env: &mut DriveContext<'_, H>,
@@ -95,8 +96,8 @@ impl<H: Handler> Conn<H> {
         step
     }
 
-    /// Charges the message inside a compressed one for as long as it is worked on. Without memory
-    /// for it the connection is closed: whether it wants a reply is said only inside.
+    /// Charges the decompressed message for as long as it is in use. Without memory for it the
+    /// connection is closed: the flag that says whether a reply is wanted is inside.
     fn charge_decompressed(
         &self,
         env: &DriveContext<'_, H>,
@@ -106,7 +107,7 @@ impl<H: Handler> Conn<H> {
             return Ok(None);
         };
         let charge = env.server.memory.charge();
-        // A buffer that grows exists twice while it is copied, but for the last time.
+        // While a buffer grows its content exists twice, except at the last growth.
         let bytes = len.saturating_add(len.min(2 * wire::BELIEVED_LEN));
         if charge.try_set(bytes).is_err() {
             add(&env.set.counters.refused_messages, 1);
@@ -145,13 +146,13 @@ impl<H: Handler> Conn<H> {
         self.settle(env, state, reserved, reply, next)
     }
 
-    /// Whether the request that waited takes a thread of its own.
+    /// Whether the request that waited needs a thread of its own.
     pub(super) fn resumes_long(&self, env: &DriveContext<'_, H>, state: &State<H::Conn>) -> bool {
         let user = state.user.as_ref();
         user.is_some_and(|user| env.server.handler.class_of_waiting(user) == Class::Long)
     }
 
-    /// Runs a request again that waited or streams.
+    /// Continues a request that waited or streams.
     pub(super) fn resume(
         &self,
         env: &mut DriveContext<'_, H>,
@@ -175,7 +176,7 @@ impl<H: Handler> Conn<H> {
         }
     }
 
-    /// Turns what the handler appended to the output buffer into a message and a phase.
+    /// Makes a message of what the handler appended to the output buffer, and sets the next phase.
     fn settle(
         &self,
         env: &mut DriveContext<'_, H>,
@@ -235,7 +236,7 @@ impl<H: Handler> Conn<H> {
         }
     }
 
-    /// Moves the newest reply aside until the journal has reached `position`; earlier ones leave
+    /// Holds the newest reply back until the journal has reached `position`; earlier replies leave
     /// now.
     fn hold_back(
         &self,
@@ -250,7 +251,7 @@ impl<H: Handler> Conn<H> {
             .bytes
             .split_off(start.min(env.buffers.out.bytes.len()));
         if held.is_empty() {
-            // Nobody is told about this one, so nobody needs to wait for it.
+            // This request gets no reply, so it need not wait.
             released(env, state);
             return Step::Idle;
         }
@@ -298,8 +299,8 @@ fn finish<H: Handler>(
         Ok(()) => return,
         Err(error) => error,
     };
-    // A handler that appends no document or two is our own fault, and the client must hear
-    // something.
+    // A handler that appends no document, or two, is a bug of this server; the client still needs a
+    // reply.
     debug_assert!(out.bytes.len() == start && document > start);
     write_error(env, state, &bad, context);
 }
@@ -334,8 +335,8 @@ fn write_error<H: Handler>(
     let out = &mut env.buffers.out;
     let reserved = wire::begin_reply(&mut out.bytes, context);
     error.append_document(context.protocol, &mut out.bytes);
-    // An error document is one small document: this cannot fail, and if it did the message would be
-    // cut back.
+    // An error document is one small document, so this cannot fail; if it did, the message would be
+    // truncated to its start.
     let _ = wire::finish_reply(
         &mut out.bytes,
         reserved,

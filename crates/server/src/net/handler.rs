@@ -13,22 +13,22 @@ pub trait Handler: Send + Sync + 'static {
     /// What the handler keeps per connection.
     type Conn: Send + 'static;
 
-    /// A client has connected.
+    /// A client has connected: returns the state of its connection.
     fn connect(&self, peer: &PeerInfo) -> Self::Conn;
 
-    /// Says before running whether the request may run inline. Cheap: called for every request.
+    /// Says before a request runs whether it may run inline. Cheap: called for every request.
     fn class(&self, conn: &Self::Conn, request: &wire::Request<'_>) -> Class {
         let _ = (conn, request);
         Class::Short
     }
 
-    /// The handshake of TLS is over.
+    /// The TLS handshake is complete.
     fn secured(&self, conn: &mut Self::Conn, entered: &Entered) {
         let _ = (conn, entered);
     }
 
-    /// Whether the client has to log in and has not: then its first byte and the rest of a message
-    /// must come in time. Cheap: called whenever there is nothing more to receive.
+    /// Whether the client must still log in. Such a client must send its first byte, and the rest
+    /// of a message it has begun, in time. Cheap: called whenever there is nothing more to receive.
     fn must_log_in(&self, conn: &Self::Conn) -> bool {
         let _ = conn;
         false
@@ -57,21 +57,22 @@ pub trait Handler: Send + Sync + 'static {
         Class::Short
     }
 
-    /// Goes on after [`Next::Wait`] (woken or at the deadline) or [`Next::Stream`]; appends the
-    /// reply document.
+    /// Continues after [`Next::Wait`] (woken or at the deadline) or [`Next::Stream`] and appends
+    /// the reply document.
     fn resume(&self, conn: &mut Self::Conn, reply: &mut Vec<u8>) -> Next;
 
-    /// Makes durable what replies are held back for, up to `position`, on the calling thread,
-    /// unless another thread is at it. Called by threads with nothing else at hand; the thread may
-    /// block for one flush, never for another thread's. Success and failure come by the
-    /// [`Watermark`](super::Watermark). The default leaves it to somebody else.
+    /// Makes the journal durable up to `position`, for which replies are held back, on the calling
+    /// thread, unless another thread is flushing. Called by threads with nothing else to do; the
+    /// thread may block for one flush, never for another thread's. Success and failure are
+    /// announced by the [`Watermark`](super::Watermark). The default does nothing: somebody else
+    /// flushes.
     fn try_flush(&self, position: u64) -> FlushTurn {
         let _ = position;
         FlushTurn::Idle
     }
 
     /// The wait of [`Next::Durable`] is over: the reply may leave. May be called more than once for
-    /// one wait, and is not when the connection ends before.
+    /// one wait; not called if the connection ends before.
     fn released(&self, conn: &mut Self::Conn) {
         let _ = conn;
     }
@@ -79,12 +80,12 @@ pub trait Handler: Send + Sync + 'static {
     /// The connection is gone. Called exactly once per [`Handler::connect`].
     fn disconnect(&self, conn: Self::Conn);
 
-    /// The connection ends because its TLS failed, or because it should have been TLS.
+    /// The connection ends because TLS failed, or because the client did not use TLS and must.
     fn broken(&self, conn: &Self::Conn, why: &str) {
         let _ = (conn, why);
     }
 
-    /// A client was not let in, because there are too many; it is answered by the network layer.
+    /// A client was refused because there are too many connections; the network layer answers it.
     fn refused(&self, peer: &PeerAddr) {
         let _ = peer;
     }
@@ -95,25 +96,24 @@ pub trait Handler: Send + Sync + 'static {
     }
 }
 
-/// What [`Handler::try_flush`] came to.
+/// The outcome of [`Handler::try_flush`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlushTurn {
-    /// There was nothing to do, or another thread is at it and its announcement will come.
+    /// There was nothing to flush, or another thread is flushing and will announce it.
     Idle,
-    /// This thread has flushed and announced. With `more`, it must take another turn before it
-    /// sleeps.
+    /// This thread has flushed and announced it. With `more`, it must call again before it sleeps.
     Flushed {
-        /// Somebody asked for more meanwhile.
+        /// Another position was requested meanwhile.
         more: bool,
     },
 }
 
-/// How long a request may take.
+/// How long a request may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// Runs at once on the thread that received it.
     Short,
-    /// Gets a thread of its own, for two context switches more.
+    /// Runs on a thread of its own, at the cost of two context switches.
     Long,
 }
 
@@ -137,7 +137,7 @@ pub enum Next {
     Close,
 }
 
-/// Where a client comes from.
+/// The address of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerAddr {
     /// TCP.
@@ -155,12 +155,12 @@ impl std::fmt::Display for PeerAddr {
     }
 }
 
-/// What the handshake of TLS has shown.
+/// What the TLS handshake has shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entered {
-    /// The certificate of the client (DER), where it showed one that proves who it is.
+    /// The client's certificate (DER), if it showed one that proves who it is.
     pub certificate: Option<Vec<u8>>,
-    /// The name by which the client asked for this server; none when it has an address only.
+    /// The server name (SNI) for which the client asked; `None` if it used an IP address.
     pub server_name: Option<String>,
 }
 
@@ -171,13 +171,13 @@ pub struct PeerInfo {
     pub connection_id: u64,
     /// The other end.
     pub address: PeerAddr,
-    /// At which of our addresses it came in; `None` for a unix socket.
+    /// The local address of the connection; `None` for a unix socket.
     pub local: Option<SocketAddr>,
     /// Reaches the connection from any thread.
     pub handle: ConnHandle,
 }
 
-/// Reaches a connection from any thread; harmless after the connection is gone.
+/// Controls a connection from any thread; does nothing after the connection has ended.
 #[derive(Debug, Clone)]
 pub struct ConnHandle {
     pub(super) inbox: Arc<Inbox>,
@@ -186,18 +186,17 @@ pub struct ConnHandle {
 }
 
 impl ConnHandle {
-    /// Ends a [`Next::Wait`]. A wake that comes while the connection runs is kept for its next
-    /// wait.
+    /// Ends a [`Next::Wait`]. A wake that comes while the connection runs counts for its next wait.
     pub fn wake(&self) {
         self.inbox.push(self.token, bits::WOKEN);
     }
 
-    /// Closes the connection, after the request it is running.
+    /// Closes the connection after its running request.
     pub fn close(&self) {
         self.inbox.push(self.token, bits::CLOSE);
     }
 
-    /// Whether the client is known to have gone; long operations ask now and then.
+    /// Whether the client is known to have disconnected; long operations check this now and then.
     pub fn is_hung_up(&self) -> bool {
         self.hung_up.load(Ordering::Relaxed)
     }

@@ -1,5 +1,5 @@
-//! The queue of connections that want a thread. Promises: whoever pushes from outside wakes a
-//! sleeper of the set.
+//! The queue of connections that need a thread. Promises: a push by a thread that does not serve
+//! the set wakes a sleeping driver of the set.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -8,20 +8,21 @@ use std::os::fd::OwnedFd;
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, eventfd};
 
-/// Why a connection wants a thread; also the bits of its schedule word.
+/// Reasons why a connection needs a thread; also the bits of its schedule word.
 pub(super) mod bits {
     /// Some thread owns the connection.
     pub(crate) const RUNNING: u8 = 1;
     pub(crate) const READABLE: u8 = 1 << 1;
     pub(crate) const WRITABLE: u8 = 1 << 2;
     pub(crate) const WOKEN: u8 = 1 << 3;
-    /// A deadline or the watermark may have passed, or the server is stopping: look again.
+    /// A deadline or the watermark may have passed, or the server is stopping: check again.
     pub(crate) const LOOK: u8 = 1 << 4;
     pub(crate) const HUNG_UP: u8 = 1 << 5;
     pub(crate) const CLOSE: u8 = 1 << 6;
 }
 
-/// Names a connection within its set. The generation keeps late events away from a reused slot.
+/// Identifies a connection within its set. The generation keeps late events away from a reused
+/// slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Token {
     pub(super) slot: u32,
@@ -66,8 +67,7 @@ impl Drop for Serving {
 #[derive(Debug)]
 pub(super) struct Inbox {
     queue: Mutex<VecDeque<(Token, u8)>>,
-    /// Registered edge-triggered, so every write is an event of its own and nobody needs to read it
-    /// back.
+    /// Registered edge-triggered: every write is an event of its own and never has to be read back.
     kick: OwnedFd,
 }
 
@@ -96,8 +96,8 @@ impl Inbox {
         self.kick();
     }
 
-    /// From any thread, one wake-up for all; none when the thread serves this set and so looks at
-    /// the queue before it sleeps.
+    /// From any thread, one wake-up for all. Without a wake-up if the calling thread serves this
+    /// set, because it checks the queue before it sleeps.
     pub(super) fn push_released(&self, items: impl IntoIterator<Item = (Token, u8)>) {
         self.queue.lock().extend(items);
         if SERVED.get() != self.address() {
@@ -105,7 +105,7 @@ impl Inbox {
         }
     }
 
-    /// Notes that the calling thread serves this set from now on, until the guard is dropped.
+    /// Marks the calling thread as a driver of this set until the guard is dropped.
     pub(super) fn serve(&self) -> Serving {
         SERVED.set(self.address());
         Serving
@@ -115,7 +115,7 @@ impl Inbox {
         std::ptr::from_ref(self).addr()
     }
 
-    /// From a driver of this set that will look at the queue again before it sleeps.
+    /// For a driver of this set that will check the queue again before it sleeps.
     pub(super) fn push_quietly(&self, items: impl IntoIterator<Item = (Token, u8)>) {
         self.queue.lock().extend(items);
     }
@@ -130,7 +130,7 @@ impl Inbox {
 
     /// Wakes one sleeping driver.
     pub(super) fn kick(&self) {
-        // The counter cannot overflow within the life of a machine; nothing else can go wrong here.
+        // The counter cannot overflow within the life of a machine; no other error is possible.
         let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
     }
 }

@@ -1,5 +1,5 @@
-//! Listening sockets. Promises: a unix socket is never reachable with wider permissions than it
-//! ends up with.
+//! Listening sockets. Promises: the permissions of a unix socket are never wider than its final
+//! ones.
 
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -29,8 +29,8 @@ impl Listener {
         Ok(Self::Tcp(listener))
     }
 
-    /// `PREFIX/mongodb-PORT.sock`, mode 0700. Replaces what an earlier process left: whoever calls
-    /// this owns the port.
+    /// `PREFIX/mongodb-PORT.sock`, mode 0700. Replaces the socket of an earlier process: the caller
+    /// has bound the port, so no other process serves it.
     fn unix(prefix: &Path, port: u16) -> std::io::Result<Self> {
         let path = prefix.join(format!("mongodb-{port}.sock"));
         match std::fs::remove_file(&path) {
@@ -62,7 +62,7 @@ impl Listener {
         }
     }
 
-    /// The next client, ready for a poll set.
+    /// The next client, with a socket that fits a poll set.
     fn accept(&self) -> std::io::Result<(OwnedFd, PeerAddr)> {
         match self {
             Self::Tcp(listener) => {
@@ -128,7 +128,7 @@ impl Listeners {
         for host in &config.bind_ip {
             for address in resolve(host, config.ipv6)? {
                 let listener = Listener::tcp(SocketAddr::new(address, port))?;
-                // Port 0 is decided by the first bind; the others follow it.
+                // With port 0 the first bind chooses the port for the others.
                 port = listener.tcp_address().map_or(port, |a| a.port());
                 all.push(listener);
             }
@@ -176,7 +176,7 @@ pub fn accept_until(
                     Ok((stream, peer)) => accepted(stream, peer),
                     Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
                     Err(error) => {
-                        // Out of descriptors: give the server time to close some instead of
+                        // Out of file descriptors: wait for the server to close some instead of
                         // spinning.
                         if matches!(error.raw_os_error(), Some(23 | 24)) {
                             std::thread::sleep(std::time::Duration::from_millis(50));

@@ -1,8 +1,7 @@
-//! Sockets, threads and the order of replies. docs/adr/0003-threading-model.md says why it is built
-//! this way.
+//! Sockets, threads and the order of replies. docs/adr/0003-threading-model.md explains the design.
 //!
-//! Promises: one request of a connection at a time, exactly one reply each, nothing kept for an
-//! idle connection but its socket. Must not know: BSON beyond framing, commands, storage.
+//! Promises: a connection runs one request at a time and gets exactly one reply to each; an idle
+//! connection keeps nothing but its socket. Must not know: BSON beyond framing, commands, storage.
 //!
 //! The path of one request: [`accept`](listen) puts the socket into a [`PollSet`](set), a
 //! [`driver`] thread receives into its own buffer, [`conn`] splits frames and calls the [`Handler`]

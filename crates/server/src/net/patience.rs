@@ -1,7 +1,7 @@
-//! How long a client that nobody knows yet may keep a connection without finishing what it began.
+//! How long a client that has not logged in may leave something unfinished.
 //!
-//! Promises: a handshake of TLS, the first byte, and from clients that have to log in each message,
-//! are there in time or the connection is closed; bytes that trickle in do not prolong it.
+//! Promises: the TLS handshake, the first byte, and each message of a client that must log in
+//! arrive in time or the connection is closed; bytes that trickle in do not extend the time.
 
 use super::conn::{Conn, DriveContext};
 use super::handler::Handler;
@@ -10,7 +10,7 @@ use super::state::{Phase, State};
 use super::tls::Channel;
 
 impl<C> State<C> {
-    /// The handshake is not over, or not a byte has come.
+    /// The TLS handshake is not complete, or no byte has arrived.
     fn is_beginning(&mut self) -> bool {
         match &mut self.channel {
             Channel::Plain => false,
@@ -21,8 +21,8 @@ impl<C> State<C> {
 }
 
 impl<H: Handler> Conn<H> {
-    /// Whether the client has left something unfinished for too long. To be asked when the
-    /// connection waits for bytes.
+    /// Whether the client has left something unfinished for too long. Called when the connection
+    /// waits for bytes.
     pub(super) fn is_out_of_patience(
         &self,
         env: &DriveContext<'_, H>,

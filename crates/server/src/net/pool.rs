@@ -1,5 +1,5 @@
-//! Threads for what may block. Promises: grows on demand up to a limit, shrinks when idle, keeps
-//! order of arrival.
+//! Threads for work that may block. Promises: grows on demand up to a limit, shrinks when idle,
+//! starts jobs in order of arrival.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -41,15 +41,15 @@ impl Pool {
         })
     }
 
-    /// Runs `job` as soon as a thread is free. False when there is none and none could be started:
-    /// the job waits for a later one.
+    /// Runs `job` as soon as a thread is free. False if no thread exists and none could be started:
+    /// the job then waits for a later one.
     pub(super) fn submit(
         self: &Arc<Self>,
         job: impl FnOnce(&mut Buffers) + Send + 'static,
     ) -> bool {
         let mut state = self.state.lock();
         state.jobs.push_back(Box::new(job));
-        // As many jobs may wait as idle threads will pick up.
+        // The idle threads take as many waiting jobs as there are such threads.
         if state.idle >= state.jobs.len() || state.threads >= self.max_threads {
             drop(state);
             self.wake.notify_one();
@@ -62,7 +62,7 @@ impl Pool {
             .name(self.name.into())
             .spawn(move || pool.work());
         if spawned.is_err() {
-            // Out of threads: the job stays queued for those there are.
+            // The system gives no more threads: the job stays queued for the existing ones.
             let mut state = self.state.lock();
             state.threads -= 1;
             let any = state.threads > 0;
@@ -73,7 +73,7 @@ impl Pool {
         true
     }
 
-    /// Lets the threads go once the queue is empty.
+    /// Ends the threads once the queue is empty.
     pub(super) fn stop(&self) {
         self.state.lock().stopped = true;
         self.wake.notify_all();

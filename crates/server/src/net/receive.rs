@@ -1,6 +1,6 @@
-//! Receiving, through TLS where the connection has it. Promises: what is given on is what the
-//! client sent inside the records, and nothing else; a connection that ends because of TLS is told
-//! of once, with the reason.
+//! Receives bytes, through TLS if the connection uses it. Promises: the caller gets exactly the
+//! bytes that the client sent inside TLS records; a connection that ends because of TLS is reported
+//! once, with the reason.
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
@@ -12,8 +12,8 @@ use super::stats::add;
 use super::tls::{Broken, Channel, RECORD_LEN};
 
 impl<H: Handler> Conn<H> {
-    /// Receives into `into`; 0 at the end of the stream, and when it is broken. Notes whether the
-    /// socket may hold more.
+    /// Receives into `into`; 0 at the end of the stream and on an error. Notes whether the socket
+    /// may hold more.
     pub(super) fn receive(
         &self,
         env: &mut DriveContext<'_, H>,
@@ -50,7 +50,8 @@ impl<H: Handler> Conn<H> {
     ) -> Result<usize, Errno> {
         loop {
             if let Some(n) = state.channel.session().and_then(|s| s.opened(into)) {
-                // There may be more, here or at the socket; the next receive finds out.
+                // More bytes may be decrypted already or in the socket; the next receive shows
+                // that.
                 state.readable = true;
                 return Ok(n);
             }
@@ -75,7 +76,7 @@ impl<H: Handler> Conn<H> {
                 }
                 Ok(true) => {}
                 Ok(false) => {
-                    // Plain after all. `into` is longer than a record.
+                    // The connection is plain after all. `into` is longer than a record.
                     let n = bytes.len().min(into.len());
                     let (to, from) = (into.get_mut(..n), bytes.get(..n));
                     if let (Some(to), Some(from)) = (to, from) {
@@ -91,8 +92,8 @@ impl<H: Handler> Conn<H> {
         }
     }
 
-    /// Opens records. False when they are none, or the handshake has failed; then the client is
-    /// told why, if it still listens.
+    /// Decrypts records. False if they are invalid or the handshake has failed; the client is then
+    /// told why, if it is still connected.
     fn open(
         &self,
         env: &mut DriveContext<'_, H>,
@@ -115,12 +116,11 @@ impl<H: Handler> Conn<H> {
         if let (Some(entered), Some(user)) = (entered, state.user.as_mut()) {
             env.server.handler.secured(user, &entered);
         }
-        // The handshake goes on when both sides have sent; what is to leave now must not wait for
-        // a request.
+        // The handshake continues when both sides have sent; its bytes must not wait for a request.
         self.send_out(env, state).is_none()
     }
 
-    /// Goes on collecting a message that comes in records; `have` bytes of it are there.
+    /// Receives more of a message that comes in TLS records; `have` bytes of it have arrived.
     pub(super) fn receive_more_sealed(
         &self,
         env: &mut DriveContext<'_, H>,
@@ -138,7 +138,7 @@ impl<H: Handler> Conn<H> {
         }
     }
 
-    /// The bytes as they go to the socket, and what TLS itself has to send before them.
+    /// The bytes for the socket, after the bytes that TLS itself has to send.
     pub(super) fn sealed(
         &self,
         state: &mut State<H::Conn>,
@@ -156,7 +156,7 @@ impl<H: Handler> Conn<H> {
     }
 }
 
-/// The client has gone: that is worth a word when it had begun a handshake.
+/// The client has disconnected: this is reported if it had begun a handshake.
 fn tell_of_end<H: Handler>(env: &DriveContext<'_, H>, state: &mut State<H::Conn>) {
     let session = state.channel.session();
     if session.is_some_and(|s| s.is_in_handshake()) {

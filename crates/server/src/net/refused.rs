@@ -1,5 +1,5 @@
-//! A message for which there is no memory. Promises: what has arrived of it is freed at once, the
-//! rest is received and discarded without a buffer of its own, then the client gets the error; the
+//! A message for which there is no memory. Promises: the received part is freed at once, the rest
+//! is received and discarded without a buffer of its own, then the client gets the error; the
 //! connection stays usable.
 
 use wire::{Recovery, ReplyContext, WireError};
@@ -10,8 +10,8 @@ use super::handler::Handler;
 use super::state::{Refused, State, Step};
 
 impl<C> State<C> {
-    /// Frees what has arrived of the message in `input`, of which `missing` bytes are still to
-    /// come. The connection ends when too little has arrived to know how to reply.
+    /// Frees the received part of the message in `input`, of which `missing` bytes have not
+    /// arrived. The connection ends if too little has arrived to know how to reply.
     pub(super) fn refuse(&mut self, missing: usize, why: &model::MongoError) -> Step {
         let context: Option<ReplyContext> = wire::reply_to_start(&self.input);
         self.input = Vec::new();
@@ -31,7 +31,7 @@ impl<C> State<C> {
 }
 
 impl<H: Handler> Conn<H> {
-    /// Receives what is still to come of a refused message; after the last byte replies.
+    /// Receives and discards the rest of a refused message; replies after the last byte.
     pub(super) fn discard(
         &self,
         env: &mut DriveContext<'_, H>,

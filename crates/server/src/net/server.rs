@@ -26,8 +26,8 @@ use super::stats::NetStats;
 use super::turned_away::TurnedAway;
 use super::watermark::Watermark;
 
-/// Threads that share one poll set. Sharing balances by itself; beyond a few, the kernel's lock on
-/// the set is felt.
+/// Threads that share one poll set. Sharing balances the load by itself; with more threads the
+/// kernel's lock on the set becomes a bottleneck.
 const DRIVERS_PER_SET: usize = 4;
 
 /// A running server. Dropping it stops it without grace.
@@ -174,13 +174,14 @@ impl<H: Handler> Server<H> {
         stats_of(&self.shared)
     }
 
-    /// Asks for [`Server::stats`] from anywhere; `None` once the server is gone.
+    /// A function that returns [`Server::stats`] from any thread, and `None` once the server is
+    /// gone.
     pub fn metrics(&self) -> impl Fn() -> Option<NetStats> + Send + Sync + use<H> {
         let shared = Arc::downgrade(&self.shared);
         move || shared.upgrade().map(|shared| stats_of(&shared))
     }
 
-    /// Stops accepting, lets running requests finish and their replies leave, then closes
+    /// Stops accepting, lets running requests finish and sends their replies, then closes
     /// everything.
     ///
     /// # Output
@@ -213,7 +214,7 @@ impl<H: Handler> Server<H> {
             shared.context.watermark.unregister(&set.durable);
         }
         for thread in self.threads.drain(..) {
-            // A driver stuck in a request that ignores its hang-up cannot be waited for.
+            // A driver inside a request that ignores the hang-up would be waited for too long.
             let joined = wait_until(Instant::now() + Duration::from_secs(1), || {
                 shared.sets.iter().for_each(|set| set.inbox.kick());
                 thread.is_finished()

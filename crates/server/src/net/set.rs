@@ -1,5 +1,5 @@
-//! A poll set: an epoll instance with its connections, deadlines and waiters. Served by one or more
-//! driver threads.
+//! A poll set: an epoll instance with its connections, deadlines and waiters. One or more driver
+//! threads serve it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,14 +16,14 @@ use super::inbox::{Inbox, Token};
 use super::stats::Counters;
 use super::watermark::DurableWaiters;
 
-/// Events taken from the kernel at once. Few, so that the other drivers of the set find work there
-/// too.
+/// Events taken from the kernel at once. Few, so that the other drivers of the set find events
+/// there, too.
 pub(super) const EVENT_BATCH: usize = 32;
 const INTEREST: EventFlags = EventFlags::IN
     .union(EventFlags::RDHUP)
     .union(EventFlags::ET);
 
-/// A connection as its set knows it.
+/// A connection as its poll set sees it.
 pub(super) trait Polled {
     /// The socket that is watched.
     fn socket(&self) -> &OwnedFd;
@@ -36,9 +36,9 @@ pub(super) struct PollSet<C> {
     pub(super) inbox: Arc<Inbox>,
     pub(super) durable: Arc<DurableWaiters>,
     pub(super) counters: Counters,
-    /// Threads that serve this set now; the monitor adds one when all of them are stuck.
+    /// The threads that serve this set now; the monitor adds one when all of them are blocked.
     pub(super) drivers: Mutex<Vec<Arc<DriverState>>>,
-    /// Lasting spare drivers wanted.
+    /// Number of lasting spare drivers that the set should have.
     pub(super) spares: AtomicUsize,
     slots: Mutex<Slots<C>>,
     deadlines: Mutex<BinaryHeap<Reverse<(Instant, Token)>>>,
@@ -108,7 +108,7 @@ impl<C: Polled> PollSet<C> {
     }
 
     pub(super) fn remove(&self, conn: &C) {
-        // Fails only when the socket never got as far as being watched.
+        // Fails only if the socket was never registered.
         let _ = epoll::delete(&self.epoll, conn.socket());
         self.slots.lock().release(conn.token());
     }
@@ -123,7 +123,7 @@ impl<C: Polled> PollSet<C> {
             .collect()
     }
 
-    /// Asks for an event when the socket takes bytes again, or stops asking.
+    /// Enables or disables the event for a socket that can take bytes again.
     pub(super) fn watch_writable(&self, conn: &C, on: bool) -> std::io::Result<()> {
         let flags = if on {
             INTEREST | EventFlags::OUT
@@ -149,7 +149,7 @@ impl<C: Polled> PollSet<C> {
         }
     }
 
-    /// Takes the deadlines that have passed; returns how long a driver may sleep.
+    /// Removes the deadlines that have passed; returns how long a driver may sleep.
     pub(super) fn due(&self, due: &mut Vec<Token>) -> Option<Duration> {
         let mut deadlines = self.deadlines.lock();
         let first = deadlines.peek()?.0.0;
@@ -174,7 +174,7 @@ impl<C: Polled> PollSet<C> {
         timeout: Option<Duration>,
     ) -> std::io::Result<()> {
         events.clear();
-        // Rounded up: waking before the deadline would mean going round once more for nothing.
+        // Rounded up: a wake-up before the deadline would only cost another round.
         let timeout = timeout.map(|t| rustix::time::Timespec {
             tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(t.subsec_nanos()),

@@ -28,7 +28,7 @@ pub(super) struct Shared<H: Handler> {
     pub(super) rejected: AtomicU64,
     pub(super) max_connections: u64,
     pub(super) turned_away: TurnedAway,
-    /// Lasting spare drivers of a set, at most.
+    /// Most lasting spare drivers of a set.
     pub(super) spares_per_set: usize,
     /// Spare drivers included.
     pub(super) max_drivers_per_set: usize,
@@ -76,7 +76,7 @@ impl<H: Handler> Shared<H> {
             )
         });
         if let Some(token) = first_look {
-            // Begins the time in which the first byte has to come.
+            // The time for the first byte of the client begins now.
             set.inbox.push(token, bits::LOOK);
         }
         if let Err((error, token)) = added {

@@ -1,20 +1,20 @@
 //! How many spare drivers a set needs: as many as its drivers are blocked on average, so that reads
 //! from the device leave no processor idle, and none while requests only compute.
 //!
-//! Promises: looks at counters of the kernel ten times a second under traffic, never on the way of
-//! a request. Must not know: connections, how a spare is started.
+//! Promises: reads the kernel's counters ten times a second under traffic, never on the path of a
+//! request. Must not know: connections, how a spare is started.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::driver_state::DriverState;
 
-/// Looks at what the drivers do for one decision.
+/// Number of looks at the drivers for one decision.
 const LOOKS: u32 = 50;
-/// Decisions in a row that must find a spare superfluous before it goes.
+/// A spare ends after this many decisions in a row found it superfluous.
 const PATIENCE: u32 = 5;
 
-/// What is known of the drivers of one set since the last decision.
+/// The activity of the drivers of one set since the last decision.
 pub(super) struct Blocking {
     begun: Instant,
     looks: u32,
@@ -25,16 +25,16 @@ pub(super) struct Blocking {
 
 struct Seen {
     driver: Arc<DriverState>,
-    /// Looks that found it inside of a request.
+    /// Looks that found the driver inside a request.
     inside: u32,
     at_begin: Scheduled,
 }
 
-/// What the scheduler has counted for a thread.
+/// The scheduler's counters of a thread.
 #[derive(Clone, Copy, Default)]
 struct Scheduled {
     running: Duration,
-    /// Ready to run, and no processor was free.
+    /// Time in which the thread was ready to run and no processor was free.
     waiting: Duration,
 }
 
@@ -49,8 +49,8 @@ impl Blocking {
         }
     }
 
-    /// Notes what the drivers do now. Every so often, the number of spare drivers wanted, at most
-    /// `spares_max`.
+    /// Records the drivers' activity. After every [`LOOKS`] calls it returns the number of spare
+    /// drivers wanted, at most `spares_max`.
     pub(super) fn look(
         &mut self,
         drivers: &[Arc<DriverState>],
@@ -90,8 +90,8 @@ impl Blocking {
         self.drivers = drivers.iter().map(seen).collect();
     }
 
-    /// Drivers that were inside of a request and neither ran nor waited for a processor, on
-    /// average. `None` where the kernel does not tell.
+    /// The average number of drivers that were inside a request and neither ran nor waited for a
+    /// processor. `None` if the kernel does not tell.
     fn blocked(&self) -> Option<f64> {
         let elapsed = self.begun.elapsed().as_secs_f64();
         let mut blocked = 0.0;
@@ -121,8 +121,7 @@ impl Blocking {
     }
 }
 
-/// `None` for a thread that has not begun or has ended, and where the kernel keeps no such
-/// counters.
+/// `None` for a thread that has not begun or has ended, and if the kernel keeps no such counters.
 fn scheduled(thread: i32) -> Option<Scheduled> {
     let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
     let mut numbers = text.split_ascii_whitespace().map_while(|n| n.parse().ok());
@@ -155,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_sleeps_in_a_request_is_blocked_and_one_that_computes_is_not() {
-        // It is inside for as long as it is looked at, however slow the machine is.
+        // The thread stays inside the request while it is observed, however slow the machine is.
         let blocked = |work: fn(&std::sync::mpsc::Receiver<()>)| {
             let driver = Arc::new(DriverState::default());
             let thread = Arc::clone(&driver);

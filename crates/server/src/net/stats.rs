@@ -39,7 +39,7 @@ pub struct NetStats {
     pub panics: u64,
     /// Requests that ran on a thread of their own.
     pub long_requests: u64,
-    /// Times an inline request held its set up so long that another thread took the set over.
+    /// Times a request blocked its set so long that a spare driver took the set over.
     pub spare_drivers: u64,
 }
 
