@@ -24,7 +24,8 @@ pub struct CommandLine {
 impl CommandLine {
     /// Parses the words of the process.
     ///
-    /// # Errors One line: an option of mongod that is refused.
+    /// # Errors
+    /// One line: an option of mongod that is refused.
     pub fn of(words: impl Iterator<Item = OsString>) -> Result<CommandLine, String> {
         let mut words: Vec<OsString> = words.collect();
         let program = words.first().map(Path::new).and_then(Path::file_name);

@@ -373,7 +373,8 @@ pub struct Settings {
 impl Settings {
     /// Merges the command line with the file it names.
     ///
-    /// # Errors One line that says which option is wrong and what is allowed.
+    /// # Errors
+    /// One line that says which option is wrong and what is allowed.
     pub fn of(args: &ServeArgs) -> Result<Settings, String> {
         Settings::read(args).map_err(|e| one_line(&e))
     }

@@ -31,7 +31,8 @@ pub(super) struct Apart<'t> {
 impl<'t> Apart<'t> {
     /// `folder` must not exist or must be empty.
     ///
-    /// # Errors The folder holds something.
+    /// # Errors
+    /// The folder holds something.
     pub(super) fn new(
         folder: PathBuf,
         head: String,

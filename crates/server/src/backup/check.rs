@@ -103,7 +103,8 @@ pub(super) struct DataDirectory {
 impl DataDirectory {
     /// The data directory at `path`.
     ///
-    /// # Errors One line when it is not the data directory of an engine of this build.
+    /// # Errors
+    /// One line when it is not the data directory of an engine of this build.
     pub(super) fn find(path: &Path) -> Result<DataDirectory, Failure> {
         let path = path
             .canonicalize()

@@ -5,7 +5,8 @@ use crate::failure::Failure;
 use ::backup::{Digest, Location};
 use std::path::{Path, PathBuf};
 
-/// # Errors One line: the bucket's name is not valid, or settings are missing.
+/// # Errors
+/// One line: the bucket's name is not valid, or settings are missing.
 pub(super) fn location(given: &Path) -> Result<Location, Failure> {
     let Some(name) = given.to_str().and_then(|text| text.strip_prefix("s3://")) else {
         return Ok(given.into());

@@ -28,7 +28,8 @@ pub(super) struct Login {
 impl Address {
     /// Parses a connection string; `password` is used if the string has a user and no password.
     ///
-    /// # Errors One line that says what is wrong, without the password.
+    /// # Errors
+    /// One line that says what is wrong, without the password.
     pub fn parse(uri: &str, password: Option<&str>) -> Result<Address, String> {
         let rest = uri.strip_prefix("mongodb://").ok_or_else(|| {
             let scheme = uri.split("://").next().unwrap_or_default();

@@ -70,7 +70,8 @@ impl Client {
 
     /// Runs a command on a database and returns its reply, which says that it succeeded.
     ///
-    /// # Errors One line: the connection broke, or the server's error message and code.
+    /// # Errors
+    /// One line: the connection broke, or the server's error message and code.
     pub fn run(&mut self, db: &str, command: &DocBuf) -> Result<DocBuf, String> {
         let reply = self.ask(db, command)?;
         let doc = reply.doc();

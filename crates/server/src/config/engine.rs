@@ -16,7 +16,8 @@ const IN_MEMORY: [&str; 2] = ["inMemory", "ephemeralForTest"];
 /// answer is the default engine and `left_out` gets a line that says so. If the user names the
 /// library, WiredTiger is never replaced.
 ///
-/// # Errors One line: the engine is not known, or not in this build.
+/// # Errors
+/// One line: the engine is not known, or not in this build.
 pub(super) fn choose_engine(
     given: Option<String>,
     path: &Path,

@@ -82,8 +82,8 @@ pub fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
 
 /// Opens a database that another server writes, for reading.
 ///
-/// # Errors One line that says why it cannot be opened now, or that the engine does not support
-/// this.
+/// # Errors
+/// One line that says why it cannot be opened now, or that the engine does not support this.
 pub fn follow(options: &EngineOptions<'_>) -> Result<Arc<dyn Follower>, String> {
     match find(options.name)?.follow {
         Some(follow) => follow(options),
@@ -112,7 +112,8 @@ pub fn open_source(options: &EngineOptions<'_>, scratch: &Path) -> Result<Source
 /// Opens what is left of a directory that [`open_source`] cannot open. The function may make `copy`
 /// and `rest`; the caller removes them.
 ///
-/// # Errors One line; always for engines that keep all data in one file.
+/// # Errors
+/// One line; always for engines that keep all data in one file.
 pub fn open_rest(options: &EngineOptions<'_>, copy: &Path, rest: &Path) -> Result<Rest, String> {
     match find(options.name)?.open_rest {
         Some(open) => open(options, copy, rest),

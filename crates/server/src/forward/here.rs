@@ -31,7 +31,8 @@ pub type Question<'q> = dyn FnMut(&[u8]) -> std::io::Result<Vec<u8>> + 'q;
 pub trait ClientHere {
     /// The reply to a whole message; `None` if it has to be forwarded.
     ///
-    /// # Errors Those of `holder`; afterwards the connection to the holder cannot be used any more.
+    /// # Errors
+    /// Those of `holder`; afterwards the connection to the holder cannot be used any more.
     fn answer(
         &mut self,
         message: &[u8],

@@ -245,7 +245,8 @@ impl<'a> Connection<'a> {
 
     /// Handles the next message, or forwards a part of it.
     ///
-    /// # Output The number of bytes handled; 0 when more bytes have to arrive first.
+    /// # Output
+    /// The number of bytes handled; 0 when more bytes have to arrive first.
     fn take_request(&mut self, bytes: &[u8]) -> Result<usize, End> {
         if bytes.is_empty() {
             return Ok(0);
@@ -409,9 +410,10 @@ struct Lost {
 }
 
 impl Lost {
-    /// Counts the loss of a server. The connections of one request to the same server count once.
+    /// Counts the loss of a server; losses of the same server in a row count once.
     ///
-    /// # Output Until when the request may be sent again; `None` if not at all.
+    /// # Output
+    /// Until when the request may be sent again; `None` if not at all.
     fn count(&mut self, lost: Option<Upstream>) -> Option<Instant> {
         if let Some(Upstream { address, .. }) = lost
             && address != self.last

@@ -49,7 +49,7 @@ impl Pool {
     ) -> bool {
         let mut state = self.state.lock();
         state.jobs.push_back(Box::new(job));
-        // The idle threads take as many waiting jobs as there are such threads.
+        // Each idle thread will take one waiting job.
         if state.idle >= state.jobs.len() || state.threads >= self.max_threads {
             drop(state);
             self.wake.notify_one();

@@ -88,7 +88,7 @@ pub(super) struct Refused {
 }
 
 impl<C> State<C> {
-    /// Whether it has waited for memory for at least `most`.
+    /// Whether it has waited for memory for longer than `most`.
     pub(super) fn has_waited(&mut self, most: Duration) -> bool {
         self.waits_since.get_or_insert_with(Instant::now).elapsed() > most
     }
