@@ -1,8 +1,9 @@
-//! Metrics sent to a collector: OTLP over HTTP, as JSON, on a thread of its own.
+//! Sends metrics to a collector: OTLP over HTTP, as JSON, on a thread of its own.
 //!
-//! Promises: they are those of [`metrics_export`]; a collector that is away, slow or hostile costs
-//! this thread its time and the server nothing, not even at its end; the log has one line when it
-//! begins to fail and one when it works again. Must not know: what the metrics are.
+//! Promises: the metrics are those of [`metrics_export`]; a collector that is down, slow or hostile
+//! costs only this thread time and does not delay the server, not even at shutdown; the log gets
+//! one line when sending begins to fail and one when it works again. Must not know: what the
+//! metrics are.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -17,28 +18,28 @@ use crate::config::Otlp;
 
 /// Longest answer that is read.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
-/// Longest text of a collector that is shown.
+/// Longest text of a collector that is logged.
 const TEXT_CHARS_MAX: usize = 200;
-/// After failures it is tried again this late at the latest.
+/// Longest pause between two attempts after failures.
 const RETRY_MAX: Duration = Duration::from_secs(300);
 
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`: since the start of the server.
 const CUMULATIVE: i32 = 2;
 
-/// A thread that sends until dropped.
+/// A thread that sends metrics until dropped.
 pub struct Exporter {
     shared: Arc<Shared>,
 }
 
 struct Shared {
     server: Weak<Dispatcher>,
-    /// Held while the server is asked, so that nobody asks one that ends.
+    /// Locked while the server is read, so that no thread reads it while it shuts down.
     stopping: Mutex<bool>,
     wake: Condvar,
 }
 
 impl Shared {
-    /// Asks the server; `None` when it ends.
+    /// Calls `ask` with the server; `None` when it is shutting down.
     fn with<R>(&self, ask: impl FnOnce(&Dispatcher) -> R) -> Option<R> {
         let stopping = self.stopping.lock();
         if *stopping {
@@ -47,7 +48,7 @@ impl Shared {
         Some(ask(self.server.upgrade()?.as_ref()))
     }
 
-    /// Waits until then, or until the server ends.
+    /// Waits until `until` or until the server shuts down.
     fn wait(&self, until: Instant) {
         let mut stopping = self.stopping.lock();
         while !*stopping && !self.wake.wait_until(&mut stopping, until).timed_out() {}
@@ -55,7 +56,7 @@ impl Shared {
 }
 
 impl Exporter {
-    /// Begins to send.
+    /// Starts to send.
     ///
     /// # Errors
     /// When no thread can be started.
@@ -75,7 +76,7 @@ impl Exporter {
 
 impl Drop for Exporter {
     fn drop(&mut self) {
-        // What is on its way to a collector is not waited for.
+        // A request on its way to the collector is not waited for.
         *self.shared.stopping.lock() = true;
         self.shared.wake.notify_all();
     }
@@ -111,16 +112,16 @@ fn send_all(shared: &Shared, otlp: &Otlp, resource: &Value) {
     }
 }
 
-/// How long to wait after so many failures before the last one: twice as long each time.
+/// The pause after this many failures: it doubles with each.
 fn pause(interval: Duration, failures: u32) -> Duration {
     let longer = interval.saturating_mul(1 << failures.min(16));
     longer.min(RETRY_MAX.max(interval))
 }
 
-/// Says what has changed; gives the number of failures up to now.
+/// Logs a change between success and failure; returns the number of failures so far.
 fn tell(server: &Dispatcher, otlp: &Otlp, failures: u32, refused: Option<Refused>) -> u32 {
     let uri = otlp.endpoint.parse::<ureq::http::Uri>();
-    // Whose path and query may hold a secret.
+    // Without path and query, which may hold a secret.
     let collector = uri
         .ok()
         .and_then(|u| u.authority().map(ToString::to_string))
@@ -154,7 +155,7 @@ fn tell(server: &Dispatcher, otlp: &Otlp, failures: u32, refused: Option<Refused
 /// Why a collector did not take the metrics.
 struct Refused {
     why: String,
-    /// What it asked to wait.
+    /// The pause that the collector asked for.
     after: Duration,
 }
 
@@ -201,7 +202,7 @@ fn push(agent: &ureq::Agent, otlp: &Otlp, body: &str) -> Result<(), Refused> {
     }
     let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
     let answer = body.read_to_vec().map_err(|e| Refused::of(&e, otlp))?;
-    // An answer in another format says nothing that is understood here, but the status does.
+    // A body in another format is ignored; the status still counts.
     let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
     let Some(partial) = answer.get("partialSuccess") else {
         return Ok(());
@@ -224,7 +225,7 @@ fn text(key: &str, value: &str) -> Value {
     json!({ "key": key, "value": { "stringValue": value } })
 }
 
-/// Who sends.
+/// The OTLP resource: this server.
 fn resource(port: u16) -> Value {
     let uname = rustix::system::uname();
     let host = uname.nodename().to_string_lossy().into_owned();
@@ -236,7 +237,7 @@ fn resource(port: u16) -> Value {
     ] })
 }
 
-/// An `ExportMetricsServiceRequest` as the mapping of OTLP to JSON wants it: 64 bit numbers in
+/// An `ExportMetricsServiceRequest` in OTLP's JSON encoding, which writes 64-bit integers as
 /// strings.
 fn request(families: &[Family], resource: &Value, started_ms: i64) -> Value {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -282,7 +283,7 @@ fn point(sample: &Sample, times: &Times) -> Option<Value> {
     let labels = sample.labels.iter().map(|(key, value)| text(key, value));
     let labels: Vec<Value> = labels.collect();
     Some(match &sample.value {
-        // JSON has no such numbers.
+        // JSON has no infinities and no NaN.
         Measured::Number(n) if !n.is_finite() => return None,
         Measured::Number(n) => json!({
             "attributes": labels, "startTimeUnixNano": times.start, "timeUnixNano": times.now,

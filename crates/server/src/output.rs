@@ -1,7 +1,7 @@
-//! Lines on the standard streams. Promises: a stream that nobody reads any more, or that is full,
-//! ends and disturbs nothing; what could not be written is left out.
+//! Lines on the standard streams. Promises: a closed or full stream causes no error and no panic; a
+//! line that cannot be written is dropped.
 //!
-//! `println!` and its like panic then, so `make tidy` refuses them in the crates of the server.
+//! `println!` and its like would panic, so `make tidy` refuses them in the crates of the server.
 
 use std::fmt::Arguments;
 use std::io::Write;

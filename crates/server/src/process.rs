@@ -1,6 +1,6 @@
-//! The process as service managers see it: in the background, with its number in a file. Promises:
-//! with `--fork` the command ends with success once the server listens, and with the server's own
-//! status and line when it does not.
+//! The process as service managers see it: in the background, with its process id in a file.
+//! Promises: with `--fork` the command exits with success once the server listens, and otherwise
+//! with the server's own status and error line.
 
 use crate::output::{print_error, print_line};
 use std::io::{BufRead, BufReader};
@@ -8,35 +8,34 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-/// Tells the process in the background that it is that.
+/// Environment variable that marks the background process.
 const MARK: &str = "QUARRY_IN_BACKGROUND";
 
-/// Whether this is the process in the background.
+/// Whether this is the background process.
 pub fn is_in_background() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
-/// Tells the program that it has replaced itself.
+/// Environment variable that marks a process that has replaced its own program.
 const STARTED_AGAIN: &str = "QUARRY_STARTED_AGAIN";
 
-/// Whether this process ran before, see [`start_again`].
+/// Whether this process has replaced its program by [`start_again`].
 pub(crate) fn was_started_again() -> bool {
     std::env::var_os(STARTED_AGAIN).is_some()
 }
 
-/// Replaces the program of this process by a new run of itself with the same arguments. Threads
-/// end where they are, files and sockets are closed, clients have to connect again. Returns only
-/// when that is not possible.
+/// Replaces the program of this process by a new run with the same arguments. All threads end at
+/// once, files and sockets are closed, clients have to connect again. Returns only on failure.
 pub(crate) fn start_again() -> std::io::Error {
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_default();
-    // The file may have been replaced since the start; this names the one that runs.
+    // The file at the program's path may have been replaced; this names the running one.
     let mut command = Command::new("/proc/self/exe");
     command.arg0(name).args(words).env(STARTED_AGAIN, "1");
     command.exec()
 }
 
-/// A port that is free now on the first host to listen on. Chosen before anything is opened,
+/// A port that is free now on the first host to listen on. It is chosen before anything is opened,
 /// because the server tells clients its own address.
 ///
 /// # Errors
@@ -49,11 +48,11 @@ pub(crate) fn free_port(host: Option<&String>) -> Result<u16, String> {
         .map_err(|e| format!("cannot find a free port on {host}: {e}"))
 }
 
-/// Starts this program again in the background and waits until it listens or ends. `ready` knows
-/// the line that says so.
+/// Starts this program again in the background and waits until it listens or exits. `ready`
+/// recognizes the line that says that it listens.
 ///
 /// # Errors
-/// The status it ended with.
+/// The status with which it exited.
 pub fn start_in_background(ready: impl Fn(&str) -> bool) -> Result<(), Option<ExitStatus>> {
     let start = || -> std::io::Result<_> {
         Command::new(std::env::current_exe()?)
@@ -85,18 +84,19 @@ pub fn start_in_background(ready: impl Fn(&str) -> bool) -> Result<(), Option<Ex
     Err(child.wait().ok())
 }
 
-/// Has files that this process makes be its owner's alone, as mongod has: 0600, folders 0700.
+/// Makes files that this process creates readable by their owner only, as mongod does: 0600,
+/// folders 0700.
 pub fn keep_files_private() {
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
 }
 
-/// Leaves the terminal; to be called first.
+/// Leaves the terminal's session; must be called first.
 pub fn leave_terminal() {
-    // Fails only for a leader of its group, which a child just started is not.
+    // Fails only for a process group leader, which a new child is not.
     let _ = rustix::process::setsid();
 }
 
-/// Lets go of the standard streams: who started the server has seen all that goes there.
+/// Closes the standard streams: the process that started the server has read all it needs.
 pub fn detach_streams() {
     let Ok(null) = std::fs::OpenOptions::new()
         .read(true)
@@ -110,17 +110,17 @@ pub fn detach_streams() {
     let _ = rustix::stdio::dup2_stderr(&null);
 }
 
-/// A file that holds the number of this process until dropped.
+/// A file that holds the process id; it is removed when this is dropped.
 #[derive(Debug)]
 pub struct PidFile(PathBuf);
 
 impl PidFile {
-    /// Writes it.
+    /// Writes the file.
     ///
     /// # Errors
     /// One line.
     pub fn write(path: &Path) -> Result<PidFile, String> {
-        // Whoever supervises the process may be another user.
+        // The process that supervises this one may run as another user.
         let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         std::fs::write(path, format!("{}\n", std::process::id()))
             .and_then(|()| std::fs::set_permissions(path, readable))

@@ -1,4 +1,4 @@
-//! What guards the data besides access: the audit, and the key that the data is encrypted with.
+//! What protects the data besides access control: the audit, and the key that encrypts the data.
 
 use crate::config::Settings;
 use crate::output::print_error;
@@ -9,13 +9,13 @@ use logs::{Audit, Entry, Log, Severity, component, id};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// As mongod when it gives up on its storage; here on the audit, too.
+/// Exit code after a failure of the journal, as mongod's; also after a failure of the audit.
 pub(crate) const CODE_JOURNAL: u8 = 14;
-/// How long the last lines of the log may take.
+/// Longest time for writing the last lines of the log.
 pub(crate) const LOG_FLUSH: Duration = Duration::from_secs(2);
 
-/// Has `rotateEncryptionKey` seal the data key by what the key file holds then, or by a new key in
-/// Vault.
+/// Makes `rotateEncryptionKey` re-encrypt the data key with the master key that the key file then
+/// holds, or with a new key in Vault.
 pub(crate) fn enable_key_rotation(
     settings: &Settings,
     service: &Service,
@@ -29,12 +29,12 @@ pub(crate) fn enable_key_rotation(
         let master = source.next_key()?;
         cipher::reseal(&directory, &data, &master).map_err(|e| e.to_string())
     };
-    // Nobody else sets it.
+    // It is set here only.
     let _ = service.state.rotate_encryption_key.set(Box::new(rotate));
 }
 
-/// Starts the audit, where one is asked for. The process ends when an event cannot be written: what
-/// it tells of would go on unseen.
+/// Starts the audit, if one is asked for. The process exits when an event cannot be written,
+/// because the audited action would go unrecorded.
 ///
 /// # Errors
 /// One line.
@@ -53,7 +53,7 @@ pub(crate) fn start_audit(
         let entry = Entry::info(id::MESSAGE, component::ACCESS, "audit", &message);
         log.write(&entry.severity(Severity::Fatal));
         log.flush(LOG_FLUSH);
-        // As after a kill: what was acknowledged is in the journal.
+        // This is like a kill: acknowledged writes are in the journal.
         signal_hook::low_level::exit(i32::from(CODE_JOURNAL));
     };
     let settings = AuditSettings {

@@ -1,9 +1,9 @@
-//! Reads of a server that hands its connections to the one that holds the database: executed here,
-//! over the same cluster (docs/adr/0107-reads-by-every-server.md).
+//! Reads on a server that does not hold the database: they are executed here, over the same cluster
+//! (docs/adr/0107-reads-by-every-server.md), instead of being forwarded to the holder.
 //!
-//! Promises: a client is answered here only with the rights of the user that the holder says has
-//! logged in through its connection; until reads can be executed here, all are handed on. Must not
-//! know: which commands are reads, how connections are handed on.
+//! Promises: a client is answered here only with the rights of the user that, according to the
+//! holder, has logged in on its connection; until reads can be executed here, all are forwarded.
+//! Must not know: which commands are reads, how connections are forwarded.
 
 use crate::background;
 use crate::clock::ServerClock;
@@ -27,26 +27,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use store::Store;
 
-/// Between two attempts to begin, at first and later.
+/// Pause after the first failed attempt to start, and the longest pause.
 const PAUSE: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(4);
-/// Reads have one of so many parts of the memory; the rest is for when this server holds the
-/// database.
+/// Reads get this fraction (one in so many) of the memory; the rest is for the time when this
+/// server holds the database.
 const MEMORY_PARTS: u64 = 4;
 
-/// What answers here, as soon as it can.
+/// Executes reads on this server, as soon as it can.
 pub(crate) struct Reads {
     slot: HereSlot,
-    /// Nobody needs it any more.
+    /// This server holds the database now: stop trying to start.
     ended: Arc<AtomicBool>,
 }
 
 impl Reads {
-    /// Begins on a thread of its own, as soon as there is a database that announces what is
-    /// changed.
+    /// Starts on a thread of its own, as soon as a holder announces its changes.
     ///
     /// # Errors
-    /// There is no thread.
+    /// A thread cannot be started.
     pub(crate) fn start(settings: &Settings, log: &Arc<Log>) -> std::io::Result<Reads> {
         let (slot, ended) = (HereSlot::default(), Arc::new(AtomicBool::new(false)));
         let (settings, log) = (settings.clone(), Arc::clone(log));
@@ -60,7 +59,7 @@ impl Reads {
                         let text = "reads are executed here, over what the holder writes";
                         let entry = Entry::info(id::MESSAGE, component::STORAGE, "reads", text);
                         log.write(&entry);
-                        // Nobody else sets it.
+                        // It is set here only.
                         let _ = found.set(Arc::new(readers));
                         return;
                     }
@@ -80,18 +79,18 @@ impl Reads {
         Ok(Reads { slot, ended })
     }
 
-    /// Where it is, once it can answer.
+    /// Whoever executes reads; empty until it can.
     pub(crate) fn slot(&self) -> HereSlot {
         Arc::clone(&self.slot)
     }
 
-    /// This server holds the database now. Clients that are answered here go on so.
+    /// This server holds the database now. Connections that are answered here stay so.
     pub(crate) fn end_waiting(&self) {
         self.ended.store(true, Ordering::Release);
     }
 }
 
-/// A service over what the holder writes, at a moment of it.
+/// A service that reads what the holder writes, from the holder's present position on.
 fn begin(settings: &Settings, log: &Arc<Log>) -> Result<Readers, String> {
     let text = |e: &dyn std::fmt::Display| e.to_string();
     let follower = engines::follow(&settings.engine())?;
@@ -131,7 +130,7 @@ impl Here for Readers {
     }
 }
 
-/// A client's socket; what waits for it looks by itself.
+/// A client's socket. Its `wake` does nothing: a waiting operation polls.
 struct Socket(OwnedFd);
 
 impl Link for Socket {
@@ -149,14 +148,14 @@ impl Link for Socket {
     }
 }
 
-/// Who has logged in through a connection.
+/// The user of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum User {
-    /// Somebody may have logged in or out since the holder was asked.
+    /// Not known: a login or logout may have happened since the holder was asked.
     Unknown,
-    /// One whose reads are executed here.
+    /// A user whose reads are executed here.
     Here,
-    /// Nobody, or one whose reads are for the holder.
+    /// No user, or one whose reads must be forwarded.
     Elsewhere,
 }
 
@@ -168,7 +167,8 @@ struct Client {
 }
 
 impl Client {
-    /// Whether reads of the connection's user are executed here.
+    /// Whether reads of the connection's user are executed here; asks the holder if that is not
+    /// known.
     fn knows_user(&mut self, holder: &mut Question<'_>) -> std::io::Result<bool> {
         if !self.reading.service().access.enabled() {
             return Ok(true);
@@ -201,7 +201,7 @@ impl Client {
         self.next_id
     }
 
-    /// The reply as a message; `None` when the request has to be handed on.
+    /// The reply as a message; `None` if the request has to be forwarded.
     fn reply(&mut self, request: &Request<'_>, context: &wire::ReplyContext) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         let reserved = wire::begin_reply(&mut out, context);

@@ -1,5 +1,5 @@
-//! What the server itself tells the log: its start, its end, signals, stalls. Must not know: how
-//! lines are written.
+//! Log lines of the server itself: its start and end, signals, stalls. Must not know: how lines are
+//! written.
 
 use crate::config::Settings;
 use crate::descriptors::Descriptors;
@@ -7,16 +7,16 @@ use logs::{Entry, Severity, component, id};
 use std::collections::BTreeMap;
 use storage::Engine;
 
-/// Context of the start, as mongod calls it.
+/// mongod's name for the thread that starts the server.
 const START: &str = "initandlisten";
-/// Fewer open files than this are too few for many connections and table files.
+/// A limit of open files below this gets a warning.
 const FILES_MIN: u64 = 64_000;
 
 fn of_start(id: u32, message: &str) -> Entry {
     Entry::info(id, component::CONTROL, START, message)
 }
 
-/// Who starts, on what, with which options.
+/// Lines about the process, its machine and its options.
 pub fn starting(settings: &Settings) -> Vec<Entry> {
     let uname = rustix::system::uname();
     let host = uname.nodename().to_string_lossy().into_owned();
@@ -52,7 +52,7 @@ pub fn starting(settings: &Settings) -> Vec<Entry> {
     ]
 }
 
-/// What whoever runs the server should know of how it is set up.
+/// Warnings about how the server is configured.
 pub fn warnings(settings: &Settings, files: Descriptors) -> Vec<Entry> {
     let mut all = Vec::new();
     if !settings.without_effect.is_empty() {
@@ -111,7 +111,7 @@ pub fn warnings(settings: &Settings, files: Descriptors) -> Vec<Entry> {
     all.into_iter().map(Entry::of_start).collect()
 }
 
-/// Clients can connect; the member of a set is its primary.
+/// Lines that say that clients can connect and that the member of a set is primary.
 pub fn listening(addresses: &[String], settings: &Settings) -> Vec<Entry> {
     let entry = |id, message| Entry::info(id, component::NETWORK, "listener", message);
     let mut all: Vec<Entry> = addresses
@@ -140,7 +140,7 @@ pub fn listening(addresses: &[String], settings: &Settings) -> Vec<Entry> {
     all
 }
 
-/// A signal has come that ends the process.
+/// Lines about a signal that ends the process.
 pub fn signal(number: i32, name: &str) -> [Entry; 2] {
     let entry = |id, message| Entry::info(id, component::CONTROL, "SignalHandler", message);
     [
@@ -151,7 +151,7 @@ pub fn signal(number: i32, name: &str) -> [Entry; 2] {
     ]
 }
 
-/// The process ends.
+/// Lines about the end of the process.
 pub fn ending(code: u8) -> [Entry; 2] {
     let entry = |id, message| {
         Entry::info(id, component::CONTROL, "SignalHandler", message).attr(|w| {
@@ -164,14 +164,14 @@ pub fn ending(code: u8) -> [Entry; 2] {
     ]
 }
 
-/// Watches what the engine says of trouble, and tells of it once it grows.
+/// Compares an engine's counters of trouble with their last values and logs those that have grown.
 #[derive(Debug, Default)]
 pub struct Trouble {
     seen: BTreeMap<&'static str, i64>,
 }
 
-/// Metrics of an engine that rise when clients wait for it: the name, the meaning, and the metrics
-/// that measure the damage.
+/// Counters of an engine that grow when clients have to wait for it: the name, the message, and
+/// other metrics for the log line.
 const SIGNS: &[(&str, &str, &[&str])] = &[
     (
         "stall_stops",
@@ -197,7 +197,7 @@ const SIGNS: &[(&str, &str, &[&str])] = &[
 ];
 
 impl Trouble {
-    /// What is worse than at the last look.
+    /// Log lines for the counters that have grown since the last look.
     pub fn look(&mut self, engine: &dyn Engine) -> Vec<Entry> {
         let mut numbers = BTreeMap::new();
         engine.stats(&mut |name, value| {

@@ -1,4 +1,5 @@
-//! `quarry serve`: opens the engine, starts the network, waits for a signal, closes without loss.
+//! `quarry serve`: opens the engine, starts the network, waits for a signal, shuts down without
+//! loss.
 
 use crate::background;
 use crate::clock::ServerClock;
@@ -30,7 +31,7 @@ use std::time::Duration;
 use storage::{Engine, Flushed};
 use store::Store;
 
-/// Why the server did not start or ended badly.
+/// Why the server did not start or failed.
 #[derive(Debug)]
 pub struct ServeError {
     /// One line.
@@ -41,16 +42,16 @@ pub struct ServeError {
 
 /// Wrong options, as clap's.
 const CODE_OPTIONS: u8 = 2;
-/// As mongod: an address cannot be bound.
+/// As mongod's: an address cannot be bound.
 const CODE_NETWORK: u8 = 48;
-/// As mongod: the data cannot be opened.
+/// As mongod's: the data cannot be opened.
 const CODE_DATA: u8 = 100;
 
 fn fail(code: u8) -> impl Fn(String) -> ServeError {
     move |message| ServeError { message, code }
 }
 
-/// How long open requests may take to end when the server stops.
+/// How long running requests may take to finish when the server stops.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Runs until SIGTERM or SIGINT.
@@ -66,7 +67,7 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
 /// # Errors
 /// One line and an exit code.
 pub fn run_with(mut settings: Settings) -> Result<(), ServeError> {
-    // The lease that this process had before may not have run out yet.
+    // The lease of this process before its restart may not have expired yet.
     settings.tikv.standby |= process::was_started_again();
     if settings.port == 0 {
         settings.port = process::free_port(settings.bind_ip.first()).map_err(fail(CODE_NETWORK))?;
@@ -101,7 +102,7 @@ pub fn run_with(mut settings: Settings) -> Result<(), ServeError> {
     result
 }
 
-/// In front of the server in the background: ends as that begins.
+/// Runs the server in the background and exits when that one listens.
 fn fork() -> Result<(), ServeError> {
     let is_reached = |line: &str| {
         [": listening on ", ": handing "]
@@ -120,8 +121,8 @@ fn fork() -> Result<(), ServeError> {
     }
 }
 
-/// The log as the options want it. On standard error its lines begin once the server listens: a
-/// start that fails says one thing.
+/// Opens the log. On standard error its lines are held back until the server listens: a start that
+/// fails prints one line only.
 fn open_log(settings: &Settings, files: Descriptors) -> Result<(Arc<Log>, Release), String> {
     let log = Arc::new(Log::new());
     log.set_quiet(settings.log.quiet);
@@ -149,7 +150,7 @@ fn open_log(settings: &Settings, files: Descriptors) -> Result<(Arc<Log>, Releas
     Ok((log, release))
 }
 
-/// Begins to send metrics to a collector, when there is one.
+/// Starts to send metrics to a collector, if one is configured.
 fn exporter(
     settings: &Settings,
     dispatcher: &Arc<Dispatcher>,
@@ -240,7 +241,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     Ok(())
 }
 
-/// Opens the engine. None when a server that hands its connections over was told to end before it
+/// Opens the engine. `None` if a server that forwards its connections was told to stop before it
 /// held the database.
 fn open(
     settings: &Settings,
@@ -265,21 +266,21 @@ fn open(
     }
 }
 
-/// From here on a signal does not end the process: a start that is interrupted still closes what it
+/// From here on a signal does not kill the process: an interrupted start still closes what it has
 /// opened.
 fn signals() -> Result<signal_hook::iterator::Signals, ServeError> {
     signal_hook::iterator::Signals::new([
         signal_hook::consts::SIGTERM,
         signal_hook::consts::SIGINT,
-        // A terminal that was closed; mongod ends, too.
+        // The terminal was closed; mongod exits, too.
         signal_hook::consts::SIGHUP,
         signal_hook::consts::SIGUSR1,
     ])
     .map_err(|e| fail(CODE_OPTIONS)(format!("cannot wait for signals: {e}")))
 }
 
-/// Opens the store over the engine; a member of a set logs its changes, a standalone server those
-/// that search indexes follow.
+/// Opens the store over the engine. A member of a set logs all changes, a standalone server only
+/// those of collections with search indexes.
 fn open_store(
     settings: &Settings,
     engine: &Arc<dyn Engine>,
@@ -299,10 +300,10 @@ fn open_store(
     Ok(Arc::new(store))
 }
 
-/// Gives the service the parameters of the start and what an earlier run has stored.
+/// Applies the parameters of the start and the settings that an earlier run has stored.
 fn apply_settings(settings: &Settings, service: &Service) -> Result<(), ServeError> {
     set_parameters(settings, service).map_err(fail(CODE_OPTIONS))?;
-    // A connection that another server on this machine hands over comes from this machine.
+    // A connection that another server on this machine forwards comes from this machine.
     let is_handed_over = settings.tikv.address.is_some() && settings.listens_beyond_localhost();
     if is_handed_over || !service.state.parameters.bool("enableLocalhostAuthBypass") {
         service.access.without_localhost_exception();
@@ -316,7 +317,7 @@ fn apply_settings(settings: &Settings, service: &Service) -> Result<(), ServeErr
     })
 }
 
-/// Runs the background threads until a signal comes, then stops them and the server. False when
+/// Runs the background threads until a signal comes, then stops them and the server. False if
 /// requests did not end in time.
 fn serve_until_signal(
     service: &Arc<Service>,
@@ -325,7 +326,7 @@ fn serve_until_signal(
 ) -> bool {
     let stopping = Arc::new(AtomicBool::new(false));
     let threads = background::start_all(service, &stopping);
-    // As if somebody had sent the signal. Nobody else sets it.
+    // Stops the server as the signal would. It is set here only.
     let end = || _ = signal_hook::low_level::raise(signal_hook::consts::SIGTERM);
     let _ = service.state.shut_down.set(Box::new(end));
     for signal in signals.forever() {
@@ -337,7 +338,7 @@ fn serve_until_signal(
             service.audit_ending(ConnectionId::NONE);
             break;
         }
-        // What went wrong stands in the log, which goes on in the old file.
+        // An error is in the log, which continues in the old file.
         let _ = service.rotate_log(ConnectionId::NONE);
     }
     print_line(format_args!("quarry: stopping"));
@@ -351,7 +352,7 @@ fn serve_until_signal(
     clean
 }
 
-/// The port for metrics, where one is asked for.
+/// Starts the metrics port, if one is configured.
 fn metrics(
     settings: &Settings,
     dispatcher: Arc<Dispatcher>,
@@ -369,7 +370,7 @@ fn metrics(
         })
 }
 
-/// The metrics of the network as `serverStatus` wants them.
+/// The error of a failed bind.
 fn cannot_listen(settings: &Settings, e: &std::io::Error) -> ServeError {
     let listen = format!("{}:{}", settings.bind_ip.join(","), settings.port);
     let advice = match e.kind() {
@@ -381,9 +382,9 @@ fn cannot_listen(settings: &Settings, e: &std::io::Error) -> ServeError {
 }
 
 /// Tells the network how far the journal is durable. Ends the process when the journal has failed
-/// for good: what was written since the last flush may or may not be on the device, so it must be
-/// neither acknowledged nor shown. mongod does the same. A server on a cluster starts again in the
-/// same process: nothing it needs is on this machine, and the lease says when it may serve.
+/// for good, as mongod does: writes since the last flush may or may not be on the device, so they
+/// must be neither acknowledged nor shown. A server on a cluster restarts in the same process:
+/// nothing it needs is on this machine, and the lease says when it may serve.
 fn follow_journal(
     settings: &Settings,
     engine: &Arc<dyn Engine>,
@@ -420,13 +421,13 @@ fn follow_journal(
                 let why = process::start_again();
                 print_error(format_args!("quarry: cannot start again: {why}"));
             }
-            // No destructor may run: what is in memory must not reach the device now.
+            // No destructor may run: data in memory must not be written to the device any more.
             signal_hook::low_level::exit(i32::from(CODE_JOURNAL));
         }
     }));
 }
 
-/// Reads what TLS needs, and again whenever `rotateCertificates` says so.
+/// Loads the TLS files, now and on every `rotateCertificates`.
 fn start_tls(settings: &Settings, service: &Service) -> Result<Option<Arc<Tls>>, String> {
     let Some((mode, files)) = settings.tls.clone() else {
         return Ok(None);
@@ -434,7 +435,7 @@ fn start_tls(settings: &Settings, service: &Service) -> Result<Option<Arc<Tls>>,
     let tls = Arc::new(Tls::new(mode, files.load()?));
     let rotated = Arc::clone(&tls);
     let rotate = move || files.load().map(|config| rotated.replace(config));
-    // Nobody else sets it.
+    // It is set here only.
     let _ = service.state.rotate_certificates.set(Box::new(rotate));
     Ok(Some(tls))
 }
@@ -453,7 +454,7 @@ fn net_config(settings: &Settings, memory: Arc<Budget>) -> net::Config {
 }
 
 fn announce(settings: &Settings, server: &Server<CommandHandler>, remark: Option<&str>, log: &Log) {
-    // A start that fails says one line, so what it says besides comes last.
+    // A failed start prints one line, so this remark is printed only when the start has succeeded.
     if let Some(remark) = remark {
         print_error(format_args!("quarry: {remark}"));
     }

@@ -1,6 +1,6 @@
-//! What services are made of, of one that holds the data as of one that reads what another writes:
-//! the configuration as commands want it, the parameters of the start. Must not know: engines,
-//! sockets.
+//! Parts of a service, shared by the server that holds the data and one that reads what another
+//! server writes: the configuration for commands, the parameters of the start. Must not know:
+//! engines, sockets.
 
 use crate::config::{Settings, list_of};
 use ::memory::Budget;
@@ -9,7 +9,7 @@ use commands::{Config, Service};
 use logs::Log;
 use std::sync::Arc;
 
-/// Gives a service the parameters of the start.
+/// Sets the parameters of the start on a service.
 ///
 /// # Errors
 /// One line that names the parameter.
@@ -59,7 +59,7 @@ pub(crate) fn service_config(settings: &Settings, memory: Arc<Budget>, log: Arc<
         replica_set: settings.replica_set.clone(),
         profile: settings.profile,
         host: settings.advertised.clone().unwrap_or(host),
-        // Servers that take turns name each other, so what they say must not depend on the client.
+        // Servers of one cluster name each other, so their addresses must not depend on the client.
         is_host_advertised: settings.advertised.is_some() || !settings.tikv.servers.is_empty(),
         successors: settings.tikv.servers.clone(),
         is_one_of_equals: settings.tikv.address.is_some(),

@@ -1,4 +1,4 @@
-//! The data directory, and the room that there is for data. Must not know: the server.
+//! The data directory, and the free space for data. Must not know: the server.
 
 use std::fs::{Metadata, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -6,8 +6,8 @@ use std::path::Path;
 
 use storage::Engine;
 
-/// Makes the data directory; refuses what cannot be one. In one that an earlier version has left
-/// open to other users the files are closed to them.
+/// Makes the data directory; refuses a path that cannot be one. In an existing directory, files
+/// that an earlier version left open to other users lose those permissions.
 pub(crate) fn prepare_directory(path: &Path) -> Result<(), String> {
     let shown = path.display();
     let is_open = |file: &Metadata| file.permissions().mode() & OF_OTHERS != 0;
@@ -25,11 +25,11 @@ pub(crate) fn prepare_directory(path: &Path) -> Result<(), String> {
         .map_err(|e| format!("cannot write into the data directory {shown}: {e}"))
 }
 
-/// Rights of the group and of everybody.
+/// Permissions of the group and of everybody.
 const OF_OTHERS: u32 = 0o077;
 
-/// Takes the rights of others from all files and folders below. What cannot be changed stays: it
-/// is somebody else's, or opening it will say what is wrong.
+/// Removes the permissions of others from all files and folders below. A failure is ignored: the
+/// file belongs to another user, or opening it will fail with an error.
 fn close_to_others(path: &Path) {
     for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
         let Ok(found) = entry.metadata() else {
@@ -56,7 +56,8 @@ pub(crate) fn disk_bytes(path: &Path) -> Option<(u64, u64)> {
     ))
 }
 
-/// Bytes the engine may still fill; one that keeps data in memory knows of no device.
+/// Bytes that the engine may still fill; for an engine without a device, a quarter of the memory
+/// limit.
 pub(crate) fn free_bytes(engine: &dyn Engine, memory_bytes: u64) -> u64 {
     let mut free = None;
     engine.stats(&mut |name, value| {

@@ -1,9 +1,8 @@
-//! Master keys in HashiCorp Vault: its HTTP API for secrets with versions (KV version 2).
+//! Master keys in HashiCorp Vault: its HTTP API for versioned secrets (KV version 2).
 //!
-//! Promises: a new key is in Vault before anything is sealed by it; each thing that can be wrong is
-//! one line, which holds neither the token nor a key nor text of the server that answered; what
-//! answers may be hostile and is waited for and read within bounds.
-//! Must not know: what keys seal.
+//! Promises: a new key is in Vault before it encrypts anything; each error is one line, which holds
+//! neither the token nor a key nor text of the answering server; that server may be hostile, so
+//! time and length of its answers are bounded. Must not know: what keys encrypt.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,9 +18,9 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest answer that is read.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
-/// Versions of a secret that are tried, the newest first: as many as Vault keeps by itself.
+/// Most versions of a secret that are tried, the newest first: Vault keeps as many by default.
 const VERSIONS_MAX: u64 = 10;
-/// The field of a secret that holds the key, as Percona's server has it.
+/// The field of the secret that holds the key, as in Percona Server for MongoDB.
 const FIELD: &str = "value";
 /// Longest token.
 const TOKEN_BYTES_MAX: usize = 4096;
@@ -41,10 +40,10 @@ pub struct VaultSettings {
     pub ca_file: Option<PathBuf>,
 }
 
-/// A key and where it stands among the versions of its secret.
+/// A key and its version in the secret.
 struct Found {
     version: u64,
-    /// `None` for a secret that holds none.
+    /// `None` if the secret has no key.
     key: Option<MasterKey>,
 }
 
@@ -64,7 +63,7 @@ impl VaultSettings {
         let mut config = ureq::Agent::config_builder()
             .timeout_global(Some(PATIENCE))
             .http_status_as_error(false)
-            // A redirected request would take the token to somebody else.
+            // A redirect would send the token to another server.
             .max_redirects(0)
             .max_redirects_will_error(false)
             .proxy(None);
@@ -93,8 +92,8 @@ impl VaultSettings {
         })
     }
 
-    /// The key of a directory: the newest version of the secret that fits. A new directory gets the
-    /// newest there is; a secret that is not there is made.
+    /// The key of a directory: the newest version of the secret that decrypts its data key. A new
+    /// directory gets the newest version; a missing secret is created.
     ///
     /// # Errors
     /// One line.
@@ -104,7 +103,7 @@ impl VaultSettings {
         if !cipher::is_encrypted(directory) {
             return match newest {
                 Some(found) => found.key.ok_or_else(|| self.no_key()),
-                // Nothing is made for data that cannot be encrypted.
+                // No secret is created for data that cannot be encrypted.
                 None if directory.join("CURRENT").exists() => Err(format!(
                     "the data in {} is not encrypted; encryption begins with an empty directory",
                     directory.display()
@@ -128,7 +127,7 @@ impl VaultSettings {
                 Err(e) => wrong = Some(e),
             }
         }
-        // A rotation that was cut off, or a secret that servers share.
+        // An older version fits after an interrupted rotation, or if servers share the secret.
         let oldest = version.saturating_sub(VERSIONS_MAX - 1).max(1);
         for before in (oldest..version).rev() {
             let found = vault.read(Some(before))?.and_then(|f| f.key);
@@ -145,10 +144,10 @@ impl VaultSettings {
         })
     }
 
-    /// Puts a new key into Vault, as the next version of the secret.
+    /// Stores a new key in Vault, as the next version of the secret.
     ///
     /// # Errors
-    /// One line; nothing is to be sealed by the key then.
+    /// One line; the key must not be used then.
     pub fn next_key(&self) -> Result<MasterKey, String> {
         let vault = self.connect()?;
         let newest = vault.read(None)?;
@@ -182,14 +181,14 @@ impl Vault<'_> {
         format!("{scheme}://{host}:{port}/v1/{secret}{version}")
     }
 
-    /// A version of the secret, the newest if none is named; `None` where there is none.
+    /// A version of the secret, by default the newest; `None` if it does not exist.
     fn read(&self, version: Option<u64>) -> Result<Option<Found>, String> {
         let url = self.url(version);
         let asked = self.agent.get(&url).header("X-Vault-Token", &self.token);
         let (status, answer) = self.answer(asked.call())?;
         let metadata = |a: &Value| a.pointer("/data/metadata/version").and_then(Value::as_u64);
         match status {
-            // A newest version that was deleted has a number.
+            // If the newest version was deleted, Vault still tells its number.
             404 if version.is_none() && metadata(&answer).is_some() => Ok(Some(Found {
                 version: metadata(&answer).unwrap_or(1),
                 key: None,
@@ -211,7 +210,7 @@ impl Vault<'_> {
         }
     }
 
-    /// Makes a key the version after this one, and gives what Vault then holds.
+    /// Stores a key as the version after `after`, and returns the key that Vault then holds.
     fn write(&self, after: u64) -> Result<MasterKey, String> {
         let (made, text) = MasterKey::make();
         let body = json!({ "options": { "cas": after }, "data": { FIELD: text } });
@@ -247,7 +246,7 @@ impl Vault<'_> {
         })
     }
 
-    /// Status and body. Only JSON counts as a body.
+    /// Status and body. A body that is not JSON is ignored.
     fn answer(
         &self,
         result: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
@@ -290,7 +289,7 @@ fn why(e: &ureq::Error) -> String {
     }
 }
 
-/// The token, from a file that its owner alone may read.
+/// The token, from a file that only its owner may read.
 fn token(path: &Path) -> Result<String, String> {
     use std::os::unix::fs::PermissionsExt;
     let shown = path.display();

@@ -1,9 +1,9 @@
-//! TLS within the network layer: what is received is opened before it is framed, what is sent is
-//! sealed after it was built; everything else is one path with plain connections.
+//! TLS within the network layer: received bytes are decrypted before they are framed, replies are
+//! encrypted after they are built; everything else is shared with plain connections.
 //!
-//! Promises: a plain connection pays one comparison; nothing of a handshake is kept beyond what the
-//! library bounds; a connection that is refused has a reason in words. Must not know: certificates
-//! as files, who the client is to the server, the log.
+//! Promises: a plain connection costs one comparison more; memory of a handshake is bounded by the
+//! library; the end of a refused connection has a reason in words. Must not know: certificate
+//! files, who the client is to the server, the log.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use rustls::pki_types::UnixTime;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{CertificateError, Error, PeerIncompatible, ServerConfig, ServerConnection};
 
-/// Bytes sealed at a time, so that a large reply is not held twice.
+/// Bytes encrypted at a time, so that a large reply does not exist twice.
 const SEAL_LEN: usize = 64 * 1024;
 /// One record and its overhead.
 pub(super) const RECORD_LEN: usize = 18 * 1024;
@@ -22,23 +22,23 @@ pub(super) const RECORD_LEN: usize = 18 * 1024;
 /// Which connections may, and must, use TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsMode {
-    /// Both kinds are served.
+    /// Plain and TLS connections are served.
     Optional,
-    /// Plain ones are closed.
+    /// Plain connections are closed.
     Required,
 }
 
-/// What a connection begins with.
+/// What new TLS connections use.
 #[derive(Clone, Debug)]
 pub struct TlsConfig {
-    /// Of the library.
+    /// The configuration of the TLS library.
     pub library: Arc<ServerConfig>,
-    /// Where the library takes any certificate of a client: who says whether it proves anything.
+    /// If the library accepts any client certificate: the verifier that decides whether a
+    /// certificate proves the client's identity.
     pub proof: Option<Arc<dyn ClientCertVerifier>>,
 }
 
-/// TLS as connections begin it. The configuration may be replaced; connections that are open keep
-/// theirs.
+/// TLS for new connections. The configuration may be replaced; open connections keep theirs.
 #[derive(Debug)]
 pub struct Tls {
     /// Which connections.
@@ -47,7 +47,7 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// With this configuration.
+    /// With an initial configuration.
     pub fn new(mode: TlsMode, config: TlsConfig) -> Tls {
         Tls {
             mode,
@@ -55,7 +55,7 @@ impl Tls {
         }
     }
 
-    /// Has connections that begin from now on use another configuration.
+    /// Sets the configuration of connections that begin from now on.
     pub fn replace(&self, config: TlsConfig) {
         *self.config.write() = config;
     }
@@ -72,13 +72,14 @@ impl Tls {
     }
 }
 
-/// How the bytes of a connection are carried.
+/// How the bytes of a connection are transferred.
 pub(super) enum Channel {
     /// As they are.
     Plain,
-    /// The first bytes decide; without TLS there is one answer to a handshake.
+    /// The first bytes decide between plain and TLS. `None`: TLS is off, and a handshake ends the
+    /// connection.
     Undecided(Option<Arc<Tls>>),
-    /// In records.
+    /// In TLS records.
     Sealed(Box<Session>),
 }
 
@@ -86,20 +87,20 @@ pub(super) enum Channel {
 pub(super) struct Session {
     connection: ServerConnection,
     proof: Option<Arc<dyn ClientCertVerifier>>,
-    /// What it began with is of an old version.
+    /// The client's first record is of a TLS version before 1.2.
     is_old: bool,
-    /// The handler was told that the handshake is over.
+    /// The handler was told that the handshake is complete.
     told: bool,
 }
 
 const TOO_OLD: &str = "the client offers no version of TLS that is allowed: 1.2 and 1.3";
 
-/// Whether the first record says that its client knows no version from 1.2 on.
+/// Whether the first record shows a client that knows no version from TLS 1.2 on.
 fn is_old(first: &[u8]) -> bool {
     matches!(first.get(9..11), Some([3, minor]) if *minor < 3)
 }
 
-/// Why a connection ends that is, or should have been, TLS.
+/// Why a connection that uses TLS, or should use it, ends.
 #[derive(Debug)]
 pub(super) struct Broken(pub(super) String);
 
@@ -108,10 +109,10 @@ impl Broken {
         Broken(format!("TLS failed: {e}"))
     }
 
-    /// In words that mongod has, too, where it has any; nothing of them is the client's text.
+    /// The reason in mongod's words where mongod has any; it contains no text of the client.
     fn of_library(e: &Error, is_old: bool) -> Broken {
         let words = match e {
-            // The library looks for other things of later versions first.
+            // The library may first complain about other features of later versions.
             Error::PeerIncompatible(_) if is_old => TOO_OLD.to_owned(),
             Error::NoCertificatesPresented => {
                 "no SSL certificate provided by peer; connection rejected".to_owned()
@@ -156,8 +157,8 @@ fn of_certificate(e: &CertificateError) -> String {
     }
 }
 
-/// Whether the first bytes of a connection are those of a handshake. A message may begin with the
-/// same two bytes, when it is 790 bytes long; then it says what it is further on.
+/// Whether the first bytes of a connection begin a TLS handshake. A message of 790 bytes begins
+/// with the same two bytes; its later bytes tell it apart.
 fn is_handshake(first: &[u8]) -> bool {
     let begins = first.first() == Some(&0x16) && first.get(1).is_none_or(|b| *b == 3);
     let operation = first.get(12..16).and_then(|b| b.try_into().ok());
@@ -166,12 +167,12 @@ fn is_handshake(first: &[u8]) -> bool {
 }
 
 impl Channel {
-    /// Of a new connection.
+    /// The state of a new connection.
     pub(super) fn new(tls: Option<&Arc<Tls>>) -> Channel {
         Channel::Undecided(tls.map(Arc::clone))
     }
 
-    /// Whether bytes are to be read by [`Session::opened`].
+    /// The session, if received bytes must be read with [`Session::opened`].
     pub(super) fn session(&mut self) -> Option<&mut Session> {
         match self {
             Channel::Sealed(session) => Some(session),
@@ -179,7 +180,7 @@ impl Channel {
         }
     }
 
-    /// Decides by the first bytes. True when they are of a handshake, and must be given to
+    /// Decides by the first bytes. True if they begin a handshake and must be given to
     /// [`Session::open`].
     pub(super) fn decide(&mut self, first: &[u8]) -> Result<bool, Broken> {
         let Channel::Undecided(tls) = self else {
@@ -201,7 +202,7 @@ impl Channel {
         Ok(handshake)
     }
 
-    /// The bytes as they go to the socket.
+    /// Encrypts bytes for the socket.
     pub(super) fn seal(&mut self, bytes: Vec<u8>) -> Result<Vec<u8>, Broken> {
         let Channel::Sealed(session) = self else {
             return Ok(bytes);
@@ -217,7 +218,7 @@ impl Channel {
 }
 
 impl Session {
-    /// Takes bytes of the socket.
+    /// Decrypts bytes from the socket.
     pub(super) fn open(&mut self, mut bytes: &[u8]) -> Result<(), Broken> {
         while !bytes.is_empty() {
             match self.connection.read_tls(&mut bytes) {
@@ -231,8 +232,8 @@ impl Session {
         Ok(())
     }
 
-    /// Copies what was opened into `into`: how many bytes. `None` when there is nothing, yet;
-    /// `Some(0)` at the end.
+    /// Copies decrypted bytes into `into` and returns their number. `None` if there are none yet;
+    /// `Some(0)` at the end of the stream.
     pub(super) fn opened(&mut self, into: &mut [u8]) -> Option<usize> {
         match self.connection.reader().read(into) {
             Ok(n) => Some(n),
@@ -241,12 +242,12 @@ impl Session {
         }
     }
 
-    /// Whether the handshake has begun and not ended.
+    /// Whether the handshake has begun and is not complete.
     pub(super) fn is_in_handshake(&self) -> bool {
         self.connection.is_handshaking()
     }
 
-    /// What the handshake has shown, when it has just ended. Once.
+    /// The result of the handshake. `Some` only once, after it was completed.
     pub(super) fn entered(&mut self) -> Option<Entered> {
         if self.told || self.connection.is_handshaking() {
             return None;
@@ -267,7 +268,7 @@ impl Session {
         })
     }
 
-    /// Appends the records that want to leave.
+    /// Appends the records that are to be sent.
     pub(super) fn drain(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
         while self.connection.wants_write() {
             let written = self.connection.write_tls(out);

@@ -1,8 +1,9 @@
-//! Clients that are not let in, because there are too many: each gets an error as the answer to its
-//! first message, with the labels by which drivers back off and try again, and is closed.
+//! Clients that are refused because there are too many connections: each gets an error as the
+//! answer to its first message, with the labels that make drivers back off and try again, and is
+//! closed.
 //!
 //! Promises: their sockets are bounded in number and in time, whatever they send; one thread serves
-//! all of them. Must not know: commands, who is let in.
+//! all of them. Must not know: commands, which clients are accepted.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,14 +14,14 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use wire::DecodeOptions;
 
-/// How long a client that is not let in may take for its first message and for hearing the answer.
+/// Longest time in which a refused client must send its first message and take the answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Longest first message; those of drivers are far shorter.
 const FIRST_MESSAGE_BYTES_MAX: usize = 16 * 1024;
 
 pub(super) struct TurnedAway {
     arrived: Mutex<Vec<Waiting>>,
-    /// Sockets that may be held; more clients are closed without an answer.
+    /// Most sockets held at a time; further clients are closed without an answer.
     places: usize,
     held: AtomicUsize,
     wake: OwnedFd,
@@ -29,7 +30,8 @@ pub(super) struct TurnedAway {
 struct Waiting {
     stream: OwnedFd,
     until: Instant,
-    /// What it still sends is discarded: closing before would take the answer away from it.
+    /// The answer was sent. Further bytes are discarded: closing a socket with unread bytes could
+    /// destroy the answer.
     is_answered: bool,
 }
 
@@ -43,7 +45,7 @@ impl TurnedAway {
         })
     }
 
-    /// Takes the socket of a client that is not let in.
+    /// Takes the socket of a refused client.
     pub(super) fn take(&self, stream: OwnedFd) {
         if self.held.fetch_add(1, Ordering::Relaxed) >= self.places {
             self.held.fetch_sub(1, Ordering::Relaxed);
@@ -57,12 +59,12 @@ impl TurnedAway {
         self.wake();
     }
 
-    /// Has the thread that serves them look again.
+    /// Wakes the thread that serves them.
     pub(super) fn wake(&self) {
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
-    /// Serves them on this thread until `is_finished`, which it asks after each [`Self::wake`].
+    /// Serves them on this thread until `is_finished`, which is called after each [`Self::wake`].
     pub(super) fn run(&self, is_finished: impl Fn() -> bool) {
         let mut waiting: Vec<Waiting> = Vec::new();
         let mut message = vec![0; FIRST_MESSAGE_BYTES_MAX];
@@ -80,8 +82,8 @@ impl TurnedAway {
         }
     }
 
-    /// Sleeps until one of them sends something, or the time of one is over, or it is woken: which
-    /// of them have sent something.
+    /// Sleeps until a client sends something, the time of one has passed, or the thread is woken.
+    /// Returns which clients have sent something.
     fn wait(&self, waiting: &[Waiting]) -> Vec<bool> {
         let sockets = waiting.iter().map(|client| client.stream.as_fd());
         let mut polled: Vec<PollFd<'_>> = sockets
@@ -102,7 +104,7 @@ impl TurnedAway {
 }
 
 impl Waiting {
-    /// Answers what has come. False when the connection is over.
+    /// Answers the first message. False when the connection is over.
     fn serve(&mut self, message: &mut [u8]) -> bool {
         let received = match rustix::net::recv(&self.stream, &mut *message, RecvFlags::empty()) {
             Ok((0, _)) => return false,
@@ -121,7 +123,8 @@ impl Waiting {
     }
 }
 
-/// The answer to a first message; none when it is not whole, wants none or cannot be read.
+/// The answer to a first message; `None` if the message is incomplete, wants no reply or cannot be
+/// read.
 fn answer(message: &[u8]) -> Option<Vec<u8>> {
     let len = wire::frame_len(message).ok()??;
     let frame = message.get(..len)?;

@@ -1,19 +1,19 @@
-//! Since when a connection has left something unfinished. Promises: one deadline at a time is kept
-//! for a connection. Must not know: what is unfinished.
+//! Since when a client has left something unfinished. Promises: a connection has at most one
+//! deadline for this. Must not know: what is unfinished.
 
 use std::time::{Duration, Instant};
 
-/// What a connection has left unfinished.
+/// The time limit of a client that has left something unfinished.
 #[derive(Debug, Default)]
 pub(super) struct Unfinished {
-    /// Until when the client has to finish it.
+    /// The time by which the client has to finish.
     until: Option<Instant>,
-    /// When the connection is looked at next.
+    /// The deadline at which the connection is next checked.
     look: Option<Instant>,
 }
 
 impl Unfinished {
-    /// Whether the time is over, and when to look again, if nobody does by then.
+    /// Whether the time has passed, and a deadline to add if the connection has none yet.
     pub(super) fn judge(
         &mut self,
         is_unfinished: bool,

@@ -1,4 +1,4 @@
-//! How far the journal is durable. Promises: a reply that waits costs no thread, and no
+//! How far the journal is durable. Promises: a reply that waits occupies no thread, and no
 //! announcement is missed.
 
 use std::cmp::Reverse;
@@ -8,12 +8,12 @@ use std::sync::Arc;
 use super::inbox::{Inbox, Token, bits};
 use super::sync::{AtomicU64, Mutex, Ordering};
 
-/// A position that only grows, with the connections that wait for it. Shared by the journal and the
-/// server.
+/// A position that only grows, and the connections that wait for it. The journal and the server
+/// share it.
 #[derive(Debug, Default)]
 pub struct Watermark {
     position: AtomicU64,
-    /// How far a flush tried and failed.
+    /// The greatest position of a failed flush.
     failed: AtomicU64,
     waiting: Mutex<Vec<Arc<DurableWaiters>>>,
 }
@@ -24,7 +24,7 @@ impl Watermark {
         Arc::default()
     }
 
-    /// How far everything is durable.
+    /// Everything up to this position is durable.
     pub fn position(&self) -> u64 {
         self.position.load(Ordering::SeqCst)
     }
@@ -40,9 +40,9 @@ impl Watermark {
         }
     }
 
-    /// Announces that what is not durable up to and including `position` may never be: replies held
-    /// back for it are given up, and their connections end, because neither yes nor no would be
-    /// true.
+    /// Announces that writes up to and including `position` that are not durable yet may never be.
+    /// Replies held back for them are discarded and their connections closed, because neither
+    /// success nor failure would be true.
     pub fn fail(&self, position: u64) {
         self.failed.fetch_max(position, Ordering::SeqCst);
         for waiters in self.waiting.lock().iter() {
@@ -50,9 +50,9 @@ impl Watermark {
         }
     }
 
-    /// What a reply held back for `position` may do now.
+    /// What to do with a reply held back for `position`.
     pub(super) fn verdict(&self, position: u64) -> Verdict {
-        // In this order: a success after a failure covers what failed before.
+        // Success is checked first: a later successful flush covers what failed before.
         if self.position() >= position {
             Verdict::Send
         } else if self.failed.load(Ordering::SeqCst) >= position {
@@ -82,13 +82,13 @@ pub(super) enum Verdict {
     GiveUp,
 }
 
-/// The connections of one set that hold a reply back.
+/// The connections of one set whose reply is held back.
 #[derive(Debug)]
 pub(super) struct DurableWaiters {
     heap: Mutex<BinaryHeap<Reverse<(u64, Token)>>>,
-    /// Least position in the heap, so that the journal need not take the lock to find nobody waits.
+    /// Least position in the heap, so that the journal can see without the lock that nobody waits.
     least: AtomicU64,
-    /// Greatest position ever added. What is durable by now counts too, which asks for nothing.
+    /// Greatest position ever added. It may be durable already; then a flush has nothing to do.
     most: AtomicU64,
     inbox: Arc<Inbox>,
 }
@@ -103,18 +103,18 @@ impl DurableWaiters {
         }
     }
 
-    /// The furthest position a connection waits for; `None` when none waits.
+    /// The greatest position a connection may wait for; `None` if none waits.
     pub(super) fn furthest(&self) -> Option<u64> {
         let waits = self.least.load(Ordering::SeqCst) != u64::MAX;
         waits.then(|| self.most.load(Ordering::SeqCst))
     }
 
-    /// After this the caller must look at the watermark once more: it may have moved before the
-    /// entry was seen.
+    /// Adds a waiter. The caller must then read the watermark once more: it may have moved before
+    /// the waiter was added.
     pub(super) fn add(&self, position: u64, token: Token) {
         let mut heap = self.heap.lock();
         heap.push(Reverse((position, token)));
-        // Before `least`, which says that there is something to read here.
+        // Set before `least`, which tells other threads to read it.
         self.most.fetch_max(position, Ordering::SeqCst);
         self.least.fetch_min(position, Ordering::SeqCst);
     }

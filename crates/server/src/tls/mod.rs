@@ -1,7 +1,7 @@
-//! TLS as an operator configures it: files in, a configuration of the library out.
+//! TLS as an operator configures it: reads files and builds a configuration of the TLS library.
 //!
-//! Promises: what cannot be used is told at the start or by `rotateCertificates`, with the file's
-//! name. Must not know: sockets, commands.
+//! Promises: a file that cannot be used is reported at the start or by `rotateCertificates`, with
+//! its name. Must not know: sockets, commands.
 
 mod subject;
 
@@ -23,18 +23,19 @@ use crate::net::TlsConfig;
 
 pub use subject::subject;
 
-/// The files and switches.
+/// The files and options.
 #[derive(Clone, Debug, Default)]
 pub struct TlsFiles {
     /// Certificate, the ones it is signed by, and its key (`--tlsCertificateKeyFile`).
     pub certificate_key: PathBuf,
-    /// Who may have signed certificates of clients (`--tlsCAFile`).
+    /// CA certificates for client certificates (`--tlsCAFile`).
     pub ca: Option<PathBuf>,
-    /// Certificates that are no longer good (`--tlsCRLFile`).
+    /// Revoked certificates (`--tlsCRLFile`).
     pub crl: Option<PathBuf>,
     /// A client need not show a certificate (`--tlsAllowConnectionsWithoutCertificates`).
     pub allow_without: bool,
-    /// Any certificate of a client does (`--tlsAllowInvalidCertificates`), but for logging in.
+    /// Any client certificate is accepted for the connection, but not for logging in
+    /// (`--tlsAllowInvalidCertificates`).
     pub allow_invalid: bool,
 }
 
@@ -48,7 +49,7 @@ fn items<T: PemObject>(path: &Path, what: &str) -> Result<Vec<T>, String> {
     }
 }
 
-/// How a server that has a certificate signed by one of these is connected to.
+/// The configuration for connecting to a server whose certificate is signed by one of these.
 ///
 /// # Errors
 /// One line that names the file.
@@ -100,7 +101,8 @@ impl TlsFiles {
         })
     }
 
-    /// Who looks at the certificates of clients; nobody asks for them without a CA.
+    /// The verifier of client certificates; `None` without a CA file, and then clients are not
+    /// asked for one.
     fn verifier(
         &self,
         provider: &Arc<CryptoProvider>,
@@ -131,8 +133,8 @@ impl TlsFiles {
     }
 }
 
-/// Takes any certificate whose owner has its key. Such a certificate opens a connection, and logs
-/// nobody in ([`TlsConfig::proof`]): anybody can make one with the name of any user.
+/// Accepts any certificate whose owner has its key. Such a certificate opens a connection but logs
+/// no user in ([`TlsConfig::proof`]): anybody can make a certificate with the name of any user.
 #[derive(Debug)]
 struct Lenient(Arc<dyn ClientCertVerifier>);
 

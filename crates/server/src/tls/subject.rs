@@ -1,5 +1,4 @@
-//! The subject of a certificate as the name of a user: RFC 2253, which is what MongoDB's
-//! `$external` users are called.
+//! The subject of a certificate as a user name: RFC 2253, the form of MongoDB's `$external` users.
 
 /// Attributes by the bytes of their object identifier.
 const NAMES: &[(&[u8], &str)] = &[
@@ -29,7 +28,7 @@ const SET: u8 = 0x31;
 const OID: u8 = 0x06;
 const VERSION: u8 = 0xa0;
 
-/// The first element of DER: its tag, its content, what follows it.
+/// The first DER element: its tag, its content, the bytes after it.
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, rest) = der.split_first()?;
     let (first, rest) = rest.split_first()?;
@@ -51,7 +50,7 @@ fn expect(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     (found == tag).then_some((content, after))
 }
 
-/// A string of any of the kinds that names use.
+/// A string of any of the types that names use.
 fn text(tag: u8, content: &[u8]) -> Option<String> {
     match tag {
         // UTF8String, PrintableString, IA5String, NumericString.
@@ -82,7 +81,7 @@ fn escaped(value: &str, out: &mut String) {
     }
 }
 
-/// Base 128 numbers with dots between them.
+/// An object identifier with dots between its base-128 numbers.
 fn dotted(oid: &[u8]) -> String {
     let mut numbers: Vec<u64> = Vec::new();
     let mut n = 0u64;
@@ -101,15 +100,15 @@ fn dotted(oid: &[u8]) -> String {
     words.join(".")
 }
 
-/// The subject of a certificate in DER, the most specific part first. `None` for what is no
-/// certificate, or has a part that cannot be written.
+/// The subject of a DER certificate, the most specific part first. `None` if the bytes are no
+/// certificate or a part of the subject cannot be written.
 pub fn subject(certificate: &[u8]) -> Option<String> {
     let (whole, _) = expect(certificate, SEQUENCE)?;
     let (mut signed, _) = expect(whole, SEQUENCE)?;
     if let Some((_, after)) = expect(signed, VERSION) {
         signed = after;
     }
-    // Serial number, algorithm, issuer, validity.
+    // Skips serial number, algorithm, issuer, validity.
     for _ in 0..4 {
         signed = element(signed)?.2;
     }
