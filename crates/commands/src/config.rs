@@ -15,51 +15,51 @@ use std::sync::Arc;
 pub struct Config {
     /// Name of the replica set to present; `None` is the standalone profile.
     pub replica_set: Option<String>,
-    /// The release of MongoDB that is followed.
+    /// The release of MongoDB that the server follows.
     pub profile: Profile,
-    /// `host:port` clients reach us at.
+    /// The address at which clients reach this server, `host:port`.
     pub host: String,
-    /// All clients are told `host`, whatever address they came in at.
+    /// All clients are told `host`, whichever address they connected to.
     pub is_host_advertised: bool,
-    /// Other servers that clients should try when this one is gone, `host:port`.
+    /// Other servers that clients should try when this one is not available, `host:port`.
     pub successors: Vec<String>,
-    /// One of several servers that clients may use at once, as routers of a sharded cluster: what
-    /// one answers, each does.
+    /// This server is one of several that clients may use at the same time, as they use the routers
+    /// of a sharded cluster: all of them answer alike.
     pub is_one_of_equals: bool,
-    /// The commit that the program was built of, for `buildInfo`.
+    /// The commit that the program was built from, for `buildInfo`.
     pub revision: &'static str,
     /// Command line, for `getCmdLineOpts`.
     pub argv: Vec<String>,
-    /// The options that were given, for `getCmdLineOpts`.
+    /// The options that were given at the start, for `getCmdLineOpts`.
     pub parsed: DocBuf,
     /// Compressors offered, best first: `zstd`, `zlib`, `snappy`.
     pub compressors: Vec<&'static str>,
     /// Most connections at a time.
     pub connections_max: u32,
-    /// The log.
+    /// The server's log.
     pub log: Arc<Log>,
-    /// The memory of all operations.
+    /// The memory budget of all operations.
     pub memory: Arc<Budget>,
-    /// Access is checked: users log in and do what their roles allow.
+    /// Whether access is checked: users log in and may do what their roles allow.
     pub auth: bool,
-    /// Identity providers whose tokens log users in.
+    /// The identity providers whose tokens are accepted for logging in.
     pub oidc: Option<Arc<Providers>>,
-    /// The directory that is asked for passwords.
+    /// The directory that checks passwords.
     pub ldap: Option<Arc<Directory>>,
-    /// Passwords for the directory may come over connections that are not encrypted.
+    /// Passwords for the directory may be sent over connections that are not encrypted.
     pub plain_without_tls: bool,
     /// Temporary files are encrypted.
     pub seals_files: bool,
-    /// Where search indexes lie; `None` keeps them in memory.
+    /// The folder of search indexes; `None` keeps them in memory.
     pub search_folder: Option<PathBuf>,
-    /// JavaScript runs; mongod's `--noscripting` otherwise.
+    /// Whether JavaScript runs; false corresponds to mongod's `--noscripting`.
     pub scripting: bool,
-    /// Threads that may read for one aggregation or count; `None` is one for each processor. It
-    /// holds for the process.
+    /// Threads that may read for one aggregation or count; `None` is one per processor. The value
+    /// applies to the whole process.
     pub scan_threads: Option<usize>,
-    /// How many documents segments of column indexes have. For tests; no option sets it.
+    /// How many documents the segments of column indexes have. For tests; no option sets it.
     pub column_segments: Sizes,
-    /// Aggregations run as written when false. For tests that compare; no option sets it.
+    /// When false, aggregations run as written. For tests that compare results; no option sets it.
     pub optimize_pipelines: bool,
 }
 

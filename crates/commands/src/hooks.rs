@@ -1,4 +1,5 @@
-//! The store's hooks (partial filters, collations, terms of text indexes), answered by `operators`.
+//! The store's hooks (partial filters, collations, terms of text indexes), implemented with
+//! `operators`.
 
 use crate::matcher::{CheckedCollation, Matcher};
 use model::path::PathPart;
@@ -14,16 +15,16 @@ use query::collation::collator;
 use std::sync::Arc;
 use store::{Audience, Hooks, LogSettings, Places, Predicate, Terms};
 
-/// What the store needs of the query language, answered by `operators`.
+/// Implements with `operators` what the store needs of the query language.
 pub struct StoreHooks {
     clock: Arc<dyn Clock>,
-    /// Size and audience of a new log.
+    /// The maximum size in bytes and the audience of a new log.
     log: Option<(u64, Audience)>,
     profile: Profile,
 }
 
 impl StoreHooks {
-    /// With a clock for `$$NOW`.
+    /// Creates the hooks; `$$NOW` is read from the clock.
     pub fn new(clock: Arc<dyn Clock>) -> StoreHooks {
         StoreHooks {
             clock,
@@ -32,13 +33,14 @@ impl StoreHooks {
         }
     }
 
-    /// The same, following another release of MongoDB.
+    /// The same hooks, following another release of MongoDB.
     #[must_use]
     pub fn following(self, profile: Profile) -> StoreHooks {
         StoreHooks { profile, ..self }
     }
 
-    /// The same for a store that logs all changes; the size counts when the log begins.
+    /// The same hooks for a store that logs all changes. `bytes_max` takes effect when the log is
+    /// created.
     #[must_use]
     pub fn logging(self, bytes_max: u64) -> StoreHooks {
         StoreHooks {
@@ -107,7 +109,7 @@ impl Hooks for StoreHooks {
     }
 }
 
-/// The terms of documents, for the store.
+/// The extractor of the terms of a text index.
 struct IndexTerms(TextSpec);
 
 impl Terms for IndexTerms {
@@ -124,17 +126,17 @@ impl Terms for IndexTerms {
     }
 }
 
-/// The fields of a geospatial index, for the store.
+/// The extractor of the fields of a geospatial index.
 struct IndexPlaces {
     fields: Vec<(FieldPath, Surface)>,
     profile: Profile,
 }
 
-/// A longer reason is cut to so many bytes.
+/// Longest reason in bytes; longer ones are cut.
 const REASON_BYTES_MAX: usize = 256;
 
 impl IndexPlaces {
-    /// The error as the followed release tells it: since 9.0 with the value that failed.
+    /// The error in the wording of the followed release: since 9.0 it shows the value that failed.
     fn with_value(&self, e: MongoError, path: &str, v: &Value<'_>) -> MongoError {
         let number = self.profile.geo_key_error(e.code());
         if number == e.code() {
@@ -177,7 +179,7 @@ impl Places for IndexPlaces {
         let mut on_sphere = self.fields.iter().filter(|(_, on)| *on == Surface::Sphere);
         on_sphere.try_for_each(|(path, _)| {
             each_value(Value::Document(doc), path.parts(), &mut |v| {
-                // Measurements lie in the field `data` of their bucket.
+                // Measurements are stored in the field `data` of their bucket.
                 let of_bucket = || format!("data.{}", path.as_str());
                 check_measured_on_sphere(v).map_err(|e| self.with_value(e, &of_bucket(), v))
             })
@@ -186,7 +188,7 @@ impl Places for IndexPlaces {
 
     fn cells(&self, path: &str, doc: Doc<'_>, out: &mut Vec<u64>) {
         for (path, on) in self.fields.iter().filter(|(p, _)| p.as_str() == path) {
-            // What is shown never fails.
+            // The callback never fails.
             let _ = each_value(Value::Document(doc), path.parts(), &mut |v| {
                 stored_cells(v, *on, out);
                 Ok(())
@@ -199,7 +201,7 @@ impl Places for IndexPlaces {
     }
 }
 
-/// Shows the values at a path; an array at its end is one value.
+/// Calls `show` with each value at a path; an array at the end of the path is one value.
 fn each_value(
     v: Value<'_>,
     path: &[PathPart],

@@ -16,7 +16,7 @@ pub(crate) type CheckedCollation = Option<Arc<dyn Collate>>;
 pub(crate) struct Matcher(Filter, CheckedCollation, Option<Arc<dyn Scripts>>);
 
 impl Matcher {
-    /// Compiles.
+    /// Compiles a filter.
     ///
     /// # Errors
     /// The filter parser's.
@@ -50,7 +50,7 @@ impl Matcher {
 }
 
 impl Service {
-    /// Compiles a filter over listings, which have no `$$NOW`.
+    /// Compiles a filter over listings, which does not support `$$NOW`.
     ///
     /// # Errors
     /// The filter parser's.
@@ -83,7 +83,8 @@ impl Service {
         Matcher::in_env(filter, &self.filter_env())
     }
 
-    /// What a filter outside of a query sees: the time, and where there is one the cluster's.
+    /// The environment of a filter outside of a query: the time, and the cluster time if there is
+    /// one.
     pub(crate) fn filter_env(&self) -> Env {
         let mut env = Env::new(self.clock.now_ms(), 1);
         env.profile = self.config.profile;
@@ -130,7 +131,7 @@ impl Service {
     }
 }
 
-/// Functions anywhere in an expression.
+/// Refuses functions anywhere in an expression.
 fn refuse_scripts(v: Value<'_>) -> Result<()> {
     match v {
         Value::Document(d) => d.iter().try_for_each(|(name, v)| {
@@ -144,7 +145,7 @@ fn refuse_scripts(v: Value<'_>) -> Result<()> {
     }
 }
 
-/// Operators that need an index or a server of scripts.
+/// Refuses operators that need an index or the script engine.
 fn refuse_operators(filter: Doc<'_>) -> Result<()> {
     for (name, value) in filter.iter() {
         match name {

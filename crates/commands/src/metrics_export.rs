@@ -1,7 +1,7 @@
-//! The metrics of the server for those who do not speak the protocol: as a list for any exporter,
-//! as text for Prometheus, as one document for a page. They are those of `serverStatus` and `top`,
-//! asked of the same functions.
-//! Must not know: who asks, and over what.
+//! The metrics of the server for monitoring systems that do not speak the protocol: as a list for
+//! any exporter, as text for Prometheus, as one document for a web page. The values come from the
+//! functions that answer `serverStatus` and `top`.
+//! Must not know: the transport, the recipients.
 
 use crate::cmd::server_status::status;
 use crate::dispatch::Dispatcher;
@@ -11,9 +11,9 @@ use metrics::{BUCKETS, LatencyCounts, bucket_us};
 use model::{Doc, DocBuf, DocWriter, Value};
 use std::fmt::Write as _;
 
-/// Collections told of, those with the most time first.
+/// Most collections reported, those with the most time first.
 const COLLECTIONS_MAX: usize = 200;
-/// Slow operations on a page.
+/// Most slow operations on the page.
 const SLOW_MAX: usize = 20;
 
 const CLASSES: [(&str, OpClass); 6] = [
@@ -25,52 +25,53 @@ const CLASSES: [(&str, OpClass); 6] = [
     ("command", OpClass::Command),
 ];
 
-/// Sections of `serverStatus` that are told of in another form.
+/// Sections of `serverStatus` that are exported in another form.
 const OTHERWISE: [&str; 3] = ["commands", "opLatencies", "pid"];
 
-/// What a metric is.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Goes up and down, or a number of `serverStatus` whose name does not say that it only grows.
+    /// A value that rises and falls, or a number of `serverStatus` whose name does not show that it
+    /// only grows.
     Gauge,
-    /// Only grows.
+    /// A value that only grows.
     Counter,
-    /// How long something took.
+    /// A distribution of durations.
     Histogram,
 }
 
 /// A metric and all its values at one moment.
 #[derive(Clone, Debug)]
 pub struct Family {
-    /// Name, as Prometheus wants them.
+    /// Name, in the format of Prometheus.
     pub name: String,
-    /// What it is.
+    /// The type of the metric.
     pub kind: Kind,
-    /// What it says, in one line.
+    /// A description in one line.
     pub help: String,
-    /// Values.
+    /// The values.
     pub samples: Vec<Sample>,
 }
 
-/// A value.
+/// One value of a metric.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// What it is of.
+    /// The labels that identify the value.
     pub labels: Vec<(&'static str, String)>,
     /// The value.
     pub value: Measured,
 }
 
-/// What was measured.
+/// A measured value.
 #[derive(Clone, Debug)]
 pub enum Measured {
     /// A number.
     Number(f64),
-    /// Latencies.
+    /// A latency histogram.
     Latency(Box<LatencyCounts>),
 }
 
-/// All metrics at this moment: what every exporter exports.
+/// All metrics at this moment, as every exporter reports them.
 pub fn families(server: &Dispatcher) -> Vec<Family> {
     let mut all = Vec::with_capacity(512);
     let status = status(server.service(), server.commands());
@@ -80,7 +81,7 @@ pub fn families(server: &Dispatcher) -> Vec<Family> {
     all
 }
 
-/// Everything in the text format of Prometheus.
+/// All metrics in the text format of Prometheus.
 pub fn prometheus(server: &Dispatcher) -> String {
     let mut out = String::with_capacity(64 * 1024);
     for family in families(server) {
@@ -136,12 +137,12 @@ fn histogram(out: &mut String, name: &str, labels: &Labels, counts: &LatencyCoun
     write_line(out, &format!("{name}_count"), labels, None, count);
 }
 
-/// Upper bounds in seconds of all buckets of latencies but the last, which has none.
+/// Upper bounds in seconds of all latency buckets except the last, which has none.
 pub fn bounds() -> impl Iterator<Item = f64> {
     (1..BUCKETS).map(|i| bucket_us(i) as f64 / 1e6)
 }
 
-/// Numbers of `serverStatus` that go down although their names say that they count.
+/// Numbers of `serverStatus` that can fall although their names look like counters.
 const GAUGES: [&str; 1] = ["quarry_metrics_cursor_open_total"];
 
 fn single(path: &[&str], n: f64) -> Family {
@@ -159,12 +160,12 @@ fn single(path: &[&str], n: f64) -> Family {
     }
 }
 
-/// The name of a number of `serverStatus` as Prometheus wants names.
+/// The name of a number of `serverStatus` in the format of Prometheus.
 fn name_of(path: &[&str]) -> String {
     let mut name = "quarry".to_owned();
     for part in path {
         name.push('_');
-        // Modes of locks differ from intents by the size of their letter alone.
+        // The names of lock modes and their intents differ only in upper and lower case.
         let part = match *part {
             "R" => "shared",
             "W" => "exclusive",
@@ -185,7 +186,7 @@ fn name_of(path: &[&str]) -> String {
     name
 }
 
-/// Each number by its path.
+/// Collects each number with its path.
 fn numbers<'a>(path: &mut Vec<&'a str>, d: Doc<'a>, out: &mut Vec<Family>) {
     for (name, v) in d.iter().filter(|(name, _)| !OTHERWISE.contains(name)) {
         path.push(name);
@@ -201,7 +202,7 @@ fn numbers<'a>(path: &mut Vec<&'a str>, d: Doc<'a>, out: &mut Vec<Family>) {
     }
 }
 
-/// Runs, failures and latencies of each command that was run.
+/// Executions, failures and latencies of each command that was executed.
 fn commands(server: &Dispatcher, out: &mut Vec<Family>) {
     let rows: Vec<_> = server.commands().all().filter(|r| r.total() > 0).collect();
     let mut add = |name: &str, kind, help: &str, value: &dyn Fn(&Counted) -> Measured| {
@@ -288,8 +289,8 @@ fn collections(server: &Dispatcher, out: &mut Vec<Family>) {
     }
 }
 
-/// What a page draws: `serverStatus`, latencies of commands by buckets, collections, the last slow
-/// operations, the warnings of the start, and the bound of memory, in bytes.
+/// The data of the web page: `serverStatus`, latency histograms of commands, collections, the last
+/// slow operations, the warnings of the start, and the memory limit in bytes.
 pub fn page(server: &Dispatcher, memory_bytes: u64) -> DocBuf {
     let service = server.service();
     let status = status(service, server.commands());
@@ -345,8 +346,8 @@ fn latency(counts: &LatencyCounts, kind: Kinds, w: &mut DocWriter<'_>) {
     w.put("count", signed(counts.count()))
         .put("time", signed(counts.sum_us))
         .put("reads", kind == Kinds::Read);
-    // The upper bound of a bucket in microseconds, and its operations: two such lists subtracted
-    // are those of the time between.
+    // The upper bound of each bucket in microseconds and its operations. The difference of two such
+    // lists gives the operations between them.
     let mut buckets = w.array("buckets");
     for (i, n) in counts.buckets.iter().enumerate().filter(|(_, n)| **n > 0) {
         let mut bucket = buckets.array();

@@ -11,9 +11,9 @@ use model::Doc;
 use query::stages::TABLE;
 use std::sync::Arc;
 
-/// What MongoDB has and we have not: names only, answered by 238 NotImplemented. Commands of the
-/// router, of the Enterprise edition and of test builds are not among them: a member of a set does
-/// not know them either (59).
+/// Commands that MongoDB has and this server does not. Only their names are known; they are
+/// answered with 238 NotImplemented. Commands of the router, of the Enterprise edition and of test
+/// builds are not listed: a member of a replica set does not know them either (59).
 pub static NOT_BUILT: &[&str] = &[
     "analyze",
     "analyzeShardKey",
@@ -35,8 +35,9 @@ pub fn all() -> impl Iterator<Item = &'static Command> + Clone {
     cmd::FAMILIES.iter().flat_map(|f| f.iter())
 }
 
-/// Whether a command that may or may not have been done can be sent once more, to this server or
-/// to one that has taken over: it changes nothing, or a number says that it is the same.
+/// Whether a client may send a command again, to this server or to its successor, when it does not
+/// know whether the command was executed: the command changes nothing, or its transaction number
+/// identifies the retry.
 pub fn may_be_sent_again(name: &str, body: Doc<'_>) -> bool {
     let named = |c: &&Command| c.spec.name == name || c.spec.aliases.contains(&name);
     let Some(spec) = all().find(named).map(|c| &c.spec) else {
@@ -73,8 +74,8 @@ pub fn dispatcher(service: Arc<Service>) -> Dispatcher {
     Dispatcher::new(service, all(), NOT_BUILT)
 }
 
-/// A dispatcher of all commands over a service whose data another server writes: it leaves
-/// everything as it is.
+/// A dispatcher of all commands over a service whose data another server writes. It changes nothing
+/// at the start.
 pub fn reading_dispatcher(service: Arc<Service>) -> Dispatcher {
     Dispatcher::new(service, all(), NOT_BUILT)
 }
@@ -150,7 +151,7 @@ mod tests {
             }
             assert!(!c.help.is_empty() && !c.help.ends_with('.'), "{}", c.name);
             let harmless = matches!(c.privilege, Privilege::Any);
-            // What a transaction commits was allowed when its statements ran.
+            // The statements of a transaction were authorized when they ran.
             let writes = c.is(flag::WRITE) && !c.is(flag::ENDS_TRANSACTION);
             assert!(!(writes && harmless), "{} writes", c.name);
             assert!(

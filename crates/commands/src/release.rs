@@ -4,14 +4,14 @@ use crate::config::Config;
 use model::{DocWriter, doc_fields};
 use operators::Profile;
 
-/// What a release says of itself.
+/// The version numbers and limits of a release.
 #[derive(Debug)]
 pub struct Release {
     /// Its version.
     pub version: &'static str,
-    /// The same, part by part.
+    /// The parts of the version.
     pub(crate) parts: [i32; 4],
-    /// The feature compatibility versions it knows, its own first.
+    /// The feature compatibility versions that the release supports, its own first.
     pub(crate) fcv: &'static [&'static str],
     /// Its wire version.
     pub(crate) wire_version_max: i32,
@@ -40,7 +40,7 @@ impl Release {
         }
     }
 
-    /// Its feature compatibility version.
+    /// The release's own feature compatibility version.
     pub(crate) fn own_fcv(&self) -> &'static str {
         self.fcv.first().copied().unwrap_or(self.version)
     }
@@ -48,12 +48,12 @@ impl Release {
 
 /// Most operations in one write batch.
 pub(crate) const WRITE_BATCH_MAX: i32 = 100_000;
-/// Largest message.
+/// Largest message, in bytes.
 pub(crate) const MESSAGE_BYTES_MAX: i32 = 48_000_000;
-/// Minutes until an unused session ends.
+/// Minutes after which an unused session ends.
 pub(crate) const SESSION_TIMEOUT_MINUTES: i32 = 30;
 
-/// What `buildInfo` says, without `ok`.
+/// Writes the fields of `buildInfo` except `ok`.
 pub(crate) fn describe_build(config: &Config, w: &mut DocWriter<'_>) {
     let release = Release::of(config.profile);
     doc_fields!(w;

@@ -1,4 +1,5 @@
-//! The clock of operations. Passed in, so that tests can use a mock clock. Must not know: who asks.
+//! The clock of operations. It is passed in, so that tests can use a mock clock. Must not know:
+//! operations.
 
 /// A source of time.
 pub trait Clock: Send + Sync {
@@ -30,7 +31,7 @@ impl Clock for SystemClock {
     }
     fn monotonic_us(&self) -> u64 {
         let elapsed = self.start.elapsed();
-        // Without the 128 bits of `as_micros`: every operation asks.
+        // Avoids the 128-bit arithmetic of `as_micros`, because every operation reads this clock.
         elapsed.as_secs() * 1_000_000 + u64::from(elapsed.subsec_micros())
     }
 }

@@ -4,7 +4,7 @@ use model::{ErrorKind, MongoError, Result, code};
 
 /// True for errors that end a whole command, also one of many writes.
 pub fn is_interruption(e: &MongoError) -> bool {
-    // What was set aside ends as a whole, too: it is run again as a whole.
+    // An operation that is set aside ends as a whole too, and is run again as a whole.
     e.is(ErrorKind::SetAside)
         || matches!(
             e.code(),
@@ -26,8 +26,8 @@ pub fn interrupted() -> MongoError {
 /// The result of a step that has ended.
 ///
 /// # Errors
-/// The step has not ended: this run of the command is over, the error goes to whoever began it, and
-/// the next run goes on with the step.
+/// The error by which the operation was set aside: the step has not ended. The caller returns the
+/// error to the dispatcher, and the next run of the command continues with this step.
 pub fn ended<T>(result: Result<T>) -> Result<Result<T>> {
     match result {
         Err(again) if again.is(ErrorKind::SetAside) => Err(again),

@@ -1,6 +1,7 @@
-//! An operation: one command at work. Promises: one value holds what interrupts it, the account of
-//! its memory and what it has counted; it is passed to whatever works for it, and threads that work
-//! for it together share it (ADR 0076). Must not know: commands, documents, collections, sockets.
+//! An operation: one run of a command or of background work. Promises: one value holds the means to
+//! interrupt the operation, the account of its memory and its counters; it is passed to the code
+//! that works for the operation, and the threads that do so share it (ADR 0076). Must not know:
+//! commands, documents, collections, sockets.
 
 mod clock;
 mod interruption;

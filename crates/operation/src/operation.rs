@@ -1,9 +1,9 @@
 //! One operation: how it is interrupted (by its deadline, by a kill, by a disconnected client, by
-//! the memory limit), the account of its memory, what it has read and written.
+//! the memory limit), the account of its memory, and the counters of its reads and writes.
 //!
-//! Promises: loops call [`Operation::check`] and stop within one step; the first reason given is
-//! the one reported; it may be shared by threads that work for it. Must not know: what it does,
-//! sockets.
+//! Promises: loops call [`Operation::check`] and stop within one step; when several reasons end an
+//! operation, the first one is reported; threads that work for the operation may share it. Must not
+//! know: what the operation does, sockets.
 
 use crate::clock::Clock;
 use crate::progress::Progress;
@@ -15,16 +15,16 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The network's end of a connection, as far as operations may know it.
+/// What operations may know of the network connection of their client.
 pub trait Link: Send + Sync {
-    /// Ends the connection's wait for data or for its turn; without one, the next wait ends
-    /// at once.
+    /// Ends the connection's wait for data or for its turn. When the connection does not wait, its
+    /// next wait ends at once.
     fn wake(&self);
-    /// True when the client is known to have gone.
+    /// True when the client is known to have disconnected.
     fn is_gone(&self) -> bool;
 }
 
-/// Whether operations of users may write now.
+/// Decides whether operations of users may write now.
 pub trait WriteGate: Send + Sync {
     /// Lets a write pass.
     ///
@@ -49,7 +49,7 @@ const NO_DEADLINE: u64 = u64::MAX;
 pub struct ConnectionId(pub i64);
 
 impl ConnectionId {
-    /// Of work that no connection has asked for.
+    /// Operations that no connection has asked for.
     pub const NONE: ConnectionId = ConnectionId(0);
 }
 
@@ -60,14 +60,14 @@ pub struct Operation {
     connection: ConnectionId,
     /// Monotonic microseconds.
     deadline_us: AtomicU64,
-    /// Nobody needs the result when the client has gone.
+    /// The operation ends when its client disconnects, because nobody needs its result then.
     ends_with_client: AtomicBool,
     killed: AtomicBool,
     why: Mutex<Option<MongoError>>,
-    /// What the connection's operations hold in memory.
+    /// The memory that the connection's operations hold.
     memory: Arc<Account>,
     user_writes: Arc<dyn WriteGate>,
-    /// A block of user writes is not for this operation.
+    /// The operation may write although user writes are blocked.
     passes_block: AtomicBool,
     reads: Reads,
     writes: Writes,
@@ -84,7 +84,7 @@ impl std::fmt::Debug for Operation {
 }
 
 impl Operation {
-    /// For the operations of one connection.
+    /// Creates the operation of a connection.
     pub fn new(
         clock: Arc<dyn Clock>,
         link: Option<Arc<dyn Link>>,
@@ -108,20 +108,20 @@ impl Operation {
         }
     }
 
-    /// The same for a connection of this number.
+    /// The same operation, for the connection with this number.
     #[must_use]
     pub fn of_connection(self, connection: ConnectionId) -> Operation {
         Operation { connection, ..self }
     }
 
-    /// An operation of no connection: nothing bounds its memory, and it may write.
+    /// An operation without a connection: its memory is unlimited, and it may write.
     pub fn detached(clock: Arc<dyn Clock>) -> Operation {
         let memory = Account::new(Arc::new(Budget::unlimited()));
         Operation::new(clock, None, Arc::new(memory), Arc::new(Open))
     }
 
-    /// A new one, or `last` reset when nobody else holds it: operations then cost no
-    /// allocation.
+    /// The next operation of a connection. Resets and reuses `last` when nobody else holds it,
+    /// which saves an allocation; creates a new one otherwise.
     pub fn renew(last: &mut Arc<Operation>) -> Arc<Operation> {
         match Arc::get_mut(last) {
             Some(i) => {
@@ -150,22 +150,22 @@ impl Operation {
         Arc::clone(last)
     }
 
-    /// Whose it is.
+    /// The connection that the operation belongs to.
     pub fn connection(&self) -> ConnectionId {
         self.connection
     }
 
-    /// Says how far it has come.
+    /// Reports the progress of the operation.
     pub fn set_progress(&self, progress: Option<Progress>) {
         *self.progress.lock() = progress;
     }
 
-    /// How far it has come, of one that says so.
+    /// The progress of the operation, if it reports any.
     pub fn progress(&self) -> Option<Progress> {
         *self.progress.lock()
     }
 
-    /// Ends the operation with 50 after so long.
+    /// Sets a deadline this many microseconds from now; after it the operation ends with 50.
     pub fn allow_us(&self, us: u64) {
         self.deadline_us.store(
             self.clock.monotonic_us().saturating_add(us),
@@ -173,7 +173,7 @@ impl Operation {
         );
     }
 
-    /// What is left until the deadline; `None` without one.
+    /// Microseconds until the deadline; `None` without a deadline.
     pub fn left_us(&self) -> Option<u64> {
         match self.deadline_us.load(Ordering::Acquire) {
             NO_DEADLINE => None,
@@ -181,7 +181,7 @@ impl Operation {
         }
     }
 
-    /// Whether the operation ends when its client goes.
+    /// Sets whether the operation ends when its client disconnects.
     pub fn ends_with_client(&self, yes: bool) {
         self.ends_with_client.store(yes, Ordering::Release);
     }
@@ -191,7 +191,7 @@ impl Operation {
         self.passes_block.store(true, Ordering::Release);
     }
 
-    /// Says whether the operation may write.
+    /// Checks that the operation may write.
     ///
     /// # Errors
     /// 371 UserWritesBlocked.
@@ -205,7 +205,8 @@ impl Operation {
         }
     }
 
-    /// Ends the operation, and its wait when it waits. The first reason counts.
+    /// Ends the operation, and wakes it when it waits. When it is killed more than once, the first
+    /// reason is reported.
     pub fn kill(&self, why: MongoError) {
         self.why.lock().get_or_insert(why);
         self.killed.store(true, Ordering::Release);
@@ -214,18 +215,18 @@ impl Operation {
         }
     }
 
-    /// True when it was killed.
+    /// True when the operation was killed.
     pub fn is_killed(&self) -> bool {
         self.killed.load(Ordering::Acquire)
     }
 
-    /// Says whether the operation may go on.
+    /// Checks that the operation may continue.
     ///
     /// # Errors
     /// The reason of the kill, 50 MaxTimeMSExpired, 279 ClientDisconnect, 146 ExceededMemoryLimit.
     ///
     /// # Cost
-    /// Three loads, two thread-local reads, and a look at the clock when there is a deadline.
+    /// Three loads, two thread-local reads, and a read of the clock when there is a deadline.
     pub fn check(&self) -> Result<()> {
         if self.is_killed() {
             return Err(self.why.lock().clone().unwrap_or_else(|| {
@@ -247,34 +248,35 @@ impl Operation {
         self.memory.check()
     }
 
-    /// The account of what the operation holds in memory.
+    /// The account of the memory that the operation holds.
     pub fn memory(&self) -> &Arc<Account> {
         &self.memory
     }
 
-    /// The connection's other end.
+    /// The connection of the client.
     pub fn link(&self) -> Option<&Arc<dyn Link>> {
         self.link.as_ref()
     }
 
-    /// What it has read.
+    /// The counters of what the operation has read.
     pub fn reads(&self) -> &Reads {
         &self.reads
     }
 
-    /// What it has written and waited for.
+    /// The counters of what the operation has written and how long it has waited.
     pub fn writes(&self) -> &Writes {
         &self.writes
     }
 
-    /// Whom to wake when what it waits for is released; `None` when it has to wait on its thread,
-    /// as it must once it has changed something that its next run would not know of.
+    /// The link to wake when the lock that the operation waits for is released. `None` when the
+    /// operation has to wait on its thread, because it has changed something that its next run
+    /// would not know of.
     pub fn waits_without_thread(&self) -> Option<&Arc<dyn Link>> {
         self.link.as_ref().filter(|_| self.writes.may_run_again())
     }
 
-    /// Lets another thread work for the operation until the guard is dropped: what it allocates is
-    /// charged to the operation, what it reads is counted there.
+    /// Lets another thread work for the operation until the guard is dropped: the memory that the
+    /// thread allocates is charged to the operation.
     pub fn join(&self) -> Attached<'_> {
         self.memory.join()
     }

@@ -1,4 +1,4 @@
-//! How far a long operation has come, for those who look at it.
+//! The progress of a long operation, as reports show it.
 
 /// What an operation is doing, and how much of it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,6 +7,6 @@ pub struct Progress {
     pub message: &'static str,
     /// Steps that are done.
     pub done: u64,
-    /// Steps there will be, about.
+    /// Estimated number of all steps.
     pub total: u64,
 }

@@ -1,8 +1,8 @@
-//! What an operation has read: index entries, documents, access paths; for the profile, for slow
-//! operations and for the server's counters.
+//! What an operation has read: index entries, documents, access paths. The profile, the log of slow
+//! operations and the server's counters report it.
 //!
 //! Promises: counting costs a few additions for each step of a scan; several threads may count.
-//! Must not know: plans, who asks.
+//! Must not know: plans, reports.
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -10,12 +10,13 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Access paths that are kept; a query with more has as many branches.
+/// Most access paths that are kept for one operation. Only a query with more branches has more
+/// paths.
 const PATHS_MAX: usize = 8;
 
-/// How documents were reached.
+/// How an operation reached its documents.
 pub enum AccessPath {
-    /// The collection as it lies.
+    /// A scan of the collection.
     Collection,
     /// One document by its `_id`.
     Id,
@@ -50,7 +51,7 @@ impl Display for AccessPath {
 pub struct Paths(SmallVec<[AccessPath; 2]>);
 
 impl Paths {
-    /// As MongoDB's `planSummary` writes them; `None` when nothing was planned.
+    /// The paths in the format of MongoDB's `planSummary`; `None` when nothing was planned.
     pub fn summary(&self) -> Option<String> {
         let mut shown: Vec<String> = Vec::with_capacity(self.0.len());
         for path in &self.0 {
@@ -84,7 +85,7 @@ pub struct Reads {
 }
 
 impl Reads {
-    /// Forgets everything: the operation begins, or is run again.
+    /// Clears all counters and paths, when the operation begins or is run again.
     pub fn reset(&self) {
         self.keys.store(0, Relaxed);
         self.docs.store(0, Relaxed);
@@ -112,25 +113,25 @@ impl Reads {
         }
     }
 
-    /// Notes how many documents stand in the reply.
+    /// Sets how many documents the reply holds.
     pub fn set_returned(&self, documents: usize) {
         self.returned.store(documents as u64, Relaxed);
     }
 
-    /// Notes that a document was looked up by its `_id`, without a plan.
+    /// Counts a lookup of a document by its `_id` without a plan.
     pub fn add_by_id(&self, found: bool) {
         self.returned.store(u64::from(found), Relaxed);
         self.add_by_id_to_write(found);
     }
 
-    /// Notes that a document was looked up by its `_id`, without a plan, to be changed.
+    /// Counts a lookup of a document by its `_id` without a plan, for a write.
     pub fn add_by_id_to_write(&self, found: bool) {
         self.add_path(AccessPath::Id);
         self.add(u64::from(found), u64::from(found));
     }
 
-    /// Notes that a read is opened. One that is opened after something was read belongs to a later
-    /// stage, which the summary leaves out, as MongoDB's does.
+    /// Notes the access path of a read that is opened. A read that is opened after the operation
+    /// has read something belongs to a later stage; the summary leaves it out, as MongoDB's does.
     pub fn open(&self, path: impl FnOnce() -> AccessPath) {
         if self.docs.load(Relaxed) == 0 && self.keys.load(Relaxed) == 0 {
             self.add_path(path());
@@ -150,7 +151,7 @@ impl Reads {
         paths.0.iter().any(|p| matches!(p, AccessPath::Collection))
     }
 
-    /// Takes the access paths; the operation has ended.
+    /// Takes the access paths of an operation that has ended.
     pub fn take_paths(&self) -> Paths {
         std::mem::take(&mut self.paths.lock())
     }

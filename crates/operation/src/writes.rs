@@ -1,46 +1,48 @@
-//! What an operation has written and waited for, and whether it may be run again.
+//! What an operation has written, how long it has waited, and whether it may be run again.
 //!
 //! Promises: an operation that may be run again has changed nothing that its next run would not
-//! know of; counting costs one addition for each commit. Must not know: what is written, what the
-//! operation waits for.
+//! know of; counting costs one addition for each commit. Must not know: which data is written, what
+//! the operation waits for.
 
 use parking_lot::Mutex;
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What is kept from one run of an operation to the next.
+/// A value that one run of an operation keeps for the next run.
 pub type OpaqueValue = Box<dyn Any + Send>;
 
-/// Stands for an operation that may not be run again.
+/// The value of `runs_again_at` for an operation that may not be run again.
 const NEVER: u64 = u64::MAX;
 
-/// See the head of this file.
+/// The counters of one operation's writes, and the state of its current run.
 pub struct Writes {
     commits: AtomicU64,
-    /// The time of its last change in the log; 0 without one.
+    /// The log time of the operation's last change; 0 without a change.
     time: AtomicU64,
     waited_us: AtomicU64,
-    /// Bytes written beyond what was admitted.
+    /// Bytes that the operation has written beyond the size it was admitted with.
     debt_bytes: AtomicUsize,
-    /// While there were so many commits, all that was changed is known to the next run.
+    /// The number of commits at which the operation may be run again: the next run knows of all of
+    /// them. [`NEVER`] when it may not be run again.
     runs_again_at: AtomicU64,
     run: Mutex<Run>,
 }
 
 #[derive(Default)]
 struct Run {
-    /// What the run before has kept.
+    /// The value that the previous run has kept.
     given: Option<OpaqueValue>,
     end: SetAside,
 }
 
-/// What is left of a run that ended in order to wait without a thread; nothing of another.
+/// What a run leaves when it ends in order to wait without a thread. A run that ends otherwise
+/// leaves nothing.
 #[derive(Default)]
 pub struct SetAside {
-    /// Registered where it waits; to be held until it runs again.
+    /// The registration of the waiter; it must be held until the operation runs again.
     pub registered: Option<OpaqueValue>,
-    /// What its next run is given.
+    /// The value that the next run is given.
     pub kept: Option<OpaqueValue>,
 }
 
@@ -58,7 +60,7 @@ impl Default for Writes {
 }
 
 impl Writes {
-    /// Those of the next operation of the same connection, which pays the debt of this one.
+    /// The counters of the connection's next operation, which takes over the debt of this one.
     pub(crate) fn of_next(&self) -> Writes {
         Writes {
             debt_bytes: AtomicUsize::new(self.debt_bytes.swap(0, Relaxed)),
@@ -66,38 +68,38 @@ impl Writes {
         }
     }
 
-    /// Counts a change that was made, or tried.
+    /// Counts a commit, successful or not.
     pub fn count_commit(&self) {
         self.commits.fetch_add(1, Relaxed);
     }
 
-    /// Notes that a change was made that has this time in the log.
+    /// Notes the log time of a change.
     pub fn committed_at(&self, time: u64) {
         self.time.fetch_max(time, Relaxed);
     }
 
-    /// The time of the last change in the log; 0 without one.
+    /// The log time of the last change; 0 without a change.
     pub fn time(&self) -> u64 {
         self.time.load(Relaxed)
     }
 
-    /// Adds a wait on a thread.
+    /// Adds the time of a wait on the thread.
     pub fn add_waited(&self, waited: Duration) {
         let us = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
         self.waited_us.fetch_add(us, Relaxed);
     }
 
-    /// Microseconds of waits on a thread since this was asked last.
+    /// Microseconds of waits on the thread since the last call.
     pub fn take_waited_us(&self) -> u64 {
         self.waited_us.swap(0, Relaxed)
     }
 
-    /// Adds to the debt: a write was larger by so many bytes than admitted.
+    /// Adds to the debt: a write was this many bytes larger than it was admitted for.
     pub fn add_debt(&self, bytes: usize) {
         self.debt_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// The debt in bytes, which the caller pays.
+    /// Takes the debt, in bytes. The caller pays it.
     pub fn take_debt(&self) -> usize {
         match self.debt_bytes.load(Relaxed) {
             0 => 0,
@@ -105,8 +107,9 @@ impl Writes {
         }
     }
 
-    /// Begins a run that may be followed by another while it has changed nothing since
-    /// [`Writes::checkpoint`]. `given` is what the run before has kept.
+    /// Begins a run. With `runs_again`, the operation may be run again as long as it has changed
+    /// nothing since the start of the run or the last [`Writes::checkpoint`]. `given` is the value
+    /// that the previous run has kept.
     pub fn begin_run(&self, runs_again: bool, given: Option<OpaqueValue>) {
         let at = match runs_again {
             true => self.commits.load(Relaxed),
@@ -124,7 +127,7 @@ impl Writes {
         std::mem::take(&mut *self.run.lock()).end
     }
 
-    /// All that was changed so far is in what the next run is given.
+    /// Notes that the value kept for the next run covers all changes made so far.
     pub fn checkpoint(&self) {
         if self.runs_again_at.load(Relaxed) != NEVER {
             self.runs_again_at
@@ -137,17 +140,18 @@ impl Writes {
         self.runs_again_at.load(Relaxed) == self.commits.load(Relaxed)
     }
 
-    /// The operation ends its run, and is run again when what it has registered for is released.
+    /// Notes that the run ends in order to wait: the operation is run again when the lock that
+    /// `registered` waits for is released.
     pub fn set_aside(&self, registered: OpaqueValue) {
         self.run.lock().end.registered = Some(registered);
     }
 
-    /// Keeps what the next run needs.
+    /// Keeps a value for the next run.
     pub fn keep(&self, what: OpaqueValue) {
         self.run.lock().end.kept = Some(what);
     }
 
-    /// What the run before has kept; once.
+    /// Takes the value that the previous run has kept. Only the first call returns it.
     pub fn take_given(&self) -> Option<OpaqueValue> {
         self.run.lock().given.take()
     }

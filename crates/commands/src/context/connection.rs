@@ -22,56 +22,58 @@ use store::ReadView;
 
 /// State of one connection.
 pub struct Connection {
-    /// What others may see.
+    /// The part of the state that other connections may see.
     pub info: Arc<ConnectionInfo>,
-    /// Who it is.
+    /// The user who is logged in.
     pub identity: Identity,
-    /// `helloOk` was asked for.
+    /// The client has sent `helloOk`.
     pub hello_ok: bool,
-    /// The state of the topology that a greeting has told last.
+    /// The version of the topology that the last greeting reported.
     pub(crate) told_topology: Option<i64>,
-    /// The client's name of this server, `host:port`, as far as its connection shows it.
+    /// The name under which the client reaches this server, `host:port`, if its connection shows
+    /// it.
     reached_as: Option<String>,
-    /// Compressors both sides know, in the client's order.
+    /// Compressors that both sides support, in the client's order.
     pub compressors: Vec<&'static str>,
-    /// The failure a fail point holds back until its time has come.
+    /// The failure that a fail point delays.
     pub(crate) failing: Option<Failure>,
-    /// Of the operation before, for the next one.
+    /// The operation of the previous request, to be reused for the next one.
     pub(crate) operation: Arc<Operation>,
-    /// What its operation waits for.
+    /// The data that the connection's operation waits for.
     pub(crate) awaits: Option<DataWait>,
-    /// The place of its operation among those that wait to run.
+    /// The place of its operation in the admission queue.
     pub(crate) place: Option<Place>,
-    /// How long its operation has waited to run, and whether it has.
+    /// How long its operation has waited for admission; `None` when it has not waited.
     pub(crate) queued_us: Option<u64>,
-    /// How long its operation has waited for locks of others.
+    /// How long its operation has waited for locks of other operations.
     pub(crate) locked_us: u64,
-    /// What its operation has cost, where that is measured.
+    /// The resources that its operation has used, if they are measured.
     pub(crate) spent: Option<Spent>,
-    /// What it runs now carries secrets: its document is shown nowhere.
+    /// The running command contains secrets: its document is not shown anywhere.
     pub(crate) is_secret: bool,
-    /// What its operation was set aside for.
+    /// The wait that its operation was set aside for.
     pub(crate) set_aside: Option<SetAside>,
-    /// What woke the operation that runs again: who waits behind it is called when this goes.
+    /// The registration that woke the operation that runs again. When it is dropped, the next
+    /// waiter is woken.
     pub(crate) woken_by: Option<OpaqueValue>,
-    /// What its operation had done when it was set aside.
+    /// The progress of its operation when it was set aside.
     pub(crate) progress: Progress,
-    /// The namespace used last.
+    /// The namespace that was used last.
     pub(crate) last_used: LastUsed,
-    /// Since when its operation waits for data, monotonic microseconds.
+    /// When its operation has begun to wait for data, monotonic microseconds.
     pub(crate) idle_since_us: Option<u64>,
     /// How long its operation has waited for data.
     pub(crate) idle_us: u64,
     /// The operation whose reply waits for the journal.
     pub(crate) held: Option<Box<Held>>,
-    /// What its operation reads where it is not the latest state.
+    /// The state that its operation reads, if that is not the latest state.
     pub(crate) view: Option<ReadView>,
     all: Arc<Connections>,
 }
 
 impl Connection {
-    /// A new connection from `peer` (`host:port`). Its waits end when `link` is woken, and its
-    /// reads end when that says that the client has gone.
+    /// Creates the state of a new connection from `peer` (`host:port`). Waking `link` ends the
+    /// connection's waits; its reads end when `link` reports that the client has disconnected.
     pub(crate) fn new(service: &Service, peer: &str, link: Option<Arc<dyn Link>>) -> Connection {
         let info = service.connections.add(peer);
         let operation = Operation::new(
@@ -109,17 +111,18 @@ impl Connection {
 }
 
 impl Connection {
-    /// What its operation has read, or the last one.
+    /// What the current operation has read, or the last one when none runs.
     pub fn examined(&self) -> Examined {
         self.operation.reads().examined()
     }
 
-    /// What its next operations read, outside of transactions; `None` for what they ask for.
+    /// Sets the state that the next operations outside of transactions read; `None` lets their read
+    /// concern decide.
     pub(crate) fn reads_at(&mut self, view: Option<ReadView>) {
         self.view = view;
     }
 
-    /// Its operation waits from this monotonic microsecond on.
+    /// Notes that the operation waits from this monotonic microsecond on.
     pub(crate) fn waits(&mut self, on: &WaitFor, now_us: u64) {
         match on {
             WaitFor::Data { .. } | WaitFor::Topology => self.idle_since_us = Some(now_us),
@@ -132,22 +135,22 @@ impl Connection {
         }
     }
 
-    /// Notes at which of our addresses the client came in.
+    /// Notes the address of this server that the client connected to.
     pub fn came_in_at(&mut self, server: Option<IpAddr>) {
         self.identity.came_in_at(server);
         if let Some(ip) = server {
-            // Said once, when it connects.
+            // The cell is set once, when the client connects.
             let _ = self.info.local.set(ip);
         }
     }
 
-    /// Notes by which name, `host:port`, the client reaches this server.
+    /// Notes the name, `host:port`, under which the client reaches this server.
     pub fn reached_as(&mut self, name: String) {
         self.reached_as = Some(name);
     }
 
-    /// The address that this client is told: the one that the configuration gives to everybody, or
-    /// else the one that the client has come in at.
+    /// The address that this client is told: the configured one if all clients are told the same,
+    /// otherwise the address that the client connected to.
     pub(crate) fn advertised_address<'a>(&'a self, config: &'a Config) -> &'a str {
         match &self.reached_as {
             Some(name) if !config.is_host_advertised => name,
@@ -155,7 +158,7 @@ impl Connection {
         }
     }
 
-    /// Shows others who is logged in now.
+    /// Shows other connections who is logged in now.
     pub(crate) fn show_user(&self) {
         *self.info.user.lock() = self.identity.user().cloned();
     }
@@ -167,11 +170,12 @@ impl Drop for Connection {
     }
 }
 
-/// What an operation was set aside for; it counts as queued until dropped.
+/// The wait that an operation was set aside for. The operation counts as queued until this is
+/// dropped.
 pub(crate) struct SetAside {
     pub(crate) registered: Option<OpaqueValue>,
     queued: Arc<AtomicI64>,
-    /// Since when, monotonic microseconds.
+    /// When the operation was set aside, monotonic microseconds.
     pub(crate) since_us: u64,
 }
 
@@ -196,17 +200,17 @@ impl Drop for SetAside {
     }
 }
 
-/// A wait for data in the middle of a getMore.
+/// A wait for data during a getMore.
 pub(crate) struct DataWait {
-    /// The suspended cursor; it ends when this is dropped.
+    /// The suspended cursor; it is closed when this is dropped.
     pub(crate) cursor: Option<i64>,
-    /// Monotonic microseconds.
+    /// The end of the wait, monotonic microseconds.
     pub(crate) until_us: u64,
     pub(crate) _waiting: Waiting,
     pub(crate) cursors: Arc<Cursors>,
 }
 
-/// What wakes the operation, until dropped.
+/// Keeps the operation registered for new data until dropped.
 pub(crate) enum Waiting {
     /// New documents of a capped collection.
     Capped { _waiter: waiters::Waiting },

@@ -24,17 +24,17 @@ use store::{Collection, ReadView, Transaction};
 pub struct Ctx<'a, 'w> {
     /// What all connections share.
     pub service: &'a Service,
-    /// All commands, for those that tell of them.
+    /// The table of all commands, for commands that report on it.
     pub commands: &'a CommandTable,
-    /// The connection asking.
+    /// The connection that sent the request.
     pub conn: &'a mut Connection,
-    /// How the operation is ended from outside.
+    /// The operation; it tells when the command is interrupted.
     pub operation: Arc<Operation>,
-    /// The request as it came.
+    /// The request as received.
     pub request: &'a Request<'a>,
     /// The command.
     pub command: &'static Spec,
-    /// Its name as the client wrote it (an alias, perhaps).
+    /// The command's name as the client wrote it; it may be an alias.
     pub invoked: &'a str,
     /// Database.
     pub db: &'a str,
@@ -50,35 +50,35 @@ pub struct Ctx<'a, 'w> {
     pub session: Option<&'a mut SessionWrites>,
     /// The transaction has to be aborted, because a statement of the command failed.
     pub failed: bool,
-    /// The state this run reads and its time, once it was asked for.
+    /// The state that this run reads, and its cluster time; set when it is first asked for.
     pub(crate) read_state: OnceCell<(ReadView, Option<Timestamp>)>,
     /// What earlier runs of the command have done.
     pub(crate) progress: Progress,
-    /// What the reply tells of data, which decides what it waits for.
+    /// What the reply reports of data. It decides what the reply waits for.
     pub reported: Reported,
     /// The operation time before the run.
     pub began_at: Timestamp,
-    /// `ok` is written as a 32-bit integer, as MongoDB does in one place.
+    /// `ok` is written as a 32-bit integer, as MongoDB does for one command.
     pub ok_int: bool,
-    /// The reply; `ok` and what follows is added after the run.
+    /// The reply. `ok` and the fields after it are added after the run.
     pub reply: DocWriter<'w>,
 }
 
 impl<'a> Ctx<'a, '_> {
-    /// The command's own value.
+    /// The value of the command's first field.
     pub fn value(&self) -> model::Value<'a> {
         self.args.value(self.command.name)
     }
-    /// The client wants to know nothing of its writes (`w: 0`).
+    /// The client wants no acknowledgement of its writes (`w: 0`).
     pub fn is_unacknowledged(&self) -> bool {
         let none = |c: &WriteConcern| c.w == Acknowledge::Members(0) && c.journal != Some(true);
         self.generic.write_concern.as_ref().is_some_and(none)
     }
-    /// Whose the sessions of this connection are.
+    /// The digest of the user who owns the sessions of this connection.
     pub fn owner(&self) -> [u8; 32] {
         self.conn.identity.digest(&self.service.access)
     }
-    /// What the user of this connection may do.
+    /// The rights of the user of this connection.
     pub(crate) fn rights(&self) -> Rights<'_> {
         self.conn.identity.rights(&self.service.access)
     }
@@ -88,7 +88,7 @@ impl<'a> Ctx<'a, '_> {
             op.cursor = Some(id);
         }
     }
-    /// Notes, for the profile, what the command that opened the cursor says in its comment.
+    /// Notes, for the profile, the comment of the command that opened the cursor.
     pub fn goes_on_with(&self, opened_by: &DocBuf) {
         let comment = opened_by.doc().field("comment");
         let is_wanted = !comment.is_missing() && self.generic.comment.is_missing();
@@ -96,7 +96,7 @@ impl<'a> Ctx<'a, '_> {
             op.comment = Some(comment.to_owned_value());
         }
     }
-    /// Properties of a cursor this request opens; the caller fills in the namespace.
+    /// Properties of a cursor that this request opens; the caller sets the namespace.
     pub fn cursor_info(&self) -> CursorInfo {
         let now = self.now_ms();
         CursorInfo {
@@ -132,17 +132,18 @@ impl<'a> Ctx<'a, '_> {
             &mut self.reply,
         )
     }
-    /// The collection or view of that name in the state this command reads; in a transaction also
-    /// one that it has made.
+    /// The collection or view of that name in the state that this command reads. In a transaction
+    /// it may also be one that the transaction has created.
     ///
     /// # Errors
     /// Those of [`Ctx::read_view`].
     pub fn collection(&self, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
         self.service.store.collection_in(&self.read_state()?.0, ns)
     }
-    /// The state this command reads, by its read concern; with the cluster time it is known by,
-    /// which the reply names. Read concern `snapshot` fixes the state of now, or goes back to that
-    /// of `atClusterTime`; all others read the latest. Each call of one run gives the same state.
+    /// The state that this command reads according to its read concern, and the cluster time of the
+    /// state if the reply has to name it. Read concern `snapshot` fixes the current state, or reads
+    /// that of `atClusterTime`; all others read the latest. Each call in one run gives the same
+    /// state.
     ///
     /// # Errors
     /// 239, 246 for an `atClusterTime` whose state is not kept; engine failures.
@@ -156,8 +157,8 @@ impl<'a> Ctx<'a, '_> {
         let state = self.take_view()?;
         Ok(self.read_state.get_or_init(|| state))
     }
-    /// The state that this command reads whatever its read concern says: that of its transaction,
-    /// or the one its connection was given.
+    /// The state that this command reads independently of its read concern: that of its
+    /// transaction, or the one its connection was given.
     pub(crate) fn given_view(&self) -> Option<&ReadView> {
         let of_transaction = self.transaction.as_ref().map(|t| t.view());
         of_transaction.or(self.conn.view.as_ref())
@@ -189,13 +190,13 @@ impl<'a> Ctx<'a, '_> {
             .keep(at, view.clone(), self.now_ms());
         Ok((view, Some(at)))
     }
-    /// Whether the error of one of several statements ends the whole command: the operation was
-    /// interrupted, or its transaction has to be run again.
+    /// Whether the error of one of several statements ends the whole command, because the operation
+    /// was interrupted or its transaction has to be run again.
     pub fn ends_command(&self, e: &MongoError) -> bool {
         is_interruption(e) || self.transaction.is_some() && is_transient(e, false)
     }
 
-    /// Notes that a statement failed. In a transaction no further statement may run then.
+    /// Notes that a statement failed. In a transaction, no further statement may run after it.
     ///
     /// # Output
     /// False when the next statement must not run.
@@ -204,7 +205,7 @@ impl<'a> Ctx<'a, '_> {
         !ordered && !self.failed
     }
 
-    /// The moment that the command takes for now, in all its runs.
+    /// The time that the command uses as now in all its runs.
     pub(crate) fn moment(&self) -> Moment {
         self.progress.moment(|| Moment {
             now_ms: self.now_ms(),

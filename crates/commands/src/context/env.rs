@@ -1,5 +1,5 @@
-//! The environment of one operation: its time, randomness, variables, collation and how it is
-//! interrupted.
+//! The environment of one operation: its time, randomness, variables and collation, and its
+//! interruption.
 
 use crate::context::ctx::Ctx;
 use crate::request::spec::flag;
@@ -9,11 +9,11 @@ use operators::{Env, script};
 use std::sync::Arc;
 use store::ReadView;
 
-/// Where an operation's collation comes from.
+/// The collation of an operation.
 pub(crate) enum CollationArg<'a> {
-    /// The client named one.
+    /// The client has specified one.
     Given(Doc<'a>),
-    /// The collection's default.
+    /// The default of the collection.
     Default(Option<Doc<'a>>),
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn environment(cx: &Ctx<'_, '_>, collation: &CollationArg<'_>) -> Res
     let moment = cx.moment();
     let mut env = Env::new(moment.now_ms, moment.seed);
     env.profile = cx.service.config.profile;
-    // Updates see a time even on a standalone server.
+    // Updates know a cluster time even on a standalone server.
     if cx.service.config.replica_set.is_some() || cx.command.is(flag::WRITE) {
         env.cluster_time = Some(moment.cluster_time);
     }
@@ -56,7 +56,7 @@ pub(crate) fn environment(cx: &Ctx<'_, '_>, collation: &CollationArg<'_>) -> Res
     Ok(env)
 }
 
-/// Whether a request may hold a `$where`, by its bytes.
+/// Whether the bytes of a request contain the name `$where`.
 fn names_where(cx: &Ctx<'_, '_>) -> bool {
     let mut beside = cx.request.sequences.iter();
     script::names_where(cx.request.body.as_bytes())
@@ -84,7 +84,7 @@ pub(crate) fn script_library(cx: &Ctx<'_, '_>) -> Result<Option<DocBuf>> {
 }
 
 impl<'a> CollationArg<'a> {
-    /// What the client gave, else the collection's default.
+    /// The collation that the client gave, or else the default of the collection.
     pub(crate) fn of(given: Option<Doc<'a>>, options: Option<Doc<'a>>) -> CollationArg<'a> {
         match given {
             Some(d) if !d.is_empty() => CollationArg::Given(d),

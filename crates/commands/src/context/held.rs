@@ -1,8 +1,8 @@
-//! An operation whose reply waits for the journal: what the log and the profile tell of it is kept
-//! until the wait is over, because the wait is a part of how long it took.
+//! An operation whose reply waits for the journal. What the log and the profile report of it is
+//! kept until the wait is over, because the wait is part of the operation's duration.
 //!
-//! Promises: to keep it costs a copy of some hundred bytes and no look at the clock; the copy is
-//! bounded whatever the client sent. Must not know: who waits, and how.
+//! Promises: keeping it costs a copy of some hundred bytes and no read of the clock; the copy is
+//! bounded whatever the client sent. Must not know: how the reply waits.
 
 use super::operation_stats::OperationStats;
 use crate::request::{Request, Sequence};
@@ -11,13 +11,13 @@ use model::{DocBuf, MongoError};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// Bytes of sequences kept, as many as are shown.
+/// Most bytes of sequences that are kept, which is as many as are shown.
 const SEQUENCE_BYTES_MAX: usize = 16 * 1024;
 
-/// An operation that has ended and whose reply has not left.
+/// An operation that has ended and whose reply has not been sent.
 pub(crate) struct Held {
     pub(crate) op: CurrentOp,
-    /// The command where the operation does not hold it itself.
+    /// The command document, if the operation does not hold it.
     pub(crate) body: Option<DocBuf>,
     pub(crate) sequences: Sequences,
     pub(crate) is_legacy: bool,
@@ -26,8 +26,8 @@ pub(crate) struct Held {
     pub(crate) ended_us: u64,
 }
 
-/// Sequences of a request, as far as they are shown: the bytes of names and documents, and where
-/// each lies.
+/// The part of a request's sequences that is shown: the bytes of names and documents, and the
+/// position of each.
 #[derive(Default)]
 pub(crate) struct Sequences {
     bytes: Vec<u8>,

@@ -1,6 +1,6 @@
-//! What one run of a command sees: its connection, its arguments, what it has done so far.
+//! The context of one run of a command: its connection, its arguments, what it has done so far.
 //!
-//! Promises: a command finds all that it may use here. Must not know: which commands there are, how
+//! Promises: a command finds here everything it may use. Must not know: which commands exist, how
 //! the dispatcher runs them.
 
 pub mod command;

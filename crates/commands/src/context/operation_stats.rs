@@ -1,12 +1,12 @@
-//! What has been counted and measured of an operation that has ended. Must not know: connections,
-//! where it is told of.
+//! The counters and measurements of an operation that has ended. Must not know: connections, where
+//! they are reported.
 
 use super::spent::Spent;
 use crate::request::spec::{Kinds, OpClass, Spec};
 use model::{Doc, DocWriter, Value};
 use operation::{Examined, Paths};
 
-/// What has been counted and measured of an operation.
+/// The counters and measurements of an operation.
 pub(crate) struct OperationStats {
     pub(crate) examined: Examined,
     pub(crate) plan: Paths,
@@ -14,16 +14,16 @@ pub(crate) struct OperationStats {
     pub(crate) reply_len: usize,
     pub(crate) queued_us: Option<u64>,
     pub(crate) locked_us: u64,
-    /// Where it is measured.
+    /// The resources used, if they are measured.
     pub(crate) spent: Option<Spent>,
-    /// Without what it waited for the journal.
+    /// Its duration without the wait for the journal.
     pub(crate) took_us: u64,
-    /// What its reply waited for the journal, for those that had to.
+    /// How long its reply waited for the journal, if it had to.
     pub(crate) journal_us: Option<u64>,
 }
 
 impl OperationStats {
-    /// What it has read from files; nothing when it found everything in memory.
+    /// Writes what the operation has read from files; writes nothing when all data was in memory.
     pub(crate) fn write_storage(&self, w: &mut DocWriter<'_>) {
         let read = self.spent.and_then(|spent| spent.read_bytes);
         if let Some(bytes) = read.filter(|bytes| *bytes > 0) {
@@ -32,17 +32,17 @@ impl OperationStats {
         }
     }
 
-    /// How long its client waited for it.
+    /// How long the client waited for the reply.
     pub(crate) fn all_us(&self) -> u64 {
         self.took_us.saturating_add(self.journal_us.unwrap_or(0))
     }
 }
 
-/// What the reply says that the command did.
+/// What the command did, according to its reply.
 #[derive(Clone, Copy)]
 pub(crate) enum Effects {
     Nothing,
-    /// Gave documents of a cursor.
+    /// Returned documents of a cursor.
     Gave {
         id: Option<i64>,
         opens: bool,

@@ -1,6 +1,6 @@
-//! What one run of a command keeps for the next: what it has done, and what it is to see again. A
-//! run that meets what another operation holds is set aside, and the command is run again (ADR
-//! 0037). Must not know: what commands do.
+//! What one run of a command keeps for the next run: its progress, and the values that all runs
+//! have to share. A run that needs a lock of another operation is set aside, and the command is run
+//! again (ADR 0037). Must not know: what commands do.
 
 use super::reported::Reported;
 use model::{Result, Timestamp};
@@ -8,7 +8,7 @@ use operation::{OpaqueValue, ended};
 use std::any::Any;
 use std::cell::OnceCell;
 
-/// The moment that a command takes for now, and its random numbers.
+/// The time that a command uses as now, and the seed of its random numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) now_ms: i64,
@@ -24,28 +24,29 @@ pub(crate) struct Progress {
     done: Option<Box<dyn Any + Send>>,
     moment: OnceCell<Moment>,
     pub(crate) reported: Reported,
-    /// Statements that were not run again.
+    /// Numbers of statements that were done before and not run again.
     pub(crate) retried: Vec<i32>,
-    /// Until when the first statement of a transaction may be run again, monotonic microseconds.
+    /// The end of the period in which the first statement of a transaction may be run again,
+    /// monotonic microseconds.
     pub(crate) waits_until_us: Option<u64>,
-    /// Of the store, for a change that it had begun.
+    /// The value that the store keeps for a change that it had begun.
     pub(crate) kept: Option<OpaqueValue>,
 }
 
 impl Progress {
-    /// What the runs before have done; nothing in the first.
+    /// What the previous runs have done; the empty value in the first run.
     pub(crate) fn done<T: Any + Default>(&mut self) -> T {
         self.take().unwrap_or_default()
     }
 
-    /// The same for what does not begin empty.
+    /// The same for a type without a default; `None` in the first run.
     pub(crate) fn take<T: Any>(&mut self) -> Option<T> {
         let done = self.done.take()?.downcast().ok()?;
         Some(*done)
     }
 
-    /// What was done, and the value of its result. The next run, if there is one, is given what was
-    /// done.
+    /// Keeps `done` for the next run, if the command is run again, and returns it with the value of
+    /// `result` otherwise.
     ///
     /// # Errors
     /// That of the result.
@@ -63,7 +64,7 @@ impl Progress {
         }
     }
 
-    /// The moment of the first run that asked.
+    /// The time of the first run that asked for it.
     pub(crate) fn moment(&self, now: impl FnOnce() -> Moment) -> Moment {
         *self.moment.get_or_init(now)
     }

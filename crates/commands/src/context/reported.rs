@@ -1,10 +1,10 @@
-//! What a reply tells its client of stored data, from which follows what has to be durable before
-//! the reply may be sent (`crate::dispatch::durability`).
+//! What a reply reports of stored data. It decides what has to be durable before the reply may be
+//! sent (`crate::dispatch::durability`).
 
 use store::CommitPos;
 
-/// What a reply tells its client of data. Filled in by the command while it runs, so that it also
-/// holds for its error.
+/// What a reply reports of stored data. The command sets it while it runs, so that it also applies
+/// to an error reply.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reported {
     pub(crate) own: CommitPos,
@@ -14,22 +14,22 @@ pub struct Reported {
 }
 
 impl Reported {
-    /// The command wrote, and this position covers it.
+    /// The command has written, and this position covers its writes.
     pub fn own_write(&mut self, pos: CommitPos) {
         self.own = self.own.max(pos);
         self.wrote = true;
     }
-    /// The reply tells of more than its own writes: what was found, not found, refused or left as
-    /// it was.
+    /// The reply reports more than its own writes: data that was found, not found, refused or left
+    /// unchanged.
     pub fn others(&mut self) {
         self.others = true;
     }
-    /// The command writes, or may have written, and does not know where.
+    /// The command writes or may have written, at an unknown position.
     pub fn writes_somewhere(&mut self) {
         self.wrote = true;
         self.others = true;
     }
-    /// It goes on with a read whose read concern promised durable data.
+    /// The command continues a read whose read concern promised durable data.
     pub fn durable_reads(&mut self, promised: bool) {
         self.durable_reads |= promised;
     }

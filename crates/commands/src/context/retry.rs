@@ -10,14 +10,14 @@ use store::{Effect, Keep, NumberOrder, SessionRecord, StatementLog, Store};
 pub type StatementIds = SmallVec<[i32; 8]>;
 
 /// The record of a session while one of its commands runs. It is locked, so that a retry that
-/// overtakes the first attempt waits.
+/// overtakes the first attempt waits for it.
 #[derive(Debug)]
 pub struct Retry<'r> {
     record: &'r mut SessionRecord,
-    /// Nothing of this transaction number was done when the command came.
+    /// No statement with this transaction number was executed before the command.
     fresh: bool,
     retried: Vec<i32>,
-    /// So many of them are of earlier runs of the command.
+    /// How many of `retried` come from earlier runs of the command.
     kept: usize,
 }
 
@@ -42,18 +42,18 @@ impl<'r> Retry<'r> {
         }
     }
 
-    /// These statements were not run again in earlier runs of the command.
+    /// Adds the statements that earlier runs of the command found to be done.
     pub(crate) fn go_on(&mut self, retried: &[i32]) {
         self.retried.extend_from_slice(retried);
         self.kept = self.retried.len();
     }
 
-    /// Statements that were not run again so far.
+    /// Statements that were found to be done so far and not run again.
     pub(crate) fn not_run_again(&self) -> &[i32] {
         &self.retried
     }
 
-    /// What the statement did at an earlier try.
+    /// The effect of the statement if it was executed in an earlier attempt.
     pub fn done(&mut self, statement: i32) -> Option<Effect> {
         if self.fresh {
             return None;
@@ -66,7 +66,7 @@ impl<'r> Retry<'r> {
         Some(effect)
     }
 
-    /// The log of these statements.
+    /// The log entry in which these statements are recorded.
     pub fn log<'n>(&'n mut self, ids: &'n [i32], keep: Keep) -> StatementLog<'n> {
         StatementLog {
             record: self.record,
@@ -75,12 +75,12 @@ impl<'r> Retry<'r> {
         }
     }
 
-    /// The only statement of a command was not run again.
+    /// Whether the only statement of a command was found to be done and not run again.
     pub fn retried(&self, ids: &[i32]) -> bool {
         ids.first().is_some_and(|id| self.retried.contains(id))
     }
 
-    /// Statements that were not run again, as `retriedStmtIds`.
+    /// Writes the statements that were not run again as `retriedStmtIds`.
     pub fn report(&self, reply: &mut DocWriter<'_>) {
         if self.retried.is_empty() {
             return;
@@ -91,8 +91,8 @@ impl<'r> Retry<'r> {
         }
     }
 
-    /// The numbers of a command's statements; a list that names one twice has to be looked at from
-    /// the first on.
+    /// The numbers of a command's statements. When the list contains a number twice, every
+    /// statement has to be looked up in the record.
     ///
     /// # Errors
     /// 72 InvalidOptions for both `stmtId` and `stmtIds`, or another count than there are

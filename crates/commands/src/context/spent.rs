@@ -1,29 +1,29 @@
-//! What an operation costs its threads: processor time, and bytes read from files.
+//! The resources that an operation uses on its threads: processor time, and bytes read from files.
 //!
-//! Promises: measured only while some database is profiled, so that nobody else pays for it. Must
-//! not know: who asks.
+//! Promises: they are measured only while some database is profiled; otherwise they cost nothing.
+//! Must not know: where they are reported.
 
 use crate::state::service::Service;
 use rustix::time::{ClockId, clock_gettime};
 
-/// What an operation has cost the threads it ran on.
+/// The resources that an operation has used on the threads it ran on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spent {
     pub(crate) cpu_ns: u64,
-    /// `None` where the engine does not count them.
+    /// `None` when the engine does not count them.
     pub(crate) read_bytes: Option<u64>,
 }
 
-/// The state of this thread when an operation begins or goes on.
+/// The counters of this thread when an operation begins or continues.
 pub(crate) struct Mark(Spent);
 
 impl Mark {
-    /// `None` while nothing is profiled.
+    /// Reads the counters; `None` while no database is profiled.
     pub(crate) fn set(service: &Service) -> Option<Mark> {
         service.state.profile.is_on().then(|| Mark(now(service)))
     }
 
-    /// Adds what was spent since a mark, where one was set.
+    /// Adds the resources used since a mark, if one was set.
     pub(crate) fn end(mark: Option<Mark>, service: &Service, all: &mut Option<Spent>) {
         let Some(Mark(before)) = mark else { return };
         let after = now(service);

@@ -1,10 +1,11 @@
-//! Who may run now: tickets for reads and for writes, a queue for those who get none, an answer at
-//! once when the queue is too long.
+//! Admission of operations: tickets for reads and for writes, a queue for operations that get no
+//! ticket, and an immediate refusal when the queue is too long.
 //!
-//! Promises: with tickets left, taking one is one atomic addition and giving it back another; who
-//! waits keeps no thread and is woken by the next ticket that comes back; nobody waits longer than
-//! allowed. Must not know: which commands read or write, what an operation does.
-//! docs/adr/0042-admission.md says why it is built this way.
+//! Promises: while tickets are left, taking one is one atomic addition and returning it is another;
+//! a waiting operation keeps no thread and is woken by the next ticket that is returned; no
+//! operation waits longer than allowed. Must not know: which commands read or write, what an
+//! operation does.
+//! docs/adr/0042-admission.md gives the reasons for this design.
 
 use model::{MongoError, code};
 use operation::Link;
@@ -13,30 +14,32 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-/// The least number of tickets: drivers of the network and a few that wait for the device.
+/// Least number of tickets: the network's worker threads and a few operations that wait for the
+/// device.
 const TICKETS_MIN: i64 = 16;
-/// Operations that may wait for each ticket there is.
+/// Most operations that may wait, for each ticket.
 const QUEUE_PER_TICKET: i64 = 16;
-/// A change of the rate that counts: a twentieth.
+/// The smallest change of the rate that counts: five percent.
 const CHANGE: f64 = 0.05;
-/// How often who waits looks by itself whether there is a ticket, in case its wake-up went astray.
+/// How often a waiting operation checks by itself for a ticket, in case a wake-up was lost, in
+/// microseconds.
 const LOOK_US: u64 = 1_000_000;
-/// The same for who cannot be woken.
+/// The same for an operation that cannot be woken.
 const LOOK_ALONE_US: u64 = 2_000;
 
-/// Bounds of `baseBackoffMS`, the pause that clients are asked to make before they try again.
+/// Limits of `baseBackoffMS`, the pause that clients are asked to make before they try again.
 const BACKOFF_MS_MIN: i64 = 10;
 const BACKOFF_MS_MAX: i64 = 10_000;
 
-/// One admission in the upper half of the word, one ticket in the lower.
+/// One admission in the upper half of the word and one ticket in the lower half.
 const ONE: u64 = (1 << 32) | 1;
 const TICKETS: u64 = (1 << 32) - 1;
 
-/// The operations of one kind.
+/// The admission of operations of one kind.
 pub struct Gate {
-    /// Admissions since the start (upper 32 bits, wrapping) and tickets held.
+    /// Admissions since the start (upper 32 bits, wrapping) and tickets in use (lower 32 bits).
     word: AtomicU64,
-    /// Most tickets at a time.
+    /// Most tickets in use at a time.
     limit: AtomicI64,
     waiting: AtomicI64,
     queue: Mutex<Queue>,
@@ -57,11 +60,12 @@ struct Counts {
     left: AtomicI64,
     rejected: AtomicI64,
     queued_us: AtomicI64,
-    /// Operations that ended in a second, as last measured.
+    /// Operations that ended per second, by the last measurement.
     per_s: AtomicI64,
 }
 
-/// What a gate has done; all since the start but the first three.
+/// The figures of a gate. The first three are current values, the others are totals since the
+/// start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct GateMetrics {
@@ -88,10 +92,10 @@ impl Default for Gate {
     }
 }
 
-/// Tickets at the start; the parameters of WiredTiger's tickets say how many there may be.
+/// Tickets at the start; the parameters of WiredTiger's tickets set the maximum.
 pub const TICKETS_MAX: i64 = 128;
 
-/// A ticket, given back when dropped.
+/// A ticket, returned when dropped.
 pub(crate) struct Ticket<'g>(&'g Gate);
 
 impl Drop for Ticket<'_> {
@@ -103,7 +107,7 @@ impl Drop for Ticket<'_> {
     }
 }
 
-/// A place in the queue, until dropped.
+/// A place in the queue, given up when dropped.
 pub(crate) struct Place {
     admission: Arc<Admission>,
     kind: usize,
@@ -119,21 +123,24 @@ impl Drop for Place {
         drop(queue);
         gate.waiting.fetch_sub(1, SeqCst);
         gate.counts.left.fetch_add(1, Relaxed);
-        // It may have been woken and not have taken what it was woken for.
+        // The operation may have been woken for a ticket that it did not take, so the next one is
+        // woken.
         gate.wake_one();
     }
 }
 
-/// What asking for a ticket comes to.
+/// The answer to a request for a ticket.
 pub(crate) enum TicketAnswer<'g> {
-    /// It may run.
+    /// The operation may run.
     Run(Ticket<'g>),
-    /// It waits, at most until this monotonic microsecond before it asks again.
+    /// The operation waits in its place, and asks again at this monotonic microsecond at the
+    /// latest.
     Wait(Place, u64),
 }
 
 impl Gate {
-    /// A ticket, when there is one and nobody waits for it.
+    /// A ticket, if one is free and no operation waits for it. `ahead` ignores the waiting
+    /// operations.
     #[inline]
     fn take(&self, ahead: bool) -> Option<Ticket<'_>> {
         let before = self.word.fetch_add(ONE, SeqCst);
@@ -148,8 +155,8 @@ impl Gate {
         None
     }
 
-    /// Takes back an addition that gave no ticket. Whoever gave a ticket back meanwhile has seen
-    /// it, and may have woken nobody for its sake.
+    /// Reverts an addition that gave no ticket. A ticket that was returned in the meantime has seen
+    /// the addition and may have woken no operation because of it, so one is woken here.
     fn undo(&self) {
         self.word.fetch_sub(ONE, SeqCst);
         if self.waiting.load(SeqCst) > 0 {
@@ -162,8 +169,8 @@ impl Gate {
         queue.waiting.front().is_some_and(|(n, _)| *n == number)
     }
 
-    /// Wakes the first operation of the queue when there is a ticket for it. When that operation
-    /// leaves the queue, it wakes the next.
+    /// Wakes the first operation of the queue when a ticket is free. When that operation leaves the
+    /// queue, it wakes the next.
     fn wake_one(&self) {
         if ((self.word.load(SeqCst) & TICKETS) as i64) < self.limit.load(Relaxed) {
             let link = self.queue.lock().waiting.front().map(|(_, l)| l.clone());
@@ -173,11 +180,11 @@ impl Gate {
         }
     }
 
-    /// Whether one more may wait, for as long as `patience_us` allows.
+    /// Whether one more operation may wait: it should get its ticket within `patience_us`.
     fn has_room(&self, patience_us: u64) -> bool {
         let (waiting, limit) = (self.waiting.load(Relaxed), self.limit.load(Relaxed));
         let per_s = self.counts.per_s.load(Relaxed);
-        // At the rate of the last second; a rate of 0 says nothing.
+        // Computed from the rate of the last second; a rate of 0 tells nothing.
         let wait_us = match per_s {
             1.. => u64::try_from(waiting.saturating_mul(1_000_000) / per_s).unwrap_or(0),
             _ => 0,
@@ -185,8 +192,9 @@ impl Gate {
         waiting < limit.saturating_mul(QUEUE_PER_TICKET) && wait_us <= patience_us
     }
 
-    /// 462 with the labels by which drivers back off, and with the least time for it: as long as
-    /// the queue will take. Without a known rate it has no time, and drivers choose their own.
+    /// 462 with the labels by which drivers back off, and with the expected duration of the queue
+    /// as the shortest pause. Without a known rate the error has no pause, and drivers choose their
+    /// own.
     fn overloaded(&self) -> MongoError {
         let error = MongoError::new(
             code::INGRESS_REQUEST_RATE_LIMIT_EXCEEDED,
@@ -207,7 +215,7 @@ impl Gate {
     fn metrics(&self) -> GateMetrics {
         let word = self.word.load(Relaxed);
         let whole = self.counts.admissions.load(Relaxed);
-        // The upper half wraps; the whole count is brought up to date once a second.
+        // The upper half wraps; the full count is updated once a second.
         let since = (word >> 32).wrapping_sub(whole) & TICKETS;
         GateMetrics {
             out: (word & TICKETS) as i64,
@@ -221,7 +229,7 @@ impl Gate {
         }
     }
 
-    /// Measures, and moves the number of tickets; once a second.
+    /// Measures the rate and adjusts the number of tickets; called once a second.
     fn adapt(&self, now_us: u64, tickets_max: i64) {
         let metrics = self.metrics();
         let whole = u64::try_from(metrics.admissions).unwrap_or(0);
@@ -236,18 +244,18 @@ impl Gate {
             self.limit.store(probe.decide(rate, waited, most), Relaxed);
         }
         drop(probe);
-        // More tickets than before let more of those who wait in.
+        // When the number of tickets has grown, more of the waiting operations are woken.
         let free = self.limit.load(Relaxed) - (self.word.load(Relaxed) & TICKETS) as i64;
         (0..free.min(self.waiting.load(Relaxed))).for_each(|_| self.wake_one());
     }
 }
 
-/// Finds the number of tickets by which most operations end: goes on in its direction while the
-/// rate grows, turns when it falls.
+/// Searches the number of tickets with the highest rate of ended operations: it keeps its direction
+/// while the rate grows, and turns when the rate falls.
 struct Probe {
     tickets: i64,
     up: bool,
-    /// The best rate since the last turn, while operations waited.
+    /// The best rate since the last turn while operations waited.
     best: Option<f64>,
     ended: i64,
     at_us: Option<u64>,
@@ -266,7 +274,7 @@ impl Probe {
         }
     }
 
-    /// Operations ended in a second since the last call; `None` in the first.
+    /// Operations ended per second since the last call; `None` in the first call.
     fn rate(&mut self, ended: i64, now_us: u64) -> Option<f64> {
         let before = self.at_us.replace(now_us);
         let more = ended - std::mem::replace(&mut self.ended, ended);
@@ -274,12 +282,12 @@ impl Probe {
         (us > 0).then(|| more.max(0) as f64 * 1e6 / us as f64)
     }
 
-    /// The number of tickets from here on. `waited`: somebody had to wait, so that their number
-    /// mattered.
+    /// The next number of tickets. `waited` says that an operation had to wait; without one, the
+    /// number of tickets made no difference.
     fn decide(&mut self, rate: f64, waited: bool, most: i64) -> i64 {
         let least = TICKETS_MIN.min(most);
         if !waited {
-            // Nothing to learn; back to where nobody has to wait.
+            // Nothing can be learned; raise the number again, up to the maximum.
             self.best = None;
             self.up = false;
             let step = (self.tickets / 8).max(1);
@@ -304,26 +312,26 @@ impl Probe {
     }
 }
 
-/// Both gates.
+/// The gates of reads and of writes.
 #[derive(Default)]
 pub struct Admission {
     gates: [Gate; 2],
 }
 
-/// Which gate.
+/// The index of the gate of reads.
 pub(crate) const READS: usize = 0;
-/// See [`READS`].
+/// The index of the gate of writes.
 pub(crate) const WRITES: usize = 1;
 
 impl Admission {
-    /// A ticket, when there is one and nobody waits for it.
+    /// A ticket, if one is free and no operation waits for it.
     #[inline]
     pub(crate) fn at_once(&self, kind: usize) -> Option<Ticket<'_>> {
         self.gates[kind].take(false)
     }
 
-    /// Asks for a ticket; `before` is the place of one that has waited. `patience_us` is how long
-    /// it may wait altogether.
+    /// Asks for a ticket. `before` is the place of an operation that has waited already;
+    /// `patience_us` is how long it may wait in total.
     ///
     /// # Errors
     /// 462 IngressRequestRateLimitExceeded, with the labels by which drivers back off.
@@ -356,7 +364,8 @@ impl Admission {
             }
             None => self.queue(kind, link, now_us),
         };
-        // Once more: a ticket that came back before this one stood in the queue woke nobody.
+        // Try again: a ticket that was returned before this operation joined the queue woke no
+        // operation.
         if gate.is_first(place.number)
             && let Some(ticket) = gate.take(true)
         {
@@ -403,8 +412,8 @@ impl Admission {
         [self.gates[READS].metrics(), self.gates[WRITES].metrics()]
     }
 
-    /// Moves the numbers of tickets to where most operations end, up to these; to be called about
-    /// once a second.
+    /// Adjusts the number of tickets of each gate towards the highest rate of ended operations, up
+    /// to `most`; to be called about once a second.
     pub(crate) fn adapt(&self, now_us: u64, most: [i64; 2]) {
         for (gate, most) in self.gates.iter().zip(most) {
             gate.adapt(now_us, most);
@@ -463,7 +472,7 @@ mod tests {
         drop(write);
         drop(held);
         assert_eq!((one.0.load(SeqCst), two.0.load(SeqCst)), (1, 0));
-        // Who comes now does not pass those who wait.
+        // A new operation does not overtake the waiting ones.
         let Ok(TicketAnswer::Wait(third, _)) = ask(None, 1, 7) else {
             panic!("two wait before it")
         };
@@ -473,7 +482,7 @@ mod tests {
         };
         drop(held);
         assert!(two.0.load(SeqCst) > 0);
-        // One that was woken and has gone leaves its turn to the next.
+        // An operation that was woken and gives up its place passes its turn to the next.
         drop(second);
         let f = admission.metrics()[READS];
         assert_eq!((f.out, f.queue_length, f.queued), (0, 0, 3));
@@ -490,7 +499,7 @@ mod tests {
         else {
             panic!("one ticket is there")
         };
-        // Another thread is between its addition and taking it back.
+        // Simulates another thread between its addition and the reverting of it.
         let gate = &admission.gates[READS];
         gate.word.fetch_add(ONE, SeqCst);
         drop(held);
@@ -534,7 +543,7 @@ mod tests {
             waiting.push(asked);
         }
         assert_eq!(waiting.len(), 31);
-        // Those who wait take ten seconds.
+        // The queue takes ten seconds.
         let refused = ask(None, 0).err().expect("no room");
         let extra = refused.extra_fields().expect("how long to wait");
         let backoff = extra.doc().field("baseBackoffMS").as_i64_exact();

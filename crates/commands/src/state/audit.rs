@@ -1,7 +1,9 @@
-//! Which events the audit wants and where they go. What is told of whom is in `audited.rs`.
+//! Which events the audit wants and where they are written. `audited.rs` has the contents of
+//! events.
 //!
-//! Promises: without an audit a question costs one load. Must not know: the service, who asks.
-//! docs/adr/0043-audit.md says why it is built this way.
+//! Promises: without an audit, each check costs one load. Must not know: the service, which code
+//! reports events.
+//! docs/adr/0043-audit.md gives the reasons for this design.
 
 use arc_swap::ArcSwap;
 use model::{Doc, DocBuf, Timestamp};
@@ -10,29 +12,29 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-/// How the server was started.
+/// The audit's settings at the start of the server.
 #[derive(Debug)]
 pub struct AuditSettings {
-    /// Where events go.
+    /// Destination of events.
     pub to: Arc<logs::Audit>,
-    /// A query over events; an empty one wants all.
+    /// A query over events; an empty one selects all.
     pub filter: DocBuf,
     /// Clients may change the filter (`setAuditConfig`).
     pub runtime: bool,
 }
 
-/// Whether a filter matches an event at a time. An event it fails on matches: too much is better
-/// than too little.
+/// Whether a filter matches an event at a time. An event on which the filter fails counts as a
+/// match: writing too many events is better than too few.
 pub(super) type Matches = Box<dyn Fn(Doc<'_>, i64) -> bool + Send + Sync>;
 
-/// Which events are wanted.
+/// The events that are written.
 pub(super) struct EventFilter {
     pub(super) filter: DocBuf,
-    /// None wants all.
+    /// `None` selects all events.
     pub(super) matcher: Option<Matches>,
-    /// Checks of rights that were passed are events, too.
+    /// Successful authorization checks are events too.
     pub(super) success: bool,
-    /// Of the last change by a client.
+    /// The time of the last change by a client.
     pub(super) changed: Timestamp,
 }
 
@@ -43,11 +45,11 @@ pub(super) struct Running {
     pub(super) change: Mutex<()>,
 }
 
-/// The audit; there is none until it is started.
+/// The audit; it is off until it is started.
 #[derive(Default)]
 pub struct Audit {
     pub(super) running: OnceLock<Running>,
-    /// The end of the server was told of, by the client that asked for it.
+    /// The end of the server has been reported, with the client that requested it.
     pub(super) ending: AtomicBool,
 }
 
@@ -63,26 +65,27 @@ impl Audit {
         self.running.get().is_some()
     }
 
-    /// Whether `setAuditConfig` may change what is wanted.
+    /// Whether `setAuditConfig` may change the filter.
     pub(crate) fn is_changed_by_clients(&self) -> bool {
         self.running().is_some_and(|r| r.runtime)
     }
 
-    /// Whether checks of rights that were passed are wanted.
+    /// Whether successful authorization checks are events.
     #[inline]
     pub(crate) fn wants_success(&self) -> bool {
         self.running().is_some_and(|r| r.wanted.load().success)
     }
 
-    /// Begins a new file, where events go to one: the name the old one has now.
+    /// Rotates the audit's file, if events go to a file; returns the new name of the old file.
     ///
     /// # Errors
-    /// One line; events go on in the old file.
+    /// A message in one line; events continue to go to the old file.
     pub(crate) fn rotate(&self) -> Result<Option<PathBuf>, String> {
         self.running().map_or(Ok(None), |r| r.to.rotate())
     }
 
-    /// What is wanted: the filter, successful checks, and when a client has last changed it.
+    /// The filter, whether successful authorization checks are events, and the time of the last
+    /// change by a client.
     pub(crate) fn config(&self) -> Option<(DocBuf, bool, Timestamp)> {
         let wanted = self.running()?.wanted.load();
         Some((wanted.filter.clone(), wanted.success, wanted.changed))

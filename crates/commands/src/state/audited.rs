@@ -1,7 +1,7 @@
-//! What the audit is told: events in MongoDB's schema, and changes of what it wants.
+//! The events of the audit in MongoDB's schema, and changes of its configuration.
 //!
-//! Promises: an event is written before the reply of what caused it. Must not know: where events
-//! go, how they are written.
+//! Promises: an event is written before the reply to the request that caused it. Must not know:
+//! where events are written, and how.
 
 use super::audit::{AuditSettings, EventFilter, Matches, Running};
 use super::connections::ConnectionInfo;
@@ -18,17 +18,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::Store;
 
-/// What a client has set, kept in a setting of the store.
+/// The setting of the store that keeps the configuration set by a client.
 const SETTING: &str = "auditConfig";
-/// Longest document of one event's details that is shown whole.
+/// Largest document, in bytes, that the details of an event show whole.
 const DETAIL_BYTES_MAX: usize = 16 * 1024;
-/// No client has changed anything.
+/// The time of the last change when no client has changed anything.
 const NEVER: Timestamp = Timestamp {
     time: 0,
     increment: 0,
 };
 
-/// Who causes an event.
+/// The cause of an event.
 enum Actor<'a> {
     /// The server.
     Itself,
@@ -36,7 +36,8 @@ enum Actor<'a> {
 }
 
 impl Service {
-    /// Starts the audit. What clients have set counts instead of the settings where they may.
+    /// Starts the audit. A configuration that clients have set replaces the one of the start, if
+    /// clients may set it.
     ///
     /// # Errors
     /// Those of the filter; of the store.
@@ -54,7 +55,7 @@ impl Service {
             wanted: ArcSwap::from_pointee(wanted),
             change: Mutex::new(()),
         };
-        // There is one start.
+        // The audit is started once, so the cell is empty.
         let _ = self.state.audit.running.set(running);
         let options = self.config.parsed.clone();
         self.audit_own("startup", |w| {
@@ -96,10 +97,10 @@ impl Service {
         self.event_filter(filter, success, changed)
     }
 
-    /// Changes what is wanted, for good.
+    /// Changes the configuration durably.
     ///
     /// # Errors
-    /// Those of the filter; of the store, after which nothing is changed.
+    /// Those of the filter; of the store, after which nothing has changed.
     pub(crate) fn set_audit_config(
         &self,
         by: ConnectionId,
@@ -119,7 +120,8 @@ impl Service {
         let previous = shown(&running.wanted.load());
         let config = shown(&new);
         Store::set_setting(&self.store, SETTING, &row)?;
-        // Told under what was wanted before and after: a filter must not hide its own coming.
+        // The event is written under the old and under the new configuration, so that a filter
+        // cannot hide its own introduction.
         self.audit(by, "auditConfigure", 0, |w| {
             w.put("previous", &previous).put("config", &config);
         });
@@ -127,7 +129,7 @@ impl Service {
         Ok(())
     }
 
-    /// Follows the parameter `auditAuthorizationSuccess`.
+    /// Applies the parameter `auditAuthorizationSuccess`.
     pub(crate) fn follow_audit_parameters(&self) {
         let success = self.state.parameters.bool("auditAuthorizationSuccess");
         let Some(running) = self.state.audit.running().filter(|r| !r.runtime) else {
@@ -135,7 +137,7 @@ impl Service {
         };
         let _one = running.change.lock();
         let now = running.wanted.load_full();
-        // The filter was understood before.
+        // The filter was parsed successfully before.
         if now.success != success
             && let Ok(new) = self.event_filter(now.filter.clone(), success, now.changed)
         {
@@ -143,7 +145,7 @@ impl Service {
         }
     }
 
-    /// An event that the client of a connection has caused.
+    /// Writes an event that the client of a connection has caused.
     pub(crate) fn audit(
         &self,
         by: ConnectionId,
@@ -160,7 +162,7 @@ impl Service {
         }
     }
 
-    /// An event of this client.
+    /// Writes an event of this client.
     pub(crate) fn audit_client(
         &self,
         info: &ConnectionInfo,
@@ -173,14 +175,15 @@ impl Service {
         }
     }
 
-    /// An event of the server itself.
+    /// Writes an event of the server itself.
     pub fn audit_own(&self, atype: &str, param: impl FnOnce(&mut DocWriter<'_>)) {
         if self.state.audit.is_on() {
             self.write_event(&Actor::Itself, atype, 0, param);
         }
     }
 
-    /// The server ends: told once, with the client when one has asked for it.
+    /// Writes the event for the end of the server, once; with the client if one has requested the
+    /// end.
     pub fn audit_ending(&self, by: ConnectionId) {
         if !self.state.audit.ending.swap(true, Ordering::Relaxed) {
             self.audit(by, "shutdown", 0, |_| {});
@@ -243,7 +246,7 @@ impl Service {
         })
     }
 
-    /// Our end of a connection.
+    /// Writes the server's address of a connection.
     pub(crate) fn write_local(&self, info: &ConnectionInfo, w: &mut DocWriter<'_>) {
         let (_, port) = self.config.host.rsplit_once(':').unwrap_or_default();
         match (info.local.get(), is_path(&info.peer)) {
@@ -256,7 +259,7 @@ impl Service {
         };
     }
 
-    /// A document of a client as an event may show it.
+    /// A document of a client in the form in which an event shows it.
     pub(crate) fn detail(&self, doc: Doc<'_>) -> DocBuf {
         if doc.len_bytes() > DETAIL_BYTES_MAX {
             return doc! { "$truncated": true };
@@ -268,7 +271,7 @@ impl Service {
     }
 }
 
-/// Whether an event tells of a lasting change, so that it must outlive the machine.
+/// Whether an event reports a durable change, so that the event has to be durable as well.
 fn is_lasting(atype: &str) -> bool {
     !matches!(
         atype,
@@ -280,7 +283,7 @@ fn is_path(peer: &str) -> bool {
     Path::new(peer).is_absolute() || peer.parse::<SocketAddr>().is_err()
 }
 
-/// Where a client is.
+/// Writes the address of a client.
 fn write_remote(peer: &str, w: &mut DocWriter<'_>) {
     match peer.parse::<SocketAddr>() {
         Ok(at) => w
@@ -290,7 +293,7 @@ fn write_remote(peer: &str, w: &mut DocWriter<'_>) {
     };
 }
 
-/// Who is logged in, with all roles that comes to.
+/// Writes the user who is logged in, with all direct and inherited roles.
 fn write_user(user: Option<&User>, w: &mut DocWriter<'_>) {
     let mut users = w.array("users");
     if let Some(user) = user {

@@ -1,9 +1,9 @@
-//! The state of the data that a backup cursor holds: a copy of the engine's files, mostly links,
-//! in a folder beside the data.
+//! The copy of the data that a backup cursor holds: a checkpoint of the engine's files, mostly hard
+//! links, in a folder inside the data directory.
 //!
-//! Promises: there is one at a time; its files do not change; it is removed when its cursor ends,
-//! and what a killed server has left of it at the next start.
-//! Must not know: who copies the files.
+//! Promises: at most one backup is open; its files do not change; they are removed when the cursor
+//! ends, and the files of a killed server at the next start.
+//! Must not know: the client that copies the files.
 
 use model::{MongoError, Result, bail, code};
 use parking_lot::Mutex;
@@ -12,17 +12,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use store::Store;
 
-/// In the data directory. Engines do not look at hidden names.
+/// The folder of the backup in the data directory. Engines ignore hidden names.
 const FOLDER: &str = ".backup-cursor";
 
-/// Whether a backup cursor is open, and where its files lie.
+/// Whether a backup cursor is open, and the directory of its files.
 #[derive(Debug, Default)]
 pub struct Backups {
     folder: OnceLock<PathBuf>,
     open: Mutex<bool>,
 }
 
-/// The files of one backup cursor; removed when dropped.
+/// The files of one backup cursor; they are removed when this is dropped.
 #[derive(Debug)]
 pub struct OpenBackup {
     backups: Arc<Backups>,
@@ -30,16 +30,16 @@ pub struct OpenBackup {
 }
 
 impl Backups {
-    /// Keeps the files in this data directory, which nobody else has open, and removes what an
-    /// earlier run has left there.
+    /// Sets the data directory, which no other process has open, and removes the files that an
+    /// earlier run has left.
     ///
     /// # Errors
-    /// One line.
+    /// A message in one line.
     pub fn keep_in(&self, data: &Path) -> std::result::Result<(), String> {
         let folder = data.join(FOLDER);
         let removed = remove(&folder);
         removed.map_err(|e| format!("cannot remove {}: {e}", folder.display()))?;
-        // Set once, at the start.
+        // The cell is set once, at the start.
         let _ = self.folder.set(folder);
         Ok(())
     }
@@ -49,7 +49,8 @@ impl Backups {
         *self.open.lock()
     }
 
-    /// Fixes the state of now; `name` is not used for another.
+    /// Creates a checkpoint of the current state in a folder called `name`, which no other backup
+    /// uses.
     ///
     /// # Errors
     /// 50886 one is open already, 115 the engine keeps no files, the engine's.
@@ -76,7 +77,7 @@ impl Backups {
         }
         let directory = folder.join(name);
         fs::create_dir_all(folder).map_err(|e| failed(&directory, &e))?;
-        // From here on the files are removed again.
+        // From here on the files are removed when the value is dropped.
         let backup = OpenBackup {
             backups: Arc::clone(self),
             directory,
@@ -89,7 +90,7 @@ impl Backups {
 }
 
 impl OpenBackup {
-    /// Where the files lie.
+    /// The directory of the files.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -119,7 +120,7 @@ impl OpenBackup {
 
 impl Drop for OpenBackup {
     fn drop(&mut self) {
-        // What cannot be removed now is removed at the next start.
+        // Files that cannot be removed now are removed at the next start.
         let _ = remove(&self.directory);
         *self.backups.open.lock() = false;
     }

@@ -4,8 +4,8 @@ use crate::state::service::Service;
 use model::Result;
 use store::Writer;
 
-/// Wakes the readers at the end of a capped collection, and deletes its oldest documents until its
-/// limits hold again. Does nothing for other collections.
+/// Wakes the readers that tail a capped collection, and deletes its oldest documents until the
+/// collection is within its limits. Does nothing for other collections.
 ///
 /// # Errors
 /// Engine failures.

@@ -1,5 +1,5 @@
-//! Cluster parameters that `setClusterParameter` has set: kept in a setting of the store, so that a
-//! restart does not change them. Must not know: which there are, what they mean.
+//! Cluster parameters that `setClusterParameter` has set. They are kept in a setting of the store,
+//! so that a restart does not change them. Must not know: which parameters exist, what they mean.
 
 use model::{DocBuf, Result};
 use parking_lot::Mutex;
@@ -8,12 +8,12 @@ use store::Store;
 
 const SETTING: &str = "clusterParameters";
 
-/// Those that were set, by name.
+/// The parameters that were set, by name.
 #[derive(Default)]
 pub struct ClusterParameters(Mutex<BTreeMap<String, DocBuf>>);
 
 impl ClusterParameters {
-    /// Reads what an earlier run left.
+    /// Reads the parameters that an earlier run has stored.
     ///
     /// # Errors
     /// Engine failures.
@@ -29,7 +29,7 @@ impl ClusterParameters {
         Ok(())
     }
 
-    /// The value that was set.
+    /// The value of a parameter, if it was set.
     pub fn get(&self, name: &str) -> Option<DocBuf> {
         self.0.lock().get(name).cloned()
     }
@@ -37,10 +37,10 @@ impl ClusterParameters {
     /// Sets a value.
     ///
     /// # Output
-    /// The one before, where there was one.
+    /// The previous value, if there was one.
     ///
     /// # Errors
-    /// Engine failures, after which nothing is changed.
+    /// Engine failures, after which nothing has changed.
     pub fn set(&self, store: &Store, name: &str, value: DocBuf) -> Result<Option<DocBuf>> {
         let mut all = self.0.lock();
         let row = DocBuf::build(|w| {

@@ -1,5 +1,5 @@
-//! Finding and making collections, in a transaction or outside of one. Must not know: which options
-//! mean what.
+//! Finds and creates collections, in a transaction or outside of one. Must not know: the meaning of
+//! options.
 
 use super::service::Service;
 use model::{DocBuf, Namespace, Result};
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use store::{Collection, Transaction};
 
 impl Service {
-    /// Makes a collection; others see that of a transaction from its commit on, and are told of it
-    /// then.
+    /// Creates a collection. Other operations see a collection that was created in a transaction
+    /// after its commit; the log and the audit report it then.
     ///
-    /// # Errors
+    /// 48 NamespaceExists, 112 when another transaction creates it; engine failures.
     /// 48 NamespaceExists, 112 when another transaction makes it; engine failures.
     pub(crate) fn create(
         &self,

@@ -1,8 +1,8 @@
-//! The default read and write concern of a replica set, as `setDefaultRWConcern` left them: kept in
-//! a setting of the store, so that a restart does not change them.
+//! The default read and write concern of a replica set, set by `setDefaultRWConcern`. They are kept
+//! in a setting of the store, so that a restart does not change them.
 //!
-//! Promises: what is asked for on every command costs one atomic load while nothing was set. Must
-//! not know: which commands they apply to.
+//! Promises: the lookup on every command costs one atomic load while nothing was set. Must not
+//! know: which commands the defaults apply to.
 
 use crate::request::concern::{ReadLevel, WriteConcern, read_level, write_concern};
 use arc_swap::ArcSwapOption;
@@ -13,11 +13,11 @@ use store::Store;
 
 const SETTING: &str = "defaultConcerns";
 
-/// Defaults that were set; each may be missing.
+/// The defaults that were set; each is optional.
 pub struct Concerns {
-    /// Level of reads.
+    /// The read concern level.
     pub read: Option<ReadLevel>,
-    /// Acknowledgement of writes.
+    /// The write concern.
     pub write: Option<WriteConcern>,
     /// The row of the setting: `read`, `write`, `updated` and `updatedWall`.
     row: DocBuf,
@@ -34,11 +34,11 @@ impl Concerns {
             .transpose()?;
         Ok(Concerns { read, write, row })
     }
-    /// The read concern as it was given.
+    /// The read concern as the client gave it.
     pub fn read_given(&self) -> Option<Doc<'_>> {
         self.row.doc().field("read").as_doc()
     }
-    /// The write concern as it was given.
+    /// The write concern as the client gave it.
     pub fn write_given(&self) -> Option<Doc<'_>> {
         self.row.doc().field("write").as_doc()
     }
@@ -57,7 +57,7 @@ pub struct DefaultConcerns {
 }
 
 impl DefaultConcerns {
-    /// Reads what an earlier run left.
+    /// Reads the defaults that an earlier run has stored.
     ///
     /// # Errors
     /// Engine failures; those of a row that cannot be understood.
@@ -67,14 +67,15 @@ impl DefaultConcerns {
         }
         Ok(())
     }
-    /// What was set, if anything.
+    /// The current defaults, if any were set.
     pub fn current(&self) -> Option<Arc<Concerns>> {
         self.current.load_full()
     }
-    /// Changes what is given; an empty read concern goes back to the server's own default.
+    /// Changes the defaults that are given; an empty read concern restores the server's own
+    /// default.
     ///
     /// # Errors
-    /// Those of the concerns; engine failures, after which nothing is changed.
+    /// Those of the concerns; engine failures, after which nothing has changed.
     pub fn set(
         &self,
         store: &Store,

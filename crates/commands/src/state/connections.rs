@@ -1,4 +1,4 @@
-//! What connections may see of one another: who is there, and what each runs now.
+//! What connections may see of one another: their clients, and the operation that each runs now.
 
 use crate::access::user::User;
 use crate::request::spec::Spec;
@@ -10,37 +10,37 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// What other connections may see of one.
+/// The part of a connection that other connections may see.
 #[derive(Debug, Default)]
 pub struct ConnectionInfo {
     /// Number of the connection.
     pub id: i64,
     /// Address of the client.
     pub peer: String,
-    /// Our address it came in at; none for a unix socket.
+    /// The server's address that the client connected to; empty for a unix socket.
     pub(crate) local: OnceLock<IpAddr>,
-    /// What tells it from others in the audit; made when it is first asked for.
+    /// The identity of the connection in the audit; created when it is first asked for.
     uuid: OnceLock<[u8; 16]>,
-    /// Who is logged in.
+    /// The user who is logged in.
     pub user: Mutex<Option<Arc<User>>>,
     /// The `client` document of its handshake.
     pub client: Mutex<Option<DocBuf>>,
-    /// The operation running now.
+    /// The operation that runs now.
     pub op: Mutex<Option<CurrentOp>>,
-    /// Buffers of the operation before, for the next one.
+    /// Buffers of the previous operation, to be reused by the next.
     pub(crate) spare: Mutex<(String, Vec<u8>)>,
 }
 
 impl ConnectionInfo {
-    /// As the log calls it.
+    /// The name of the connection in the log.
     pub fn name(&self) -> String {
         format!("conn{}", self.id)
     }
-    /// What tells it from all others, over restarts.
+    /// The identity of the connection, unique across restarts.
     pub(crate) fn uuid(&self) -> [u8; 16] {
         *self.uuid.get_or_init(|| {
             let mut id: [u8; 16] = rand::random();
-            // Version 4, the usual variant.
+            // UUID version 4, variant 1.
             id[6] = (id[6] & 0x0f) | 0x40;
             id[8] = (id[8] & 0x3f) | 0x80;
             id
@@ -63,21 +63,21 @@ pub struct CurrentOp {
     pub start_us: u64,
     /// Start, milliseconds since the epoch.
     pub start_ms: i64,
-    /// Its command.
+    /// The command.
     pub command: &'static Spec,
-    /// Its database.
+    /// The database.
     pub db: String,
     /// The command document; empty when too large to keep.
     pub body: Vec<u8>,
-    /// Session.
+    /// The session.
     pub lsid: Option<[u8; 16]>,
-    /// Ends it.
+    /// The operation, by which it can be interrupted.
     pub operation: Arc<Operation>,
-    /// Cursor it uses.
+    /// The cursor that the operation uses.
     pub cursor: Option<i64>,
-    /// The comment of the command that opened the cursor, where its own has none.
+    /// The comment of the command that opened the cursor, if the operation's own command has none.
     pub comment: Option<OwnedValue>,
-    /// It was set aside until somebody else gives something back.
+    /// The operation was set aside until another operation releases a lock.
     pub waits_for_lock: bool,
 }
 
@@ -98,7 +98,7 @@ impl Default for Connections {
 }
 
 impl Connections {
-    /// Adds one from `peer` (`host:port`).
+    /// Adds a connection from `peer` (`host:port`).
     pub(crate) fn add(&self, peer: &str) -> Arc<ConnectionInfo> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let info = Arc::new(ConnectionInfo {
@@ -109,23 +109,23 @@ impl Connections {
         self.open.lock().insert(id, Arc::clone(&info));
         info
     }
-    /// Forgets one that is closed.
+    /// Removes a connection that is closed.
     pub(crate) fn remove(&self, id: i64) {
         self.open.lock().remove(&id);
     }
-    /// One that is open.
+    /// An open connection by its number.
     pub(crate) fn get(&self, id: i64) -> Option<Arc<ConnectionInfo>> {
         self.open.lock().get(&id).cloned()
     }
-    /// Those open now.
+    /// The connections that are open now.
     pub fn list(&self) -> Vec<Arc<ConnectionInfo>> {
         self.open.lock().values().cloned().collect()
     }
-    /// How many are open now.
+    /// How many connections are open now.
     pub fn count(&self) -> usize {
         self.open.lock().len()
     }
-    /// Connections made since the start.
+    /// Connections opened since the start.
     pub fn created(&self) -> i64 {
         self.next.load(Ordering::Relaxed) - 1
     }

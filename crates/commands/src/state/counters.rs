@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
-/// Namespaces counted.
+/// Most namespaces that are counted.
 const NAMESPACES_MAX: usize = 20_000;
 
 /// Microseconds and number of operations of one kind on one namespace.
@@ -19,12 +19,12 @@ pub struct NamespaceUse {
     /// By class of operation, in the order of [`OpClass`].
     tallies: [(AtomicI64, AtomicI64); 6],
     latencies: [OpLatency; 3],
-    /// All scans of the collection, and those by tailing cursors.
+    /// Scans of the whole collection, and how many of them were by tailing cursors.
     scans: (AtomicI64, AtomicI64),
     forgotten: AtomicBool,
 }
 
-/// Documents by what was done with them.
+/// Counts of documents by what was done with them.
 #[derive(Debug, Default)]
 #[allow(missing_docs)]
 pub struct Documents {
@@ -46,7 +46,7 @@ impl NamespaceUse {
         count.fetch_add(1, Relaxed);
         self.latencies[kind as usize].record(us);
     }
-    /// Adds a scan of the whole collection.
+    /// Counts a scan of the whole collection.
     pub(crate) fn add_scan(&self, tailable: bool) {
         self.scans.0.fetch_add(1, Relaxed);
         self.scans.1.fetch_add(i64::from(tailable), Relaxed);
@@ -55,7 +55,7 @@ impl NamespaceUse {
     pub fn collection_scans(&self) -> (i64, i64) {
         (self.scans.0.load(Relaxed), self.scans.1.load(Relaxed))
     }
-    /// The namespace is gone; a new one of the same name begins anew.
+    /// Whether the namespace was dropped or renamed; a new one of the same name has new counters.
     pub(crate) fn is_forgotten(&self) -> bool {
         self.forgotten.load(Relaxed)
     }
@@ -77,7 +77,7 @@ impl NamespaceUse {
     }
 }
 
-/// The namespace a connection has used last, so that it is looked up once for many operations.
+/// The namespace that a connection has used last; repeated use needs no lookup.
 #[derive(Default)]
 pub(crate) struct LastUsed {
     db: String,
@@ -85,7 +85,7 @@ pub(crate) struct LastUsed {
     used: Option<Arc<NamespaceUse>>,
 }
 
-/// All counts of a service.
+/// All counters of a service.
 #[derive(Debug, Default)]
 pub struct Counters {
     classes: [AtomicI64; 6],
@@ -97,11 +97,11 @@ pub struct Counters {
     pub requests: AtomicI64,
     /// Commands running now.
     pub active: AtomicI64,
-    /// Operations that waited for documents of others, and how long, in microseconds.
+    /// Operations that waited for locks of other operations.
     pub lock_waits: AtomicI64,
-    /// See `lock_waits`.
+    /// How long those operations waited, in microseconds.
     pub lock_waited_us: AtomicI64,
-    /// Errors a client caused.
+    /// Errors that a client caused.
     pub user_asserts: AtomicI64,
 }
 
@@ -111,7 +111,7 @@ impl Counters {
         self.active.fetch_add(1, Relaxed);
         self.add(class, 1);
     }
-    /// An operation goes on after a wait.
+    /// Counts an operation as running again after a wait.
     pub(crate) fn resume(&self) {
         self.active.fetch_add(1, Relaxed);
     }
@@ -126,27 +126,28 @@ impl Counters {
         self.user_asserts.fetch_add(1, Relaxed);
         self.unknown.fetch_add(1, Relaxed);
     }
-    /// Moves a class by more than its one command, as an insert of many documents does.
+    /// Adds to the count of a class beyond its one command, for example for an insert of many
+    /// documents.
     pub fn add(&self, class: OpClass, n: i64) {
         self.classes[class as usize].fetch_add(n, Relaxed);
     }
-    /// The counts of a namespace.
+    /// The counters of a namespace.
     pub(crate) fn namespace(&self, ns: &str) -> Arc<NamespaceUse> {
         let mut all = self.namespaces.lock();
         match all.get(ns) {
             Some(there) => Arc::clone(there),
-            // Clients may name collections that do not exist as often as they like.
+            // Limits the memory: clients may name any number of collections that do not exist.
             None if all.len() >= NAMESPACES_MAX => Arc::new(NamespaceUse::default()),
             None => Arc::clone(all.entry(ns.to_owned()).or_default()),
         }
     }
-    /// Forgets a namespace that is gone.
+    /// Removes the counters of a namespace that was dropped or renamed.
     pub fn forget(&self, ns: &str) {
         if let Some(gone) = self.namespaces.lock().remove(ns) {
             gone.forgotten.store(true, Relaxed);
         }
     }
-    /// Use of one namespace, if it was used.
+    /// The counters of a namespace, if it was used.
     pub fn of(&self, ns: &str) -> Option<Arc<NamespaceUse>> {
         self.namespaces.lock().get(ns).cloned()
     }
@@ -168,7 +169,7 @@ impl Counters {
 }
 
 impl LastUsed {
-    /// The counts of a collection; `None` for a name that is no text.
+    /// The counters of a collection; `None` for a name that is not text.
     pub(crate) fn of(
         &mut self,
         counters: &Counters,

@@ -1,15 +1,15 @@
-//! Whose a cursor is: its namespace, session and transaction.
+//! The owner of a cursor: its namespace, session and transaction.
 
 use model::{Result, bail, code};
 
-/// Who a cursor belongs to, or who asks for it.
+/// The owner of a cursor, or the operation that asks for it.
 pub(super) struct Owner<'a> {
     pub(super) ns: &'a str,
     pub(super) lsid: Option<[u8; 16]>,
     pub(super) txn_number: Option<i64>,
 }
 
-/// Compares the owner of a cursor with who asks for it.
+/// Compares the owner of a cursor with the operation that asks for it.
 ///
 /// # Errors
 /// 13 for another namespace, 50736 to 50738 for another session, 50739 to 50741 for another

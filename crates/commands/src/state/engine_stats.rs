@@ -4,23 +4,23 @@ use crate::state::service::Service;
 use model::{MongoError, Namespace, Result};
 use store::catalog::{CatalogRow, Kind};
 
-/// The engine's metrics that monitoring tools know from WiredTiger. Zero where the engine reports
-/// none.
+/// The engine's metrics that monitoring tools know from WiredTiger. A value that the engine does
+/// not report is zero.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EngineNumbers {
-    /// Block cache in use.
+    /// Bytes used by the block cache.
     pub cache_bytes: i64,
-    /// Block cache limit.
+    /// Capacity of the block cache in bytes.
     pub cache_bytes_max: i64,
-    /// Written but still only in memory and journal.
+    /// Bytes written that are only in memory and in the journal.
     pub dirty_bytes: i64,
-    /// Read from files.
+    /// Bytes read from files.
     pub read_bytes: i64,
-    /// Written to files.
+    /// Bytes written to files.
     pub written_bytes: i64,
 }
 
-/// Namespaces by what they are.
+/// Counts of namespaces by type.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]
 pub struct CatalogCounts {
@@ -52,7 +52,8 @@ impl Service {
         self.store.engine().flush().map_err(store::error::storage)
     }
 
-    /// Bytes used and all bytes of the file system the data is on; `None` for data in memory.
+    /// Bytes used and total bytes of the file system that holds the data; `None` for data in
+    /// memory.
     pub fn disk_bytes(&self) -> Option<(u64, u64)> {
         self.state.disk_bytes.get().and_then(|ask| ask())
     }
@@ -101,15 +102,15 @@ impl Service {
         Ok((i64::try_from(bytes).unwrap_or(i64::MAX), entries.is_empty()))
     }
 
-    /// After a collection went away or changed its name: its cursors, statistics and plan filters
-    /// go too.
+    /// Removes the cursors, statistics and plan filters of a collection that was dropped or
+    /// renamed.
     pub fn forget(&self, ns: &Namespace, why: &MongoError) {
         self.cursors.invalidate(ns.db(), Some(ns.coll()), why);
         self.counters.forget(&ns.to_string());
         self.state.plan_filters.clear(ns, None);
     }
 
-    /// Counts what the catalog holds.
+    /// Counts the namespaces of the catalog by type.
     pub fn catalog_counts(&self) -> CatalogCounts {
         let mut counts = CatalogCounts::default();
         for db in self.store.list_databases().unwrap_or_default() {
