@@ -49,8 +49,8 @@ impl StoreHooks {
         }
     }
 
-    /// The same for a store that logs for search indexes alone; up to so many bytes are held for
-    /// those that are behind.
+    /// The same hooks for a store that logs changes only for search indexes. At most this many
+    /// bytes are kept for indexes that have not read them yet.
     #[must_use]
     pub fn feeding(self, bytes_max: u64) -> StoreHooks {
         StoreHooks {

@@ -407,7 +407,7 @@ impl Admission {
         counts.queued_us.fetch_add(us, Relaxed);
     }
 
-    /// What both gates have done, reads first.
+    /// The figures of both gates, reads first.
     pub fn metrics(&self) -> [GateMetrics; 2] {
         [self.gates[READS].metrics(), self.gates[WRITES].metrics()]
     }

@@ -11,7 +11,7 @@ impl Service {
     /// Creates a collection. Other operations see a collection that was created in a transaction
     /// after its commit; the log and the audit report it then.
     ///
-    /// 48 NamespaceExists, 112 when another transaction creates it; engine failures.
+    /// # Errors
     /// 48 NamespaceExists, 112 when another transaction makes it; engine failures.
     pub(crate) fn create(
         &self,

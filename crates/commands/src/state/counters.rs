@@ -151,7 +151,6 @@ impl Counters {
     pub fn of(&self, ns: &str) -> Option<Arc<NamespaceUse>> {
         self.namespaces.lock().get(ns).cloned()
     }
-    /// Use of every namespace.
     pub fn namespaces(&self) -> Vec<(String, Arc<NamespaceUse>)> {
         let all = self.namespaces.lock();
         all.iter()

@@ -1,6 +1,6 @@
-//! Fail points: failures a client asks for, to test itself. They exist only with
-//! `enableTestCommands`; without, the only cost is one relaxed load per command. Must not know what
-//! any command does.
+//! Fail points: failures that a client requests in order to test itself. They exist only with
+//! `enableTestCommands`; without it, the only cost is one relaxed load per command. Must not know
+//! what any command does.
 
 use super::transactions::{RETRYABLE, RETRYABLE_WRITE, TRANSIENT, is_transient};
 use crate::request::generic::Generic;
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Names a client may configure.
+/// Names of the fail points that a client may configure.
 pub const NAMES: &[&str] = &[
     "failCommand",
     "failGetMoreAfterCursorCheckout",
@@ -20,20 +20,20 @@ pub const NAMES: &[&str] = &[
     ON_WRITE,
 ];
 
-/// Fails retryable writes: instead of them, or after them.
+/// The fail point that fails retryable writes before or after they are made.
 const ON_WRITE: &str = "onPrimaryTransactionalWrite";
 
-/// Longest `blockTimeMS`.
+/// Longest `blockTimeMS`, in milliseconds.
 const BLOCK_MS_MAX: i64 = 10 * 60 * 1000;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mode {
     Always,
-    /// Still to be hit so many times.
+    /// Hit this many times.
     Times(i64),
-    /// Still to be passed so many times, then to be hit so many times, or always.
+    /// Passed this many times, then hit this many times, or without end.
     Skip(i64, Option<i64>),
-    /// With this probability.
+    /// Hit with this probability.
     Random(f64),
 }
 
@@ -76,23 +76,23 @@ pub struct FailPoints {
     points: Mutex<BTreeMap<&'static str, Point>>,
 }
 
-/// What `failCommand` asks for at one command.
+/// The failure that `failCommand` requests for one command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     /// Milliseconds to wait first.
     pub block_ms: i64,
-    /// End the connection without a reply.
+    /// Close the connection without a reply.
     pub close: bool,
-    /// The error to answer with, unless 0.
+    /// The code of the error to answer with; 0 for no error.
     pub code: i32,
-    /// Its labels, when the client named them.
+    /// The labels of the error, when the client specified them.
     pub labels: Option<Vec<String>>,
-    /// Put into an otherwise ordinary reply.
+    /// Added to a successful reply.
     pub write_concern_error: Option<DocBuf>,
 }
 
 impl FailPoints {
-    /// True when any fail point is on.
+    /// True when at least one fail point is on.
     pub fn armed(&self) -> bool {
         self.armed.load(Ordering::Relaxed)
     }
@@ -170,7 +170,7 @@ impl FailPoints {
         bail!(error, "Hit the fail point failGetMoreAfterCursorCheckout");
     }
 
-    /// True when the connection is to be closed after a retryable write, which was made.
+    /// True when the connection is to be closed after a retryable write that was made.
     pub fn after_write(&self) -> bool {
         if !self.armed() {
             return false;
@@ -181,7 +181,7 @@ impl FailPoints {
         })
     }
 
-    /// What shall fail at this command.
+    /// The failure of this command, if a fail point requests one.
     ///
     /// # Errors
     /// 50 MaxTimeMSExpired by `maxTimeAlwaysTimeOut`.
@@ -281,7 +281,8 @@ fn concerns(data: Doc<'_>, conn: &ConnectionInfo, command: &Spec, db: &str, body
             return true;
         };
         let client = conn.client.lock();
-        // The first greeting of a connection tells who the client is, and is not taken in yet.
+        // The first greeting of a connection contains the client's metadata, which are not stored
+        // yet.
         let told = client.as_ref().map(|c| c.doc());
         let told = told.or_else(|| body.field("client").as_doc());
         let name = told
@@ -321,7 +322,8 @@ fn failure(data: Doc<'_>) -> Failure {
     }
 }
 
-/// What `onPrimaryTransactionalWrite` asks for instead of a write; `None` when it is to be made.
+/// The failure that `onPrimaryTransactionalWrite` requests instead of a write; `None` when the
+/// write is to be made.
 fn failure_of_write(data: Doc<'_>) -> Option<Failure> {
     let code = crate::request::args::to_i64(&data.field("failBeforeCommitExceptionCode"))?;
     Some(Failure {
@@ -339,7 +341,7 @@ fn closes(data: Doc<'_>) -> bool {
 }
 
 impl Failure {
-    /// The error of the reply, when there is to be one.
+    /// The error of the reply, if a fail point requests one.
     pub fn error(&self, generic: &Generic<'_>, ends: bool) -> Option<MongoError> {
         if self.code == 0 {
             return None;
@@ -362,7 +364,7 @@ impl Failure {
         })
     }
 
-    /// Adds the write concern error to a reply that went well.
+    /// Adds the write concern error to a successful reply.
     pub fn finish(&self, numbered: bool, reply: &mut Vec<u8>, start: usize) {
         let Some(error) = &self.write_concern_error else {
             return;

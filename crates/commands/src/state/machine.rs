@@ -1,4 +1,4 @@
-//! Facts about machine and process, from `/proc`. Zero or empty where a file is not there.
+//! Facts about machine and process, from `/proc`. Zero or empty when a file does not exist.
 
 use std::fs::{File, read_to_string};
 use std::io::{BufRead, BufReader};
@@ -14,7 +14,7 @@ pub(crate) struct Process {
     pub(crate) threads: i64,
 }
 
-/// `name: 123 kB` in bytes.
+/// The value in bytes of a line `name: 123 kB`.
 fn kilobytes(text: &str, name: &str) -> i64 {
     let line = text
         .lines()
@@ -28,7 +28,7 @@ impl Process {
     pub(crate) fn sample() -> Process {
         let status = read_to_string("/proc/self/status").unwrap_or_default();
         let stat = read_to_string("/proc/self/stat").unwrap_or_default();
-        // Fields after the name, which may hold blanks and stands in parentheses.
+        // The fields after the process name, which stands in parentheses and may contain spaces.
         let rest: Vec<i64> = stat
             .rsplit_once(')')
             .map(|(_, r)| {
@@ -38,7 +38,7 @@ impl Process {
             })
             .unwrap_or_default();
         let field = |n: usize| rest.get(n).copied().unwrap_or(0);
-        // Ticks are hundredths of a second on every Linux we know.
+        // Ticks are hundredths of a second on every Linux platform we know.
         let tick_us = 10_000;
         Process {
             resident_bytes: kilobytes(&status, "VmRSS"),
@@ -51,7 +51,7 @@ impl Process {
     }
 }
 
-/// What `hostInfo` tells.
+/// The facts that `hostInfo` reports.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Host {
     pub(crate) hostname: String,
@@ -139,8 +139,8 @@ impl Host {
     }
 }
 
-/// Bytes of a page of memory, from the first mapping of the process: to read all of them takes the
-/// kernel a walk over all memory that is in use.
+/// Bytes of a page of memory, read from the first mapping of the process: reading all mappings
+/// makes the kernel walk over all used memory.
 fn page_bytes() -> i64 {
     let line = File::open("/proc/self/smaps").ok().and_then(|f| {
         let mut lines = BufReader::with_capacity(512, f).lines();

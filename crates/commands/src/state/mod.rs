@@ -48,16 +48,16 @@ use std::sync::{Arc, OnceLock};
 use store::Store;
 use transactions::TransactionCounts;
 
-/// What `autoCompact` set: free space target in MB and whether it runs once.
+/// The setting of `autoCompact`: the free space target in MB, and whether it runs once.
 pub type AutoCompact = Option<(i64, bool)>;
 
-/// Reads certificates or keys again; the error is one line.
+/// Reloads certificates or keys; the error is one line.
 pub type RotateCertificates = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// Asks the process to end.
 pub type ShutDown = Box<dyn Fn() + Send + Sync>;
 
-/// What the network has done since the start.
+/// Counters of the network since the start.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]
 pub struct Network {
@@ -68,29 +68,29 @@ pub struct Network {
     pub open_connections: u64,
 }
 
-/// Lines about connections that could not be begun, at most, in each stretch of time.
+/// Most log lines, in each period, about connections that could not be opened.
 const REFUSALS_MAX: u32 = 20;
 const REFUSALS_STRETCH_US: u64 = 10_000_000;
 
-/// Asks the network.
+/// Reads the counters of the network.
 pub type NetworkMetrics = Box<dyn Fn() -> Network + Send + Sync>;
 
-/// Asks the file system; `None` when it does not answer.
+/// Used and total bytes of the file system; `None` when the file system does not answer.
 pub type DiskBytes = Box<dyn Fn() -> Option<(u64, u64)> + Send + Sync>;
 
-/// All of it.
+/// The state of the server.
 pub struct State {
-    /// What `shutdown` does; nothing where the server is a part of another process.
+    /// The action of `shutdown`; empty when the server is part of another process.
     pub shut_down: OnceLock<ShutDown>,
-    /// Who may run now.
+    /// Admission of operations.
     pub admission: Arc<admission::Admission>,
-    /// How often the log tells of connections that could not be begun.
+    /// Limits how often the log reports connections that could not be opened.
     pub refusals: logs::Pace,
-    /// What operators are told of who did what.
+    /// The audit: events for operators about what users did.
     pub audit: audit::Audit,
-    /// What `rotateCertificates` does; nothing without TLS.
+    /// The action of `rotateCertificates`; empty without TLS.
     pub rotate_certificates: OnceLock<RotateCertificates>,
-    /// What `rotateEncryptionKey` does; nothing where data is not encrypted.
+    /// The action of `rotateEncryptionKey`; empty when data is not encrypted.
     pub rotate_encryption_key: OnceLock<RotateCertificates>,
     /// Server parameters.
     pub parameters: Parameters,
@@ -102,35 +102,35 @@ pub struct State {
     pub transactions: TransactionCounts,
     /// States that clients may read again by cluster time.
     pub snapshots: snapshots::Snapshots,
-    /// Failures asked for by a client that tests itself.
+    /// Failures that a client requests in order to test itself.
     pub failpoints: failpoints::FailPoints,
     /// Feature compatibility version.
     pub fcv: Mutex<String>,
     /// Which operations are recorded.
     pub profile: profile::Profile,
-    /// What the network has done; set by the server that has one.
+    /// Reads the counters of the network; set by a server that has a network.
     pub network: OnceLock<NetworkMetrics>,
-    /// Times `fsync` locked against writes and was not undone.
+    /// How many `fsync` locks against writes are held.
     pub fsync_locks: AtomicI64,
     /// Background compaction.
     pub auto_compact: Mutex<AutoCompact>,
-    /// Cluster parameters that were set, by name.
+    /// The cluster parameters that were set, by name.
     pub cluster_parameters: cluster_parameters::ClusterParameters,
     /// Settings of query shapes.
     pub query_settings: query_settings::QuerySettings,
-    /// The identifier of the set this server presents.
+    /// The identifier of the replica set that this server presents.
     pub replica_set_id: set_id::SetId,
     /// Index filters.
     pub plan_filters: plan_filters::PlanFilters,
-    /// Bytes used and all bytes of the file system the data is on; set by a server that has one.
+    /// Used and total bytes of the file system that holds the data; set by a server that has one.
     pub disk_bytes: OnceLock<DiskBytes>,
-    /// What was read here of data that another server holds.
+    /// Counts of requests on a server whose data another server holds.
     pub reads_here: reads_here::ReadsHere,
     /// Whether a backup cursor is open.
     pub backups: Arc<backups::Backups>,
-    /// Default read and write concern, as `setDefaultRWConcern` left them.
+    /// Default read and write concern, set by `setDefaultRWConcern`.
     pub default_concerns: concerns::DefaultConcerns,
-    /// Writes that were set aside until a transaction or a change of the catalog is over.
+    /// How many writes are set aside until a transaction or a change of the catalog ends.
     pub queued_writers: Arc<AtomicI64>,
     /// Whether user writes are blocked.
     pub user_writes: Arc<user_writes::UserWrites>,

@@ -10,7 +10,7 @@ use crate::request::spec::OpClass;
 use model::{Binary, Doc, DocBuf, DocWriter, Value};
 use operation::Progress;
 
-/// What is listed besides running operations.
+/// What is listed in addition to running operations.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Idle {
     /// Idle connections and background workers; workers belong to no user.
@@ -21,8 +21,8 @@ pub(crate) struct Idle {
     pub(crate) sessions: bool,
 }
 
-/// One document per running operation, and per idle thing that is asked for. `of` limits the list
-/// to one user; workers are left out then.
+/// One document per running operation, and one per idle object of the requested kinds. `of`
+/// restricts the list to one user and leaves out workers.
 pub(crate) fn list(service: &Service, idle: Idle, of: Option<&[u8; 32]>) -> Vec<DocBuf> {
     let is_of = |owner: &[u8; 32]| of.is_none_or(|o| o == owner);
     let connections = service.connections.list();
@@ -54,7 +54,7 @@ pub(crate) fn list(service: &Service, idle: Idle, of: Option<&[u8; 32]>) -> Vec<
 
 /// A session that has an open transaction and runs no command.
 fn idle_session(service: &Service, id: &[u8; 16], session: &Session) -> Option<DocBuf> {
-    // Locked while a command of it runs.
+    // The writes are locked while a command of the session runs.
     let open = session.writes.try_lock()?.open_transaction()?;
     let began_ms = service.clock.now_ms() - open.open_us / 1000;
     Some(DocBuf::build(|w| {
@@ -178,7 +178,7 @@ fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
         w.put("microsecs_running", running_us);
         w.put("op", kind(op.command.class));
         let body = Doc::from_prefix(&op.body);
-        // A getMore names its collection in the field `collection`.
+        // A getMore has the name of its collection in the field `collection`.
         let own = body.first().map_or(Value::Missing, |(_, v)| v);
         let named = if op.command.class == OpClass::GetMore {
             body.field("collection")

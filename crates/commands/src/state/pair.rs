@@ -1,8 +1,8 @@
-//! The part a server plays in a pair: a primary that is followed, or the standby that follows it.
-//! A setting of the store keeps it over restarts.
+//! The role of a server in a pair: a primary that is followed, or the standby that follows it. The
+//! role is kept in a setting of the store, so that a restart does not change it.
 //!
-//! Promises: on a server without a partner a request pays one load. Must not know: replies, who
-//! follows, how far it is.
+//! Promises: on a server without a partner, a request costs one load. Must not know: replies, the
+//! program that follows the primary, its progress.
 
 use super::connections::{Connections, CurrentOp};
 use crate::request::spec::flag;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use store::Store;
 
 const SETTING: &str = "pair";
-/// How long writes that are at work may take to end when the server steps down.
+/// How long running writes may take to end when the server steps down.
 const STEP_DOWN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
@@ -24,12 +24,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 pub enum Role {
     /// Takes writes; its changes are followed.
     Primary,
-    /// Is written to by the one that follows only.
+    /// Only the program that follows the primary writes to it.
     Standby,
 }
 
 impl Role {
-    /// As clients write it.
+    /// The name of the role in the protocol.
     pub fn name(self) -> &'static str {
         match self {
             Role::Primary => "primary",
@@ -42,21 +42,22 @@ impl Role {
     }
 }
 
-/// A pair, as one of its servers knows it.
+/// A pair, as one of its servers sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// What this server is.
+    /// The role of this server.
     pub role: Role,
-    /// Its address, `HOST:PORT`, as clients reach it.
+    /// The address of this server, `HOST:PORT`, as clients reach it.
     pub me: String,
-    /// That of the other.
+    /// The address of the other server.
     pub peer: String,
-    /// Counts the changes of the primary: drivers believe the one with the higher number.
+    /// The term, raised with each change of the primary: of two servers, drivers trust the one with
+    /// the higher term.
     pub term: i64,
 }
 
 impl Part {
-    /// Who takes writes.
+    /// The address of the primary.
     pub fn primary(&self) -> &str {
         match self.role {
             Role::Primary => &self.me,
@@ -64,7 +65,7 @@ impl Part {
         }
     }
 
-    /// Marks the election of a primary, later ones greater.
+    /// The identity of the primary's election; later ones are greater.
     pub fn election_id(&self) -> ObjectId {
         election_id(self.term)
     }
@@ -99,7 +100,7 @@ impl Part {
     }
 }
 
-/// The identity of the election of this number.
+/// The identity of the election of a term.
 pub fn election_id(term: i64) -> ObjectId {
     let mut id = [0u8; 12];
     id[0] = 0x7f;
@@ -108,7 +109,7 @@ pub fn election_id(term: i64) -> ObjectId {
     ObjectId(id)
 }
 
-/// The pair this server belongs to, if any.
+/// The pair that this server belongs to, if any.
 #[derive(Default)]
 pub struct Pair {
     is_paired: AtomicBool,
@@ -119,7 +120,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Reads what an earlier run left.
+    /// Reads the role that an earlier run has stored.
     ///
     /// # Errors
     /// Engine failures; 2 for a row that is not understood.
@@ -145,7 +146,7 @@ impl Pair {
         self.is_standby.load(Ordering::Acquire)
     }
 
-    /// Its part, if it has one.
+    /// The role of this server, if it belongs to a pair.
     pub fn part(&self) -> Option<Part> {
         if !self.is_paired.load(Ordering::Acquire) {
             return None;
@@ -153,10 +154,10 @@ impl Pair {
         self.part.lock().clone()
     }
 
-    /// Takes a part, or gives it up.
+    /// Sets the role of this server, or removes it.
     ///
     /// # Errors
-    /// Engine failures, after which nothing is changed.
+    /// Engine failures, after which nothing has changed.
     pub fn set(&self, store: &Store, part: Option<Part>) -> Result<()> {
         if *self.part.lock() == part {
             return Ok(());
@@ -177,7 +178,7 @@ impl Pair {
         waiting.push(Arc::downgrade(link));
     }
 
-    /// Wakes those who wait.
+    /// Wakes the connections that wait.
     pub(crate) fn wake_all(&self) {
         let waiting = std::mem::take(&mut *self.waiting.lock());
         waiting
@@ -187,16 +188,15 @@ impl Pair {
     }
 }
 
-/// Whether an operation that reads may store what it finds: by its text, for it was checked when
-/// it came.
+/// Whether a reading operation may store its results. It searches the text of the command, which
+/// was checked when it arrived.
 fn may_store(op: &CurrentOp) -> bool {
     let has = |word: &[u8]| op.body.windows(word.len()).any(|part| part == word);
     let is_one = matches!(op.command.name, "aggregate" | "mapReduce");
     is_one && (op.body.is_empty() || [&b"$out"[..], b"$merge", b"out\0"].iter().any(|w| has(w)))
 }
 
-/// Ends the writes that are at work and waits until they have ended, so that nothing is written
-/// after it.
+/// Ends the running writes and waits until they have ended, so that no write happens afterwards.
 ///
 /// # Errors
 /// 262 when one does not end in time.

@@ -1,4 +1,4 @@
-//! Server parameters: one declarative table, values kept in memory.
+//! Server parameters: one declarative table; values are kept in memory.
 
 use super::verbosity::{COMPONENTS, collect_verbosity};
 use crate::request::args::{to_i64, wrong_type};
@@ -28,7 +28,7 @@ enum Default {
     Double(f64),
     Str(&'static str),
     Strs(&'static [&'static str]),
-    /// Computed where it is asked for.
+    /// Computed when it is read.
     Computed,
 }
 
@@ -132,7 +132,7 @@ pub static PARAMETERS: &[Parameter] = &[
         Default::Int(104_857_600),
     )
     .at_least(1),
-    // The largest number is no bound but that of `--memory`; 9.0 has a lower one.
+    // The largest number means that only `--memory` limits; 9.0 has a lower limit.
     p(
         "internalQueryMaxMemoryUsageBytesPerOperation",
         SetAt::Both,
@@ -164,7 +164,7 @@ pub static PARAMETERS: &[Parameter] = &[
         Default::Int(300_000),
     ),
     p("maxBSONDepth", SetAt::Startup, Default::Int(180)),
-    // 0 is no bound.
+    // 0 means no limit.
     p(
         "maxConcurrentMultiDocumentTransactions",
         SetAt::Both,
@@ -189,7 +189,7 @@ pub static PARAMETERS: &[Parameter] = &[
         Default::Int(300),
     ),
     p("notablescan", SetAt::Both, Default::Bool(false)),
-    // Read by whoever starts the server; kept to be shown.
+    // Read by the code that starts the server; kept for `getParameter`.
     p("oidcIdentityProviders", SetAt::Startup, Default::Strs(&[])),
     p("periodicNoopIntervalSecs", SetAt::Both, Default::Int(10)),
     p(
@@ -245,23 +245,24 @@ pub static PARAMETERS: &[Parameter] = &[
     .at_least(1),
 ];
 
-/// Values that differ from the built-in ones.
+/// Values that differ from the built-in defaults.
 #[derive(Default)]
 pub struct Parameters {
     set: Mutex<BTreeMap<&'static str, OwnedValue>>,
-    /// Built-in values that the followed release has otherwise.
+    /// Defaults that differ in the followed release.
     of_release: Mutex<BTreeMap<&'static str, i64>>,
     /// Verbosity by `component` or `component.child`.
     verbosity: Mutex<BTreeMap<String, i32>>,
 }
 
 impl Parameters {
-    /// The row of a name.
+    /// The table row of a name.
     pub fn find(name: &str) -> Option<&'static Parameter> {
         PARAMETERS.iter().find(|p| p.name == name)
     }
 
-    /// The value of a parameter, with the feature compatibility version where it is asked for.
+    /// The value of a parameter; `fcv` is the feature compatibility version, which one parameter
+    /// reports.
     pub fn get(&self, row: &Parameter, fcv: &str) -> OwnedValue {
         match row.name {
             "featureCompatibilityVersion" => owned(&model::doc! { "version": fcv }),
@@ -278,24 +279,24 @@ impl Parameters {
         }
     }
 
-    /// Gives a number of 64 bits the built-in value that the followed release has.
+    /// Sets the default that a 64-bit parameter has in the followed release.
     pub(crate) fn follow_release(&self, name: &'static str, number: i64) {
         self.of_release.lock().insert(name, number);
     }
 
-    /// A parameter that is true or false.
+    /// The value of a boolean parameter.
     pub fn bool(&self, name: &str) -> bool {
         Parameters::find(name).is_some_and(|row| self.get(row, "").get().truthy())
     }
 
-    /// A numeric parameter.
+    /// The value of a numeric parameter.
     pub fn int(&self, name: &str) -> i64 {
         Parameters::find(name)
             .and_then(|row| to_i64(&self.get(row, "").get()))
             .unwrap_or(0)
     }
 
-    /// A parameter that is a list of strings.
+    /// The value of a parameter that is a list of strings.
     pub fn strings(&self, name: &str) -> Vec<String> {
         let value = Parameters::find(name).map(|row| self.get(row, ""));
         match value.as_ref().map(|v| v.get()) {
@@ -308,7 +309,7 @@ impl Parameters {
         }
     }
 
-    /// Sets one while running and returns what it was.
+    /// Sets a parameter while the server runs and returns its previous value.
     ///
     /// # Errors
     /// 72 for an unknown name, 20 when it may not be set now, 14, 2.
@@ -328,7 +329,7 @@ impl Parameters {
         self.put(row, value)
     }
 
-    /// Sets one at the start of the server.
+    /// Sets a parameter at the start of the server.
     ///
     /// # Errors
     /// As [`Parameters::set`].
@@ -344,8 +345,8 @@ impl Parameters {
         }
     }
 
-    /// Sets one at the start from what a command line or a configuration file says: `1`, `true`,
-    /// `0.5`, or words.
+    /// Sets a parameter at the start from the text of a command line or a configuration file: `1`,
+    /// `true`, `0.5`, or words.
     ///
     /// # Errors
     /// As [`Parameters::set_at_startup`].
@@ -414,7 +415,7 @@ impl Parameters {
         })
     }
 
-    /// All or nothing: an unknown component leaves everything as it was.
+    /// Sets all verbosities or none: an unknown component leaves everything unchanged.
     fn set_verbosity(&self, doc: Doc<'_>) -> Result<()> {
         let mut changes = Vec::new();
         collect_verbosity("", doc, &mut changes)?;
@@ -457,11 +458,11 @@ impl Default {
         }
     }
 
-    /// A client's value as the type of this one.
+    /// Converts a client's value to the type of this default.
     fn convert(self, name: &str, value: &Value<'_>) -> Result<OwnedValue> {
         let number = |tag| to_i64(value).ok_or_else(|| wrong_type(name, value, &[tag]));
         Ok(match self {
-            // Whatever is true.
+            // Any value that counts as true.
             Default::Bool(_) => Value::from(value.truthy()),
             Default::Int(_) if value.as_bool().is_some() => Value::from(i32::from(value.truthy())),
             Default::Int(_) => match i32::try_from(number(Tag::INT32)?) {
@@ -481,7 +482,7 @@ impl Default {
                 Value::String(_) => *value,
                 _ => return Err(wrong_type(name, value, &[Tag::STRING])),
             },
-            // A command line separates them by commas.
+            // A command line separates the strings by commas.
             Default::Strs(_) if value.as_str().is_some() => {
                 let text = value.as_str().unwrap_or_default();
                 let list = DocBuf::build(|w| {
@@ -522,7 +523,7 @@ mod tests {
             all.set("maxSessions", Value::Int32(1)).unwrap_err().code(),
             20
         );
-        // Any value has a truth, as in MongoDB.
+        // Every value counts as true or false, as in MongoDB.
         all.set("quiet", Value::String("x")).unwrap();
         let text = all.set("logLevel", Value::String("x"));
         assert_eq!(text.unwrap_err().code(), 14);

@@ -1,5 +1,5 @@
-//! Index filters: which indexes queries of a shape may use, as `planCacheSetFilter` left it. Kept
-//! in memory only, as in MongoDB. Promises: without any filter a query pays one load. Must not
+//! Index filters: which indexes queries of a shape may use, set by `planCacheSetFilter`. They are
+//! kept in memory only, as in MongoDB. Promises: without filters, a query costs one load. Must not
 //! know: how queries are planned.
 
 use model::{Doc, DocBuf, Namespace, OwnedValue};
@@ -10,21 +10,21 @@ use query::shown::canonical;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What makes the shape of a query.
+/// The parts of a query that determine its shape.
 #[derive(Clone, Copy, Debug)]
 pub struct ShapeParts<'a> {
-    /// Its filter.
+    /// The filter.
     pub query: Doc<'a>,
-    /// Its order.
+    /// The sort.
     pub sort: Doc<'a>,
-    /// Its projection.
+    /// The projection.
     pub projection: Doc<'a>,
-    /// Its collation, as the client gave it.
+    /// The collation as the client gave it.
     pub collation: Doc<'a>,
 }
 
 impl<'a> ShapeParts<'a> {
-    /// Without order and projection.
+    /// The parts of a query without sort and projection.
     pub fn of(query: Doc<'a>, collation: Option<Doc<'a>>) -> ShapeParts<'a> {
         ShapeParts {
             query,
@@ -34,7 +34,8 @@ impl<'a> ShapeParts<'a> {
         }
     }
 
-    /// The same for all queries of the shape: constants of the filter do not count.
+    /// The key of the shape: it ignores the constants of the filter, so that all queries of the
+    /// shape have it.
     fn key(&self) -> String {
         let filter = filter_shape(canonical(self.query).doc());
         let (sort, projection, collation) = (self.sort, self.projection, self.collation);
@@ -58,7 +59,7 @@ pub struct PlanFilter {
     pub indexes: Vec<OwnedValue>,
 }
 
-/// All of them, by namespace.
+/// The index filters of all namespaces.
 #[derive(Default)]
 pub struct PlanFilters {
     any: AtomicBool,
@@ -97,7 +98,7 @@ impl PlanFilters {
         self.any.store(true, Ordering::Release);
     }
 
-    /// Removes the filter of a shape, or all of a collection.
+    /// Removes the filter of a shape, or all filters of a collection.
     pub fn clear(&self, ns: &Namespace, shape: Option<&ShapeParts<'_>>) {
         let mut by_ns = self.by_ns.lock();
         let name = ns.to_string();
@@ -112,7 +113,7 @@ impl PlanFilters {
         self.any.store(!by_ns.is_empty(), Ordering::Release);
     }
 
-    /// Those of a collection.
+    /// The index filters of a collection.
     pub fn list(&self, ns: &Namespace) -> Vec<PlanFilter> {
         let by_ns = self.by_ns.lock();
         by_ns.get(&ns.to_string()).cloned().unwrap_or_default()

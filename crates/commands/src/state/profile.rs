@@ -1,5 +1,5 @@
-//! Which operations are recorded: levels and filters by database, what is slow. Promises: asking
-//! costs two loads as long as nothing is recorded.
+//! Which operations are recorded: levels and filters by database, and the thresholds of slow
+//! operations. Promises: the check costs two loads as long as no operation is recorded.
 
 use model::DocBuf;
 use parking_lot::Mutex;
@@ -11,32 +11,32 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 pub struct ProfileLevel {
     /// 0 off, 1 slow operations, 2 all.
     pub level: i32,
-    /// Only operations that match.
+    /// Only operations that match are recorded.
     pub filter: Option<DocBuf>,
 }
 
-/// Slow operations, for all databases.
+/// The thresholds of slow operations, for all databases.
 #[derive(Clone, Copy, Debug)]
 pub struct Slow {
-    /// Milliseconds from which an operation is slow.
+    /// Duration in milliseconds above which an operation is slow.
     pub ms: i32,
-    /// Share of slow operations that is recorded.
+    /// Fraction of the slow operations that is recorded.
     pub sample_rate: f64,
 }
 
 #[derive(Debug)]
 struct Settings {
     levels: BTreeMap<String, ProfileLevel>,
-    /// Of databases that no command has set.
+    /// The level of databases for which no command has set one.
     level: i32,
     slow: Slow,
 }
 
-/// What is recorded.
+/// The profiling settings.
 #[derive(Debug)]
 pub struct Profile {
     settings: Mutex<Settings>,
-    /// Some database has a level or a filter.
+    /// Whether some database has a level or a filter.
     on: AtomicBool,
     slow_us: AtomicI64,
 }
@@ -60,12 +60,12 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// Whether an operation that took so long may have to be recorded.
+    /// Whether an operation of this duration may have to be recorded.
     ///
     /// # Cost
     /// Two loads.
     pub fn concerns(&self, took_us: u64) -> bool {
-        // mongod counts whole milliseconds: slower than the limit, not as slow.
+        // mongod counts whole milliseconds, and an operation must exceed the threshold.
         let slow_us = self.slow_us.load(Relaxed);
         i64::try_from(took_us).unwrap_or(i64::MAX) >= slow_us.saturating_add(1000)
             || self.on.load(Relaxed)
@@ -80,7 +80,7 @@ impl Profile {
         self.on.load(Relaxed)
     }
 
-    /// The level of a database, and what is slow.
+    /// The level of a database, and the thresholds of slow operations.
     pub fn of(&self, db: &str) -> (ProfileLevel, Slow) {
         let settings = self.settings.lock();
         let level = settings.levels.get(db).cloned().unwrap_or(ProfileLevel {
@@ -90,7 +90,7 @@ impl Profile {
         (level, settings.slow)
     }
 
-    /// Sets the level of a database and what is slow; `None` leaves it.
+    /// Sets the level of a database and the thresholds; with `None` the level stays.
     pub fn set(&self, db: &str, level: Option<ProfileLevel>, slow: Slow) {
         self.change(|settings| {
             if let Some(level) = level {
@@ -100,7 +100,7 @@ impl Profile {
         });
     }
 
-    /// Sets what counts for databases that no command has set.
+    /// Sets the level of databases for which no command has set one, and the thresholds.
     pub fn set_default(&self, level: i32, ms: Option<i32>, sample_rate: Option<f64>) {
         self.change(|settings| {
             settings.level = level;

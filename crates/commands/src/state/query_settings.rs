@@ -1,5 +1,5 @@
 //! Settings of query shapes: which indexes may be used, and whether queries of the shape are
-//! rejected. All of them are kept in one setting of the store, so that a restart does not lose
+//! rejected. All settings are kept in one setting of the store, so that a restart does not lose
 //! them.
 
 use model::{DocBuf, MongoError, Result, code};
@@ -9,15 +9,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use store::Store;
 
 const SETTING: &str = "querySettings";
-/// All settings are in one document of the store; leaves room for what is around them.
+/// Most bytes of all settings, which are stored in one document; leaves room for the rest of the
+/// document.
 const BYTES_MAX: usize = model::bson::MAX_DOCUMENT_BYTES - 16 * 1024;
 
 /// The settings of one shape.
 #[derive(Clone, Debug)]
 pub struct ShapeSettings {
-    /// What was set.
+    /// The settings document.
     pub settings: DocBuf,
-    /// A query of the shape.
+    /// A representative query of the shape.
     pub representative: DocBuf,
 }
 
@@ -31,17 +32,17 @@ pub struct QuerySettings {
 }
 
 impl QuerySettings {
-    /// True when there are any: queries that run without cost one load.
+    /// True when there are settings. Without any, a query costs one load.
     pub fn any(&self) -> bool {
         self.any.load(Ordering::Acquire)
     }
 
-    /// Those of a shape.
+    /// The settings of a shape.
     pub fn get(&self, hash: &str) -> Option<ShapeSettings> {
         self.rows.lock().get(hash).cloned()
     }
 
-    /// Reads what an earlier run left.
+    /// Reads the settings that an earlier run has stored.
     ///
     /// # Errors
     /// Engine failures.
@@ -64,18 +65,18 @@ impl QuerySettings {
         Ok(())
     }
 
-    /// Sets those of a shape.
+    /// Sets the settings of a shape.
     ///
     /// # Errors
-    /// 10334 when there is no room for them; engine failures. Nothing is changed then.
+    /// 10334 when the document has no room for them; engine failures. Nothing has changed then.
     pub fn set(&self, store: &Store, hash: &str, row: ShapeSettings) -> Result<()> {
         self.change(store, |rows| _ = rows.insert(hash.to_owned(), row))
     }
 
-    /// Removes those of a shape.
+    /// Removes the settings of a shape.
     ///
     /// # Errors
-    /// Engine failures. Nothing is changed then.
+    /// Engine failures. Nothing has changed then.
     pub fn remove(&self, store: &Store, hash: &str) -> Result<()> {
         if self.get(hash).is_none() {
             return Ok(());
@@ -106,7 +107,7 @@ impl QuerySettings {
         Ok(())
     }
 
-    /// All of them.
+    /// The settings of all shapes, with their hashes.
     pub fn list(&self) -> Vec<(String, ShapeSettings)> {
         let rows = self.rows.lock();
         rows.iter().map(|(k, v)| (k.clone(), v.clone())).collect()

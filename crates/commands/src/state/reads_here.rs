@@ -1,13 +1,13 @@
-//! How many requests a server that does not hold the database has executed itself, and how many it
-//! has handed on.
+//! Counts of requests on a server whose data another server holds: executed here, and forwarded to
+//! the other.
 
 use std::sync::atomic::AtomicU64;
 
-/// Since the start.
+/// Counts since the start.
 #[derive(Debug, Default)]
 pub struct ReadsHere {
-    /// Requests that were answered here.
+    /// Requests that this server has executed.
     pub executed: AtomicU64,
-    /// Requests that were handed to the server that holds the database.
+    /// Requests that were forwarded to the server that holds the data.
     pub handed_on: AtomicU64,
 }

@@ -1,18 +1,18 @@
-//! The set this server presents: itself, and the other one of its pair. Must not know: replies,
-//! commands.
+//! The replica set that this server presents: this server and, in a pair, the other one. Must not
+//! know: replies, commands.
 
 use super::service::Service;
 use crate::config::Config;
 use model::{DocBuf, Namespace, ObjectId, Result, Value};
 use store::Change;
 
-/// Its configuration, as `replSetGetConfig` and `local.system.replset` show it.
-/// `host` is the address of its member.
+/// The configuration of a set with one member at the address `host`, as `replSetGetConfig` and
+/// `local.system.replset` show it.
 pub(crate) fn config(config: &Config, host: &str, id: ObjectId) -> DocBuf {
     of_members(config, &[member(0, host)], id)
 }
 
-/// The same as the service presents it: with its partner, if it has one.
+/// The configuration that the service presents; it includes the other server of a pair.
 pub(crate) fn presented(service: &Service, host: &str, id: ObjectId) -> DocBuf {
     match service.state.user_writes.pair.part() {
         Some(part) => {

@@ -1,13 +1,15 @@
-//! Room for operations on large documents: how much memory those that run may need together. The
-//! account of an operation (`memory`) charges what it holds once it holds it; a document of 16 MB
-//! is there as read, as changed, in the batch and in the engine's copy of it before anybody looks.
-//! So these wait here, in their order, until what they may need is free.
+//! Memory for operations on large documents: how much the running ones may need together. The
+//! account of an operation (`memory`) charges memory only once it is allocated, but a document of
+//! 16 MB exists several times before that is checked: as read, as changed, in the batch and in the
+//! engine's copy of the batch. So these operations wait here, in order, until the memory that they
+//! may need is free.
 //!
-//! What messages and replies hold that are still to be sent counts as well: a client that reads
-//! slowly holds others up for a second each, not for good.
+//! The memory of messages and replies that are still to be sent counts too: a client that reads
+//! slowly delays other operations by a second each, but does not block them.
 //!
-//! Promises: one always runs, however much it wants; who waits for long holds nothing; operations
-//! on small documents never come here. Must not know: what an operation does.
+//! Promises: one operation always runs, however much it needs; an operation that waits for long
+//! holds nothing; operations on small documents never wait here. Must not know: what an operation
+//! does.
 
 use memory::Budget;
 use model::{MongoError, Result, code};
@@ -16,15 +18,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often who waits asks whether it was interrupted.
+/// How often a waiting operation checks whether it was interrupted.
 const LOOK: Duration = Duration::from_millis(20);
-/// With nobody running, the first waits so long for what others hold.
+/// How long the first operation waits for the memory of messages and replies when no other
+/// operation runs.
 const ALONE: Duration = Duration::from_secs(1);
 
-/// The room there is.
+/// The memory for operations on large documents.
 pub struct Room {
     bytes: usize,
-    /// Of all operations, messages and replies.
+    /// The memory of all operations, messages and replies.
     memory: Arc<Budget>,
     state: Mutex<Taken>,
     freed: Condvar,
@@ -39,16 +42,17 @@ struct Taken {
     refused: u64,
 }
 
-/// What an operation does that gets no room in time.
+/// What happens when an operation gets no room in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnTimeout {
-    /// It is refused.
+    /// The operation is refused.
     Refused,
-    /// It begins without, for others may wait for what it holds; what it needs counts.
+    /// The operation begins without room, because others may wait for its locks; the memory that it
+    /// may need is counted all the same.
     Begins,
 }
 
-/// A part of the room, given back when dropped.
+/// Reserved room, returned when dropped.
 pub(crate) struct Part<'r> {
     room: &'r Room,
     bytes: usize,
@@ -61,12 +65,12 @@ impl Drop for Part<'_> {
     }
 }
 
-/// What became of those who asked.
+/// Figures of the room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoomMetrics {
-    /// Bytes there are.
+    /// Size of the room.
     pub bytes: usize,
-    /// Bytes that running operations may need.
+    /// Bytes reserved by running operations.
     pub taken_bytes: usize,
     /// Operations that wait now.
     pub waiting: usize,
@@ -77,7 +81,7 @@ pub struct RoomMetrics {
 }
 
 impl Room {
-    /// A half of this memory; the rest is for messages, cursors and operations on small documents.
+    /// Half of this memory; the rest is for messages, cursors and operations on small documents.
     pub fn new(memory: &Arc<Budget>) -> Room {
         Room {
             bytes: memory.stats().limit_bytes / 2,
@@ -88,10 +92,11 @@ impl Room {
     }
 
     /// Waits on this thread for room for an operation that may need `bytes`, at most for
-    /// `patience`; `check` says whether it is still wanted.
+    /// `patience`. `check` fails when the operation is interrupted.
     ///
     /// # Errors
-    /// What `check` says; 146 when there was no room in time and it is refused then.
+    /// That of `check`; 146 when there was no room in time and `on_timeout` is
+    /// [`OnTimeout::Refused`].
     pub(crate) fn take(
         &self,
         bytes: usize,
@@ -126,7 +131,7 @@ impl Room {
                 }
             };
             state.waiting.retain(|n| *n != number);
-            // The next may fit as well.
+            // The next operation may fit as well.
             self.freed.notify_all();
             may_run?;
         }
@@ -134,8 +139,8 @@ impl Room {
         Ok(Part { room: self, bytes })
     }
 
-    /// Whether there is room for `bytes` beside those taken, and memory beside what is held, with
-    /// an eighth left for operations on small documents.
+    /// Whether `bytes` fit beside the reserved room and beside the memory in use, with an eighth of
+    /// the memory left for operations on small documents.
     fn fits(&self, taken: usize, bytes: usize) -> bool {
         let memory = self.memory.stats();
         let free = (memory.limit_bytes / 8 * 7).saturating_sub(memory.used_bytes);
@@ -155,7 +160,7 @@ impl Room {
         )
     }
 
-    /// What it has done.
+    /// The figures of the room.
     pub fn metrics(&self) -> RoomMetrics {
         let state = self.state.lock();
         RoomMetrics {
@@ -204,7 +209,7 @@ mod tests {
         assert!(most.load(Ordering::SeqCst) <= 100, "{most:?}");
         let metrics = room.metrics();
         assert_eq!((metrics.taken_bytes, metrics.waiting), (0, 0));
-        // One that wants more than there is runs alone.
+        // An operation that needs more than the size of the room runs alone.
         drop(room.take(1000, LONG, OnTimeout::Refused, &ok).unwrap());
     }
 
@@ -245,7 +250,8 @@ mod tests {
         assert_eq!((room.metrics().waiting, room.metrics().taken_bytes), (0, 0));
     }
 
-    /// A statement of a transaction that others wait for waits a while, and then does not any more.
+    /// A statement of a transaction, which may hold locks, waits for a limited time and then
+    /// begins.
     #[test]
     fn who_holds_what_others_wait_for_begins_without_room_in_the_end() {
         let room = of(100);
@@ -257,7 +263,7 @@ mod tests {
         assert_eq!((metrics.taken_bytes, metrics.waited), (130, 1));
         assert_eq!((metrics.waiting, metrics.refused), (0, 0));
         drop(held);
-        // What it needs counts for others.
+        // The memory that it needs counts for others.
         let other = room.take(60, Duration::ZERO, OnTimeout::Refused, &ok);
         assert_eq!(other.err().map(|e| e.code()), Some(146));
         drop(part);

@@ -1,6 +1,6 @@
-//! Search indexes of this process: which there are, in what state, how far. The catalog has their
-//! definitions (ADR 0074); this is what the feeder has made of them. Must not know: how an index is
-//! fed or read.
+//! The search indexes of this process: their states and their progress. The catalog has the
+//! definitions (ADR 0074); this module has what the feeder has built from them. Must not know: how
+//! an index is fed or read.
 
 use model::{Doc, DocBuf, Namespace, Result, Timestamp, Value, bail, code};
 use parking_lot::{Condvar, Mutex};
@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use store::Collection;
 
-/// What the catalog says of one search index.
+/// The definition of one search index in the catalog.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SearchDefinition(DocBuf);
 
 impl SearchDefinition {
-    /// A new one.
+    /// A new definition.
     pub(crate) fn new(id: &str, name: &str, kind: &str, at_ms: i64, spec: Doc<'_>) -> Self {
         SearchDefinition(model::doc! {
             "id": id, "name": name, "type": kind, "version": 0i64,
@@ -23,7 +23,7 @@ impl SearchDefinition {
         })
     }
 
-    /// The same with another definition.
+    /// The definition with a changed specification and the next version.
     pub(crate) fn updated(&self, at_ms: i64, spec: Doc<'_>) -> SearchDefinition {
         SearchDefinition(model::doc! {
             "id": self.id(), "name": self.name(), "type": self.kind(),
@@ -31,12 +31,12 @@ impl SearchDefinition {
         })
     }
 
-    /// From the catalog.
+    /// Reads a definition from the catalog.
     pub(crate) fn stored(doc: &DocBuf) -> SearchDefinition {
         SearchDefinition(doc.clone())
     }
 
-    /// For the catalog.
+    /// The form in which the catalog stores the definition.
     pub(crate) fn into_stored(self) -> DocBuf {
         self.0
     }
@@ -45,7 +45,7 @@ impl SearchDefinition {
         self.0.doc().field(field).as_str().unwrap_or_default()
     }
 
-    /// Identity, of the index in every version.
+    /// Identity of the index, the same in every version.
     pub(crate) fn id(&self) -> &str {
         self.text("id")
     }
@@ -59,7 +59,7 @@ impl SearchDefinition {
         self.text("type")
     }
 
-    /// How often it was changed.
+    /// The version of the definition: how often it was changed.
     pub(crate) fn version(&self) -> i64 {
         self.0.doc().field("version").as_i64_exact().unwrap_or(0)
     }
@@ -72,7 +72,7 @@ impl SearchDefinition {
             .unwrap_or(Doc::EMPTY)
     }
 
-    /// The checked definition.
+    /// The parsed definition.
     ///
     /// # Errors
     /// 8 UnknownError.
@@ -81,18 +81,18 @@ impl SearchDefinition {
     }
 }
 
-/// How an index stands.
+/// The state of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Nothing was done for it yet.
+    /// No work was done for it yet.
     Pending,
-    /// Documents are read for the first time, or changes since the last stop are caught up with.
+    /// Documents are read for the first time, or the changes since the last stop are applied.
     Building,
-    /// It follows the changes.
+    /// The index follows the changes.
     Ready,
-    /// It can be read and follows no more.
+    /// The index can be read and no longer follows the changes.
     Stale,
-    /// It cannot be built.
+    /// The index cannot be built.
     Failed,
 }
 
@@ -108,7 +108,7 @@ impl Status {
     }
 }
 
-/// One index at work.
+/// One index of this process.
 pub struct LiveIndex {
     pub(crate) version: i64,
     now: Mutex<Now>,
@@ -116,11 +116,11 @@ pub struct LiveIndex {
 
 struct Now {
     status: Status,
-    /// Why it failed.
+    /// The reason of the failure.
     message: Option<String>,
-    /// What can be read.
+    /// The index that searches read.
     index: Option<Arc<search::Index>>,
-    /// Every change up to here is in it.
+    /// The index contains every change up to this time.
     position: Timestamp,
 }
 
@@ -142,7 +142,7 @@ impl LiveIndex {
         (now.status, now.message) = (status, None);
     }
 
-    /// It cannot go on: what can be read stays so.
+    /// The feeder cannot continue: searches read what was built so far.
     pub(crate) fn fail(&self, message: &str) {
         let mut now = self.now.lock();
         now.message = Some(message.to_owned());
@@ -152,24 +152,24 @@ impl LiveIndex {
         };
     }
 
-    /// What can be read from now on; `None` while it is made anew.
+    /// Sets the index that searches read from now on; `None` while it is rebuilt.
     pub(crate) fn show(&self, index: Option<Arc<search::Index>>, position: Timestamp) {
         let mut now = self.now.lock();
         (now.index, now.position) = (index, position);
     }
 
-    /// The state at a commit of the index.
+    /// Sets the time of the last change that the index has committed.
     pub(crate) fn reached(&self, position: Timestamp) {
         self.now.lock().position = position;
     }
 
-    /// What can be read.
+    /// The index that searches read.
     pub(crate) fn index(&self) -> Option<Arc<search::Index>> {
         self.now.lock().index.clone()
     }
 }
 
-/// All of them, and what the feeder has to look at.
+/// All search indexes, and the collections whose definitions the feeder has to check.
 #[derive(Default)]
 pub struct SearchIndexes {
     live: Mutex<BTreeMap<String, Arc<LiveIndex>>>,
@@ -180,23 +180,23 @@ pub struct SearchIndexes {
     searches_failed: AtomicU64,
 }
 
-/// Figures of all indexes and of the searches since the start.
+/// Figures of all indexes, and of searches since the start.
 #[derive(Default)]
 pub(crate) struct SearchFigures {
     /// By status, in the order of [`Status`].
     pub(crate) by_status: [u64; 5],
     pub(crate) documents: u64,
-    /// Memory of graphs.
+    /// Memory of the graphs of vector indexes.
     pub(crate) graph_bytes: u64,
     pub(crate) searches: u64,
-    /// Time until what they find was known.
+    /// Total time of finding the results, in microseconds.
     pub(crate) search_us: u64,
-    /// Those that ended with an error, as a killed one does.
+    /// Searches that ended with an error, including killed ones.
     pub(crate) failed: u64,
 }
 
 impl SearchIndexes {
-    /// The definitions of a collection were changed.
+    /// Notes that the definitions of a collection were changed.
     pub(crate) fn note(&self, ns: &Namespace) {
         self.changed.lock().insert(ns.clone());
         self.woken.notify_all();
@@ -207,7 +207,7 @@ impl SearchIndexes {
         std::mem::take(&mut *self.changed.lock())
     }
 
-    /// Waits until definitions are changed, at most so long.
+    /// Waits until definitions are changed, at most for this long.
     pub(crate) fn wait(&self, most: Duration) {
         let mut changed = self.changed.lock();
         if changed.is_empty() {
@@ -215,7 +215,8 @@ impl SearchIndexes {
         }
     }
 
-    /// The index at work for a definition, made where there is none or one of another version.
+    /// The running index of a definition. It is created when there is none or only one of another
+    /// version.
     pub(crate) fn live(&self, definition: &SearchDefinition) -> Arc<LiveIndex> {
         let mut live = self.live.lock();
         let version = definition.version();
@@ -228,12 +229,12 @@ impl SearchIndexes {
         new
     }
 
-    /// The index is no more.
+    /// Removes an index that was dropped.
     pub(crate) fn remove(&self, id: &str) {
         self.live.lock().remove(id);
     }
 
-    /// The definition of that name and what can be read of it: nothing before it is built.
+    /// The index of this name that searches read; `None` before it is built.
     pub(crate) fn find(&self, coll: &Collection, name: &str) -> Option<Arc<search::Index>> {
         let list = coll.search_indexes();
         let definition = list
@@ -252,7 +253,7 @@ impl SearchIndexes {
             .fetch_add(u64::from(failed), Ordering::Relaxed);
     }
 
-    /// Figures of this moment.
+    /// The current figures.
     pub(crate) fn figures(&self) -> SearchFigures {
         let mut all = SearchFigures {
             searches: self.searches.load(Ordering::Relaxed),
@@ -277,7 +278,7 @@ impl SearchIndexes {
         all
     }
 
-    /// What `$listSearchIndexes` says of the indexes of a collection.
+    /// The documents of `$listSearchIndexes` for the indexes of a collection.
     ///
     /// # Errors
     /// 9 FailedToParse with both an id and a name.

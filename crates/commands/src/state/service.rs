@@ -1,5 +1,5 @@
-//! What all connections share. Must not know: how requests are dispatched, which commands there
-//! are.
+//! The state that all connections share. Must not know: how requests are dispatched, which commands
+//! exist.
 
 use super::State;
 use super::connections::Connections;
@@ -24,55 +24,56 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 use store::Store;
 
-/// The service all connections share.
+/// The state that all connections share.
 pub struct Service {
     /// Configuration.
     pub config: Config,
-    /// Data.
+    /// The data.
     pub store: Arc<Store>,
-    /// Users, roles, rights.
+    /// Users, roles and rights.
     pub access: Access,
-    /// Time.
+    /// The source of time.
     pub clock: Arc<dyn Clock>,
-    /// Counts.
+    /// Counters of operations.
     pub counters: Counters,
     /// Room for operations on large documents.
     pub room: Room,
     /// Open cursors.
     pub cursors: Arc<Cursors>,
-    /// Who waits for data in capped collections.
+    /// Operations that wait for data in capped collections.
     pub capped_waiters: Arc<CappedWaiters>,
-    /// In which collections documents expire.
+    /// The collections in which documents expire.
     pub ttl: Ttl,
-    /// Search indexes and how they stand.
+    /// Search indexes and their states.
     pub search: SearchIndexes,
     /// Parameters, sessions, profiling and the like.
     pub state: State,
-    /// Start, milliseconds since the epoch.
+    /// Time of the start, milliseconds since the epoch.
     pub started_ms: i64,
-    /// Start, monotonic microseconds.
+    /// Time of the start, monotonic microseconds.
     pub started_us: u64,
     /// Identity of this process in topology versions.
     pub process_id: ObjectId,
-    /// Identity of the election that made us primary, unless we are one of a pair.
+    /// Identity of the election that made this server primary, unless it belongs to a pair.
     election_id: ObjectId,
-    /// Who is connected.
+    /// The open connections.
     pub connections: Arc<Connections>,
     topology_counter: AtomicI64,
     next_op: AtomicI64,
     operation_time: AtomicU64,
     me: std::sync::OnceLock<std::sync::Weak<Service>>,
-    /// Runs JavaScript; made once the service is shared.
+    /// Runs JavaScript; set when the service is shared.
     scripts: std::sync::OnceLock<Arc<script::Engine>>,
 }
 
-/// A cluster time further ahead than this is not followed (`maxAcceptableLogicalClockDriftSecs`).
+/// The largest lead, in seconds, of a cluster time that the server follows
+/// (`maxAcceptableLogicalClockDriftSecs`).
 const CLOCK_AHEAD_S_MAX: i64 = 365 * 24 * 3600;
-/// How often an operation is begun again when its collection is replaced under it.
+/// How often an operation is restarted when its collection is replaced while it runs.
 pub(crate) const REPLACED_RETRIES: usize = 10;
 
-/// Bounds of 9.0: so many transactions may be open, and one operation may use a fifth of the memory
-/// of the machine, or 1 GiB where that is more.
+/// Sets the limits of 9.0: how many transactions may be open, and that one operation may use a
+/// fifth of the machine's memory, or 1 GiB if that is more.
 fn bound_operations(parameters: &Parameters) {
     const TRANSACTIONS: i64 = 10_000;
     const OPERATION_BYTES_MIN: i64 = 1 << 30;
@@ -85,12 +86,12 @@ fn bound_operations(parameters: &Parameters) {
 }
 
 impl Service {
-    /// For what the server writes for itself.
+    /// An operation for writes of the server itself.
     pub fn own_operation(&self) -> Operation {
         Operation::detached(Arc::clone(&self.clock))
     }
 
-    /// A service.
+    /// Creates a service.
     pub fn new(config: Config, clock: Arc<dyn Clock>, store: Arc<Store>) -> Service {
         let started_ms = clock.now_ms();
         let seconds = u32::try_from(started_ms / 1000).unwrap_or(0);
@@ -138,7 +139,7 @@ impl Service {
         }
     }
 
-    /// What tells the set this server presents from every other.
+    /// The identity of the replica set that this server presents.
     ///
     /// # Errors
     /// Engine failures.
@@ -148,10 +149,10 @@ impl Service {
             .get(&self.store, self.clock.now_ms())
     }
 
-    /// The service as cursors hold it. Commands that open cursors need the service to be shared.
+    /// Shares the service. Commands that open cursors need a shared service.
     pub fn shared(self) -> Arc<Service> {
         let shared = Arc::new(self);
-        // The first and only setting of this cell.
+        // The cell is set only here.
         let _ = shared.me.set(Arc::downgrade(&shared));
         if shared.config.scripting {
             let me = Arc::downgrade(&shared);
@@ -171,7 +172,7 @@ impl Service {
         shared
     }
 
-    /// Has the memory of one operation follow the parameters.
+    /// Applies the parameters that limit the memory of one operation.
     pub(super) fn bound_memory(&self) {
         let bytes = self
             .state
@@ -181,13 +182,13 @@ impl Service {
         self.config.memory.bound_operations(bytes);
     }
 
-    /// What runs JavaScript; `None` where it is switched off.
+    /// The script engine; `None` when JavaScript is switched off.
     pub(crate) fn scripts(&self) -> Option<Arc<dyn Scripts>> {
         let engine = self.scripts.get()?;
         Some(Arc::clone(engine) as Arc<dyn Scripts>)
     }
 
-    /// Tells the engine of scripts what the parameters say.
+    /// Applies the parameters of the script engine.
     pub(crate) fn limit_scripts(&self) {
         let Some(engine) = self.scripts.get() else {
             return;
@@ -205,10 +206,10 @@ impl Service {
         });
     }
 
-    /// This service, shared.
+    /// The service as a shared pointer.
     ///
     /// # Errors
-    /// 1 InternalError when it was never made with [`Service::shared`].
+    /// 1 InternalError when the service was not created with [`Service::shared`].
     pub fn arc(&self) -> Result<Arc<Service>> {
         self.me
             .get()
@@ -216,12 +217,12 @@ impl Service {
             .ok_or_else(|| MongoError::internal("the service is not shared"))
     }
 
-    /// A number for an operation, as `killOp` takes it.
+    /// The number of a new operation, for `killOp`.
     pub(crate) fn next_operation(&self) -> i32 {
         (self.next_op.fetch_add(1, Ordering::Relaxed) & 0x7fff_ffff) as i32
     }
 
-    /// Identity of the election that made us primary.
+    /// Identity of the election that made this server primary.
     pub fn election_id(&self) -> ObjectId {
         let part = self.state.user_writes.pair.part();
         part.map_or(self.election_id, |part| part.election_id())
@@ -232,13 +233,13 @@ impl Service {
         self.topology_counter.load(Ordering::Acquire)
     }
 
-    /// Says that what `hello` reports changed. The caller then ends waits for
+    /// Notes that what `hello` reports has changed. The caller then ends waits for
     /// [`crate::WaitFor::Topology`].
     pub fn topology_changed(&self) {
         self.topology_counter.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Newest operation time: with a log, that of the last change that can be read.
+    /// The latest operation time: with a log, that of the last readable change.
     pub fn operation_time(&self) -> Timestamp {
         if let Some(log) = self.store.log() {
             return log.visible();
@@ -246,7 +247,7 @@ impl Service {
         Timestamp::from_u64(self.operation_time.load(Ordering::Acquire))
     }
 
-    /// Makes a new operation time, later than all before it.
+    /// A new operation time, later than all before it.
     pub fn next_operation_time(&self) -> Timestamp {
         let now = Timestamp {
             time: u32::try_from(self.clock.now_ms() / 1000).unwrap_or(0),
@@ -261,13 +262,13 @@ impl Service {
         Timestamp::from_u64(now.max(last.saturating_add(1)))
     }
 
-    /// The latest time this server knows of, its own or that of a client.
+    /// The latest time that this server knows, its own or that of a client.
     pub fn cluster_time(&self) -> Timestamp {
         let heard = Timestamp::from_u64(self.operation_time.load(Ordering::Acquire));
         heard.max(self.operation_time())
     }
 
-    /// Follows the clock of a client, unless it is ahead of every reasonable one.
+    /// Follows the cluster time of a client, unless it is too far ahead.
     pub(crate) fn hear_of(&self, time: Timestamp) {
         let limit = self.clock.now_ms() / 1000 + CLOCK_AHEAD_S_MAX;
         if i64::from(time.time) <= limit {
@@ -283,7 +284,7 @@ impl Service {
         }
     }
 
-    /// True where there is a log that search indexes can follow.
+    /// True when there is a log that search indexes can follow.
     pub(crate) fn has_search(&self) -> bool {
         self.store.feed().is_some()
     }
@@ -294,15 +295,15 @@ impl Service {
             .unwrap_or(i64::MAX)
     }
 
-    /// Ends what runs on a session, its cursors and its transaction, and forgets what it wrote: its
-    /// client is done with it.
+    /// Ends the operations, cursors and transaction of a session and removes the record of its
+    /// writes, because its client has ended it.
     pub fn end_session(&self, id: &[u8; 16]) {
         let session = self.kill_session(id);
         if self.store.follows() {
-            // What it wrote is for the server that holds the data.
+            // The server that holds the data keeps the records.
             return;
         }
-        // A write that runs just now holds the record; what it leaves goes with the next sweep.
+        // A running write holds the record; what the write records is removed by the next sweep.
         if let Some(mut writes) = session.as_ref().and_then(|s| s.writes.try_lock()) {
             let Err(e) = self.store.forget_session(&mut writes.record) else {
                 return;
@@ -315,8 +316,8 @@ impl Service {
         }
     }
 
-    /// Ends what runs on a session, its cursors and its transaction. Its client may go on and send
-    /// a write again that was done: the record of it stays until the next sweep.
+    /// Ends the operations, cursors and transaction of a session. The record of its writes stays
+    /// until the next sweep, because its client may continue and repeat a write that was done.
     pub fn kill_session(&self, id: &[u8; 16]) -> Option<Session> {
         let session = self.state.sessions.end(id);
         for conn in self.connections.list() {
@@ -336,7 +337,7 @@ impl Service {
         session
     }
 
-    /// Ends all running operations and open transactions: the server stops.
+    /// Ends all running operations and open transactions, because the server stops.
     pub fn interrupt_all(&self) {
         for conn in self.connections.list() {
             if let Some(op) = conn.op.lock().as_ref() {
@@ -347,15 +348,15 @@ impl Service {
             }
         }
         for (_, session) in self.state.sessions.list() {
-            // One that is locked runs a statement, which was just interrupted.
+            // A locked session runs a statement, which was just interrupted.
             if let Some(mut writes) = session.writes.try_lock() {
                 writes.abort_open(&self.state.transactions);
             }
         }
     }
 
-    /// Runs again what met a collection in the act of being replaced, once the new one is there.
-    /// `f` must not have done anything when it fails so.
+    /// Runs `f` again when it fails because a collection is being replaced, once the new collection
+    /// exists. `f` must not have changed anything in that case.
     ///
     /// # Errors
     /// Those of `f`.
@@ -371,7 +372,7 @@ impl Service {
     }
 }
 
-/// True when an operation found its collection gone.
+/// True when an operation failed because its collection no longer exists.
 pub(crate) fn replaced<T>(result: &Result<T>) -> bool {
     result.as_ref().is_err_and(MongoError::is_collection_gone)
 }
