@@ -1,9 +1,9 @@
-//! The stable API, version 1: which stages a client that asked for strictness may use. Must not
-//! know what they do.
+//! The stable API, version 1: which stages a client with `apiStrict` may use. Must not know what
+//! stages do.
 
 use model::{Array, Result, Value, bail, code};
 
-/// Stages that are not built and not part of version 1 either.
+/// Stages that are neither implemented nor part of version 1.
 const OUTSIDE: &[&str] = &["$listCatalog", "$shardedDataDistribution"];
 
 /// Refuses a pipeline that is not part of version 1.

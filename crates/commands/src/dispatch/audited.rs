@@ -1,4 +1,4 @@
-//! What the dispatcher tells the audit: checks of rights, and writes straight into the collections
+//! The audit events of the dispatcher: authorization checks, and direct writes into the collections
 //! of users and roles.
 
 use super::body::{database, names_system};
@@ -10,7 +10,7 @@ use crate::state::service::Service;
 use model::{Doc, DocBuf};
 use operation::Operation;
 
-/// A client may run a command, or may not.
+/// Writes the event of an authorization check.
 #[cold]
 pub(super) fn check(
     service: &Service,
@@ -34,7 +34,7 @@ pub(super) fn check(
     });
 }
 
-/// A request as one document: what came as sequences stands in arrays.
+/// A request as one document; document sequences become arrays.
 fn arguments(request: &Request<'_>, is_secret: bool) -> DocBuf {
     if is_secret {
         return without_secrets(request.body);
@@ -55,11 +55,11 @@ fn arguments(request: &Request<'_>, is_secret: bool) -> DocBuf {
     whole
 }
 
-/// Longer arguments are not put together.
+/// Most bytes of arguments that are put together in one document.
 const ARGUMENTS_BYTES_MAX: usize = 64 * 1024;
 
-/// Has users and roles resolved anew after a command that may have changed them: a write that names
-/// their collections, or a read that has written. `done`: it succeeded.
+/// Invalidates the resolved users and roles after a command that may have changed them: a write
+/// that names their collections, or a read that has written. `done`: the command succeeded.
 pub(super) fn renew_users(
     service: &Service,
     conn: &Connection,
@@ -70,7 +70,7 @@ pub(super) fn renew_users(
 ) {
     let writes = command.is(flag::WRITE);
     let names_users = writes && database(request).is_ok_and(|db| names_system(request, db));
-    // `$out` and `$merge` may have written anywhere.
+    // `$out` and `$merge` may have written to any collection.
     if names_users || (!writes && wrote) {
         service.access.changed();
     }
@@ -79,8 +79,8 @@ pub(super) fn renew_users(
     }
 }
 
-/// A command that names the system collections of `admin` may have changed users or roles, past the
-/// commands for them.
+/// Writes the event for a command that names the system collections of `admin`: it may have changed
+/// users or roles without the commands for them.
 fn tell_direct_change(
     service: &Service,
     operation: &Operation,
@@ -93,12 +93,12 @@ fn tell_direct_change(
     let coll = request.body.first().and_then(|(_, v)| v.as_str());
     let several =
         request.body.contains("nsInfo") || request.sequences.iter().any(|s| s.name == "nsInfo");
-    // A command for users and roles names them, not their collections.
+    // Commands for users and roles name users and roles in their first field, not the collections.
     if !several && !coll.is_some_and(|c| c.starts_with("system.")) {
         return;
     }
     service.audit(operation.connection(), "directAuthMutation", 0, |w| {
-        // Documents hold credentials and are not shown.
+        // Documents contain credentials and are not shown.
         w.put("ns", format!("{db}.{}", coll.unwrap_or("*")).as_str())
             .put("operation", command.name);
     });

@@ -1,4 +1,5 @@
-//! The one place where the rights of a command are checked: by the privilege its row names.
+//! The only place where the rights of a command are checked, according to the privilege in its
+//! specification.
 
 use crate::access::{Access, Rights, User};
 use crate::context::connection::Connection;
@@ -8,10 +9,10 @@ use crate::request::spec::{CommandTable, Privilege, Spec, flag};
 use auth::Target;
 use model::{Doc, MongoError, Result, Value, code};
 
-/// Checks that the user of a connection may run a command. Access is known to be checked.
+/// Checks that the user of a connection may run a command. Called only when access control is on.
 ///
 /// # Cost
-/// For a user whose rights have not changed, a few lookups by hash.
+/// A few hash lookups for a user whose rights have not changed.
 ///
 /// # Errors
 /// 13 Unauthorized.
@@ -36,7 +37,7 @@ pub(super) fn authorize(
     let had_user = nobody.is_none();
     let grants = conn.identity.grants(access)?;
     if had_user && grants.is_none() {
-        // The user was dropped while it was logged in.
+        // The user was dropped while logged in.
         return if command.is(flag::NO_AUTH) {
             Ok(())
         } else {
@@ -63,7 +64,7 @@ fn needs_login(command: &Spec) -> MongoError {
     )
 }
 
-/// What a user is told whose token has expired; drivers log in anew on the same connection.
+/// The error for a user whose token has expired; drivers log in again on the same connection.
 pub(super) fn needs_login_again(command: &Spec) -> MongoError {
     MongoError::new(
         code::REAUTHENTICATION_REQUIRED,
@@ -75,7 +76,7 @@ pub(super) fn needs_login_again(command: &Spec) -> MongoError {
     )
 }
 
-/// A command as it was called.
+/// A command with its request.
 pub(super) struct Call<'s, 'a> {
     pub(super) command: &'s Spec,
     pub(super) db: &'s str,
@@ -83,7 +84,7 @@ pub(super) struct Call<'s, 'a> {
     pub(super) args: &'s Args<'a>,
 }
 
-/// Whoever asks.
+/// The user who sent the request.
 #[derive(Clone, Copy)]
 struct Requester<'a> {
     rights: Rights<'a>,
@@ -94,7 +95,7 @@ fn check(commands: &CommandTable, call: &Call<'_, '_>, who: Requester<'_>) -> Re
     let Call { command, db, .. } = *call;
     let inner = |body: Doc<'_>| {
         let (name, _) = body.first().unwrap_or_default();
-        // The command around it refuses a name that it does not know.
+        // The outer command refuses a name that it does not know.
         let Some(row) = commands.find(name) else {
             return Ok(());
         };

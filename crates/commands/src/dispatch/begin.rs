@@ -1,4 +1,4 @@
-//! The operation a command is: its operation, and what `currentOp` shows of it.
+//! Begins the operation of a command, and sets what `currentOp` shows of it.
 
 use crate::context::connection::Connection;
 use crate::request::Request;
@@ -10,10 +10,11 @@ use model::Doc;
 use operation::Operation;
 use std::sync::Arc;
 
-/// Larger command documents are not kept for `currentOp`.
+/// Command documents above this size are not kept for `currentOp`.
 const OP_BODY_BYTES_MAX: usize = 1024;
 
-/// Begins an operation, behind the time it is to be after, or continues the one that waited.
+/// Begins an operation after the cluster time that it has to wait for, or continues the one that
+/// waited.
 pub(super) fn begin(
     service: &Service,
     conn: &mut Connection,
@@ -74,7 +75,7 @@ fn note(
     *conn.info.op.lock() = Some(op);
 }
 
-/// Waits for changes that are on their way and of a time that the client wants to be behind.
+/// Waits until the commits in progress of a time that the client wants to read after are visible.
 fn catch_up(service: &Service, generic: &Generic<'_>) {
     let after = generic.read_concern.and_then(|c| c.after);
     if let (Some(after), Some(log)) = (after, service.store.log()) {

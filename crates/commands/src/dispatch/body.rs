@@ -5,7 +5,7 @@ use crate::request::args;
 use crate::request::spec::{Spec, flag};
 use model::{MongoError, Result, Value, bail, code};
 
-/// Refuses commands that need the database `admin` on others.
+/// Refuses a command that has to run on the database `admin` and is sent to another one.
 ///
 /// # Errors
 /// 13 Unauthorized.
@@ -39,7 +39,7 @@ pub(super) fn database<'a>(request: &Request<'a>) -> Result<&'a str> {
     Ok(db)
 }
 
-/// Proves every document of a request to be valid BSON.
+/// Validates that every document of a request is valid BSON.
 pub(super) fn validate(request: &Request<'_>) -> Result<()> {
     model::validate(request.body.as_bytes())?;
     for s in request.sequences {
@@ -59,7 +59,7 @@ pub(super) fn validate(request: &Request<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether a write may be about a system collection of `admin`, in which users and roles are kept.
+/// Whether a write may concern the system collections of `admin`, which hold users and roles.
 pub(super) fn names_system(request: &Request<'_>, db: &str) -> bool {
     if db != "admin" {
         return false;

@@ -1,4 +1,4 @@
-//! The concerns of a request that brings none: the defaults of the set. Must not know: where they
+//! The default concerns of a request that has none of its own. Must not know: where the defaults
 //! are kept.
 
 use crate::request::concern::WriteConcern;
@@ -6,8 +6,8 @@ use crate::request::generic::Generic;
 use crate::request::spec::{Spec, flag};
 use crate::state::concerns::DefaultConcerns;
 
-/// Fills in the concerns that were set for everybody where the client brought none. Statements of a
-/// transaction have those of its start and of its commit.
+/// Sets the default concerns when the client sent none. Statements of a transaction use the
+/// concerns of its start and of its commit.
 pub(super) fn fill_defaults(generic: &mut Generic<'_>, command: &Spec, defaults: &DefaultConcerns) {
     let Some(set) = defaults.current() else {
         return;

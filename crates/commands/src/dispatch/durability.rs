@@ -1,9 +1,9 @@
 //! When a reply may be sent. What a client can conclude from an acknowledged reply must survive a
-//! loss of power: its own writes, and those of others that the reply tells of.
+//! loss of power: the client's own writes, and the writes of others that the reply reports.
 //!
-//! Commits become durable in their order, so one position says it all: a reply that tells of its
-//! own successful writes alone waits for the last of them, any other for the newest commit there is
-//! when its reads are done. Must not know: what commands do.
+//! Commits become durable in order, so one position is enough: a reply that reports only its own
+//! successful writes waits for the last of them; any other reply waits for the newest commit at the
+//! end of its reads. Must not know: what commands do.
 
 use crate::context::ctx::Ctx;
 use crate::request::concern::Acknowledge;
@@ -11,8 +11,8 @@ use crate::request::spec::Durability;
 use model::{DocBuf, MongoError, Value, code};
 use store::CommitPos;
 
-/// True when the acknowledgement of a write is by the journal: when that is asked for, and, unless
-/// told otherwise, with a majority, which is what a replica set waits for by default.
+/// True when the journal acknowledges a write: when the client asks for it with `j`, and otherwise
+/// with `w: "majority"`, which is the default of a replica set.
 fn acknowledged_by_journal(cx: &Ctx<'_, '_>) -> bool {
     match &cx.generic.write_concern {
         Some(wc) => wc.journal.unwrap_or(wc.w == Acknowledge::Majority),
@@ -20,11 +20,11 @@ fn acknowledged_by_journal(cx: &Ctx<'_, '_>) -> bool {
     }
 }
 
-/// What must be durable before the reply may be sent; `None` when nothing. To be asked when the
-/// command has run.
+/// The position that must be durable before the reply may be sent; `None` if there is none. To be
+/// called after the command has run.
 pub(super) fn due(cx: &Ctx<'_, '_>, failed: bool) -> Option<CommitPos> {
     if cx.transaction.is_some() {
-        // Nothing that a statement of a transaction tells is promised before the commit.
+        // A statement of a transaction promises nothing before the commit.
         return None;
     }
     let r = &cx.reported;
@@ -43,12 +43,12 @@ pub(super) fn due(cx: &Ctx<'_, '_>, failed: bool) -> Option<CommitPos> {
     everything.then(|| cx.service.store.engine().last_pos())
 }
 
-/// True when everything up to here is durable already.
+/// True when everything up to this position is durable.
 pub(super) fn is_durable(cx: &Ctx<'_, '_>, pos: CommitPos) -> bool {
     cx.service.store.engine().durable_pos() >= pos
 }
 
-/// What is said of a write concern that a set of one member can never satisfy. The write itself is
+/// The error for a write concern that a set of one member can never satisfy. The write itself is
 /// done.
 pub(super) fn concern_error(cx: &Ctx<'_, '_>) -> Option<DocBuf> {
     let wc = cx.generic.write_concern.as_ref()?;

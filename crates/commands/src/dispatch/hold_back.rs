@@ -1,5 +1,5 @@
-//! Whether a command may run now: a lock against writes, a block of user writes, a fail point. Must
-//! not know: what commands do.
+//! Decides whether a command may run now: a lock against writes, a block of user writes, a fail
+//! point. Must not know: what commands do.
 
 use super::standby;
 use crate::context::connection::Connection;
@@ -13,19 +13,19 @@ use model::{Doc, Result, Value, bail};
 use query::stages::TABLE;
 use std::sync::atomic::Ordering;
 
-/// Interval at which a write blocked by `fsync` tries again.
+/// Interval in microseconds at which a write blocked by `fsync` tries again.
 const UNLOCK_POLL_US: u64 = 20_000;
 
 /// Whether a command may run now.
 pub(super) enum Admission {
-    /// It runs; a fail point may change its reply.
+    /// The command runs; a fail point may change its reply.
     Run(Option<Failure>),
-    /// It does not: this is the outcome.
+    /// The command does not run; this is the outcome.
     End(Outcome),
 }
 
-/// Whether a block of user writes is not for this request: by what it says of itself, as
-/// internal users may, or by the rights of its user.
+/// Whether the request may write while user writes are blocked: because it sets
+/// `mayBypassWriteBlocking`, as internal users may, or by the rights of its user.
 fn passes_block(service: &Service, conn: &Connection, generic: &Generic<'_>) -> Result<bool> {
     let access = &service.access;
     let may = |action| {
@@ -42,7 +42,7 @@ fn passes_block(service: &Service, conn: &Connection, generic: &Generic<'_>) -> 
     }
 }
 
-/// Whether a command that reads stores what it finds: by a stage, or as `mapReduce`.
+/// Whether a reading command stores its results: by a stage, or as `mapReduce`.
 fn stores(body: Doc<'_>) -> bool {
     let pipeline = body.field("pipeline").as_array();
     let out = match body.field("out") {
@@ -53,8 +53,8 @@ fn stores(body: Doc<'_>) -> bool {
     out || pipeline.is_some_and(|p| TABLE.stores(p))
 }
 
-/// Whether the command may run now: not under a lock against writes nor with a failing fail
-/// point.
+/// Whether the command may run now: there is no lock against writes and no fail point that fails
+/// it.
 pub(super) fn hold_back(
     service: &Service,
     conn: &mut Connection,
@@ -73,7 +73,7 @@ pub(super) fn hold_back(
     }
     let locked = service.state.fsync_locks.load(Ordering::Acquire) > 0;
     if locked && (command.is(flag::WRITE) || stores(request.body)) {
-        // The wait ends as every other does: by its time, by `killOp`.
+        // The wait can end like every other: by its time limit, by `killOp`.
         conn.operation.check()?;
         let left_us = conn.operation.left_us().unwrap_or(UNLOCK_POLL_US);
         let until_us = now_us().saturating_add(left_us.min(UNLOCK_POLL_US));
@@ -82,7 +82,7 @@ pub(super) fn hold_back(
             on: WaitFor::Unlock,
         }));
     }
-    // An operation that continues after a wait was checked when it came.
+    // An operation that continues after a wait was checked when it began.
     let failure = if conn.awaits.is_some() {
         None
     } else {
@@ -112,7 +112,7 @@ pub(super) fn hold_back(
     }
 }
 
-/// The failure that a fail point asks for, if any.
+/// The failure that a fail point requests, if any.
 fn failure(
     service: &Service,
     conn: &mut Connection,

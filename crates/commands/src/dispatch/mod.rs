@@ -1,8 +1,8 @@
-//! The dispatcher: from a request to a reply. Argument tables, generic arguments, interrupts,
-//! retries, the end of replies.
+//! The dispatcher: from a request to a reply. It checks arguments and generic arguments, handles
+//! interruptions and retries, and finishes replies.
 //!
-//! Promises: every command is checked and answered in the same way, by its specification; no client
-//! input panics. Must not know: which commands there are, what one does, how data is stored.
+//! Promises: every command is checked and answered in the same way, according to its specification;
+//! no client input panics. Must not know: which commands exist, what they do, how data is stored.
 
 pub mod api;
 mod audited;
@@ -46,17 +46,17 @@ use store::Transaction;
 use transaction::Numbered;
 use turn::Turn;
 
-/// Answers the requests of all connections over one service, by the table of commands it was given.
+/// Answers the requests of all connections of one service with the given table of commands.
 pub struct Dispatcher {
     service: Arc<Service>,
     commands: CommandTable,
-    /// By the positions of `commands`.
+    /// The function of each command, in the order of `commands`.
     runs: Vec<Run>,
 }
 
 impl Dispatcher {
-    /// Over a service, with these commands; `not_built` are names that are known and answered with
-    /// 238.
+    /// A dispatcher over a service with these commands; `not_built` are names that are known and
+    /// answered with 238.
     pub fn new(
         service: Arc<Service>,
         commands: impl Iterator<Item = &'static Command> + Clone,
@@ -69,12 +69,12 @@ impl Dispatcher {
         }
     }
 
-    /// What all connections share.
+    /// The state that all connections share.
     pub fn service(&self) -> &Arc<Service> {
         &self.service
     }
 
-    /// The commands.
+    /// The table of commands.
     pub fn commands(&self) -> &CommandTable {
         &self.commands
     }
@@ -84,13 +84,13 @@ impl Dispatcher {
         self.connect_linked(peer, None)
     }
 
-    /// A new connection whose waits end when `link` is woken, and whose reads end when it says that
-    /// the client has gone.
+    /// Opens a connection. Waking `link` ends its waits; its reads end when `link` reports that the
+    /// client has disconnected.
     pub fn connect_linked(&self, peer: &str, link: Option<Arc<dyn Link>>) -> Connection {
         Connection::new(&self.service, peer, link)
     }
 
-    /// Handles one request. A reply is one document appended to `reply`.
+    /// Handles one request. The reply, if there is one, is one document appended to `reply`.
     pub fn handle(
         &self,
         conn: &mut Connection,
@@ -107,8 +107,8 @@ impl Dispatcher {
     fn answer(&self, conn: &mut Connection, request: &Request<'_>, reply: &mut Vec<u8>) -> Outcome {
         let start = reply.len();
         let mut result = self.dispatch(conn, request, reply);
-        // Nothing has been sent yet, so a command whose collection was replaced runs again on the
-        // new one.
+        // No reply has been sent yet, so a command whose collection was replaced runs again on the
+        // new collection.
         for _ in 0..=REPLACED_RETRIES {
             if !matches!(&result, Err(refused) if refused.again) {
                 break;
@@ -135,7 +135,7 @@ impl Dispatcher {
         if silent { Outcome::NoReply } else { outcome }
     }
 
-    /// Finds the command and counts its run.
+    /// Finds the command, runs it and counts it.
     fn dispatch(
         &self,
         conn: &mut Connection,
@@ -145,7 +145,7 @@ impl Dispatcher {
         if !request.validated {
             validate(request)?;
         }
-        // Nobody has said that its reply has left.
+        // The reply of the previous request may not have been sent yet.
         self.released(conn);
         let (row, run) = self.find(request.body)?;
         conn.is_secret = self.commands.is_secret(row.command, request.body);
@@ -167,7 +167,7 @@ impl Dispatcher {
             counters.begin(row.command.class);
             row.began();
         }
-        // A wait for a fail point is not one the command asked for.
+        // The command must not see a wait that a fail point has caused.
         let request = &Request {
             waited: request.waited && conn.failing.is_none(),
             ..*request
@@ -183,18 +183,19 @@ impl Dispatcher {
         counters.end(result.is_err());
         conn.locked_us += conn.operation.writes().take_waited_us();
         if let Ok(Outcome::Wait { on, .. }) = &result {
-            // It goes on later and is shown until then.
+            // The operation continues later and is shown until then.
             conn.waits(on, self.service.clock.monotonic_us());
             return result;
         }
         if result.is_err() {
             row.ended_badly();
-            // It may hold a gate closed.
+            // The progress may hold a lock.
             conn.progress = Progress::default();
         }
         conn.awaits = None;
         conn.place = None;
-        // The buffers go back, so that noting an operation costs two copies and no allocation.
+        // The buffers are returned, so that showing an operation costs two copies and no
+        // allocation.
         let op = conn.info.op.lock().take();
         match (op, result.as_ref().err()) {
             (None, _) => {}
@@ -267,7 +268,7 @@ impl Dispatcher {
         };
         generic::api(&mut generic, command, request.body)?;
         check_admin(command, generic.db)?;
-        // Declared first, so that they outlive everything the context borrows.
+        // Declared first, because the context borrows from these variables.
         let (session, mut writes);
         let args = self.check(request, command, &mut generic)?;
         self.admit(conn, request, command, &args, &generic)?;
@@ -335,7 +336,7 @@ impl Dispatcher {
         Ok(outcome)
     }
 
-    /// Lets a request in: its user may run the command, and its session is in use.
+    /// Admits a request: checks that its user may run the command, and marks its session as used.
     fn admit<'a>(
         &self,
         conn: &mut Connection,
@@ -378,7 +379,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Tells the audit whether a client may run a command.
+    /// Reports to the audit whether a client may run a command.
     fn audit_check(
         &self,
         conn: &Connection,
@@ -391,14 +392,14 @@ impl Dispatcher {
         if !audit.is_on() || request.waited || command.is(flag::NO_AUTH) {
             return;
         }
-        // What comes of a failure that is no refusal is told by the reply alone.
+        // A failure other than a refusal is only reported in the reply.
         let code = refused.map_or(0, MongoError::code);
         if code == code::UNAUTHORIZED || code == 0 && audit.wants_success() {
             audited::check(&self.service, conn, request, command, db, code);
         }
     }
 
-    /// Begins or continues what the session's number names.
+    /// Begins or continues the retryable write or the transaction with the session's number.
     fn join<'w>(
         &self,
         writes: Option<&'w mut SessionWrites>,
@@ -426,8 +427,8 @@ impl Dispatcher {
         Ok(part)
     }
 
-    /// What a statement of a transaction leaves behind: the memory it took is charged, or the
-    /// transaction is aborted because of an error.
+    /// Ends a statement of a transaction: charges the memory that it used, or aborts the
+    /// transaction because of an error.
     fn end_statement(
         &self,
         writes: &mut SessionWrites,
@@ -494,20 +495,19 @@ impl Dispatcher {
     }
 }
 
-/// What a command has of its session.
+/// The part of its session that a command uses.
 #[derive(Default)]
 struct SessionPart<'w> {
-    /// For a retryable write.
+    /// Set for a retryable write.
     retry: Option<Retry<'w>>,
-    /// For a statement of a transaction.
+    /// Set for a statement of a transaction.
     transaction: Option<Arc<Transaction>>,
-    /// For every command of a transaction.
+    /// Set for every command of a transaction.
     session: Option<&'w mut SessionWrites>,
 }
 
 impl<'a> Args<'a> {
-    /// Checks the command's own value, which stands first under whatever name the command was
-    /// called by.
+    /// Checks the value of the command's first field, whichever name or alias the field has.
     fn take_own(&mut self, command: &'static Spec, value: Value<'a>) -> Result<()> {
         let row = Arg {
             name: command.name,

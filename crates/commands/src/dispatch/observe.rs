@@ -1,11 +1,11 @@
-//! The end of an operation: counts its latency, and writes it to the log and to `system.profile`
-//! if it was slow or its database is profiled.
+//! The end of an operation: counts its latency, and writes it to the log and to `system.profile` if
+//! it was slow or its database is profiled.
 //!
-//! Promises: an operation that is neither slow nor profiled costs a look at the clock and a few
-//! additions; no lock, no allocation. Where the reply waits for the journal, the operation is
+//! Promises: an operation that is neither slow nor profiled costs a read of the clock and a few
+//! additions, but no lock and no allocation. When the reply waits for the journal, the operation is
 //! written after that wait, and its time includes the wait. A profile that cannot be written fails
 //! no operation.
-//! Must not know: which commands there are, but for how MongoDB calls their kinds.
+//! Must not know: which commands exist, except MongoDB's names for their kinds.
 
 use crate::context::connection::Connection;
 use crate::context::held::{Held, Sequences};
@@ -26,9 +26,9 @@ use operation::Operation;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// Largest command document shown whole.
+/// Largest command document that is shown whole.
 const COMMAND_BYTES_MAX: usize = 16 * 1024;
-/// Size of a profile, as MongoDB makes it.
+/// Size of a profile collection, the same as MongoDB's.
 const PROFILE_BYTES: i32 = 1024 * 1024;
 
 /// An operation that has ended.
@@ -42,12 +42,12 @@ pub(super) struct Ended<'e> {
 }
 
 impl Ended<'_> {
-    /// Counts the operation and records it where that is wanted: now, or when its reply leaves if
-    /// that is `awaited`.
+    /// Counts the operation, and records it if required: now, or if its reply waits for the journal
+    /// (`awaited`) when the reply is sent.
     pub(super) fn record(self, service: &Service, conn: &mut Connection, awaited: bool) {
         let now_us = service.clock.monotonic_us();
         let all_us = now_us.saturating_sub(self.op.start_us);
-        // The time a getMore waited for data is not work.
+        // The time that a getMore waited for data does not count.
         let took_us = all_us.saturating_sub(std::mem::take(&mut conn.idle_us));
         self.row.latency.record(took_us);
         let reads = conn.operation.reads();
@@ -99,7 +99,7 @@ impl Ended<'_> {
         }
     }
 
-    /// Keeps what has ended now until its reply leaves.
+    /// Keeps the ended operation until its reply is sent.
     fn held(self, seen: OperationStats, ended_us: u64) -> Held {
         let Ended {
             request,
@@ -110,7 +110,7 @@ impl Ended<'_> {
         } = self;
         let body = op.body.is_empty().then(|| shortened(row, request.body));
         let sequences = match row.command.class {
-            // Their documents are not shown.
+            // Inserted documents are not shown.
             OpClass::Insert => Sequences::default(),
             _ => Sequences::of(request),
         };
@@ -159,14 +159,14 @@ impl Ended<'_> {
         }
     }
 
-    /// The collection the operation works on.
+    /// The collection that the operation works on.
     fn collection_bytes(&self) -> Option<&[u8]> {
         collection(self.row, self.request.body)
     }
 }
 
-/// The collection an operation works on, for those that work on one. Without a look at whether it
-/// is text: every operation asks.
+/// The collection that an operation works on, if it works on one. It is not validated as UTF-8,
+/// because every operation reads it.
 fn collection<'b>(row: &Counted, body: Doc<'b>) -> Option<&'b [u8]> {
     let mut fields = body.elements();
     let named = match row.command.class {
@@ -174,13 +174,13 @@ fn collection<'b>(row: &Counted, body: Doc<'b>) -> Option<&'b [u8]> {
         _ if row.names_collection() => fields.next()?,
         _ => return None,
     };
-    // Four bytes of length before it, a null byte behind.
+    // The payload has a length of four bytes before the text and a null byte after it.
     let text = named.payload.get(4..named.payload.len().checked_sub(1)?)?;
     (named.tag == Tag::STRING && !text.is_empty()).then_some(text)
 }
 
-/// Ends an operation whose reply waited for the journal, once the reply may leave or its client has
-/// gone: writes it to the log and the profile where they want it.
+/// Ends an operation whose reply waited for the journal, once the reply may be sent or the client
+/// has disconnected: writes it to the log and to the profile if required.
 pub(super) fn released<'r>(
     service: &Service,
     conn: &mut Connection,
@@ -219,7 +219,7 @@ pub(super) fn released<'r>(
     *conn.info.spare.lock() = (op.db, op.body);
 }
 
-/// What the log and the profile show of an operation.
+/// The facts about an operation that the log and the profile show.
 pub(super) struct Report<'t> {
     pub(super) row: &'t Counted,
     pub(super) op: &'t CurrentOp,
@@ -231,7 +231,7 @@ pub(super) struct Report<'t> {
 }
 
 impl Report<'_> {
-    /// Writes it to the log and to the profile, where that is wanted.
+    /// Writes the operation to the log and to the profile if required.
     #[cold]
     pub(super) fn record(&self, service: &Service, conn: &Connection) {
         let (profile, slow) = service.state.profile.of(&self.op.db);
@@ -292,7 +292,7 @@ impl Report<'_> {
                     ("errMsg", _) if redacts => {
                         w.put("errMsg", logs::REDACTED);
                     }
-                    // Told by the line itself, or under another name.
+                    // The line itself has these fields, or they have another name there.
                     ("op" | "ts" | "allUsers" | "user", _) => {}
                     ("responseLength", v) => {
                         w.put("reslen", v);
@@ -311,7 +311,7 @@ impl Report<'_> {
         }));
     }
 
-    /// What is known of the operation, under the names of `system.profile`.
+    /// The facts about the operation under the names of `system.profile`.
     fn facts(&self, service: &Service, conn: &Connection, took_ms: i64) -> DocBuf {
         let (op, seen, examined) = (self.op, self.seen, self.seen.examined);
         let coll = collection(self.row, self.body);
@@ -381,7 +381,7 @@ impl Report<'_> {
         })
     }
 
-    /// The command as it came, without the documents of an insert.
+    /// The command as received, without the documents of an insert.
     fn command(&self) -> DocBuf {
         let body = self.body;
         if body.len_bytes() > COMMAND_BYTES_MAX {
@@ -412,12 +412,12 @@ impl Report<'_> {
     }
 }
 
-/// The address without its port, as MongoDB's profile has it.
+/// The address without its port, as in MongoDB's profile.
 fn client_host(peer: &str) -> &str {
     peer.rsplit_once(':').map_or(peer, |(host, _)| host)
 }
 
-/// The command document; of a long one, its name and what it is for.
+/// The command document; for a long one, only its name and the value of that field.
 fn shortened(row: &Counted, body: Doc<'_>) -> DocBuf {
     if body.len_bytes() <= COMMAND_BYTES_MAX {
         return body.to_buf();
@@ -429,7 +429,7 @@ fn shortened(row: &Counted, body: Doc<'_>) -> DocBuf {
     }), "$truncated": true }
 }
 
-/// The profile of a database, made when it is not there.
+/// The profile collection of a database, created when it does not exist.
 ///
 /// # Errors
 /// Engine failures.
@@ -452,7 +452,7 @@ pub(crate) fn profile_collection(
             service.created(operation.connection(), &made);
             Ok(made)
         }
-        // Another connection was first.
+        // Another connection has created it.
         Err(e) => service.store.collection(&ns)?.ok_or(e),
     }
 }
@@ -461,7 +461,7 @@ fn write_profile(service: &Service, db: &str, facts: &DocBuf) -> Result<()> {
     let operation = service.own_operation();
     let c = profile_collection(service, &operation, db)?;
     let writer = c.writer(&operation);
-    // As in MongoDB these documents have no `_id`.
+    // As in MongoDB, these documents have no `_id`.
     writer.insert(&[facts.doc()], true)?;
     crate::state::capped::end_insert(service, writer)
 }

@@ -1,5 +1,5 @@
-//! Running one command: its outcome, what its reply has to wait for, and whether it is run again.
-//! Must not know: which commands there are, how requests come in.
+//! Runs one command: its outcome, what its reply has to wait for, and whether it is run again. Must
+//! not know: which commands exist, where requests come from.
 
 use super::transaction::Numbered;
 use super::{durability, reply};
@@ -13,17 +13,20 @@ use crate::state::service::Service;
 use model::{ErrorKind, MongoError, Timestamp};
 use store::CommitPos;
 
-/// An operation that was set aside looks this often whether it was woken without a wake-up.
+/// How often an operation that was set aside checks whether it may run, in case a wake-up was lost,
+/// in microseconds.
 const SET_ASIDE_US: u64 = 5_000_000;
-/// The first statement of a transaction waits so long for others before it is a conflict.
+/// How long the first statement of a transaction waits for locks before it fails with a conflict,
+/// in microseconds.
 const FIRST_STATEMENT_US: u64 = 50_000;
 
 /// A command that ended in an error.
 pub(super) struct Refused {
     pub(super) error: MongoError,
-    /// The error tells of data that is durable only from here on.
+    /// The error reports data that is durable only from this position on.
     pub(super) due: Option<CommitPos>,
-    /// Nothing was done because the collection was replaced meanwhile: the command may run again.
+    /// Nothing was changed because the collection was replaced in the meantime: the command may run
+    /// again.
     pub(super) again: bool,
 }
 
@@ -39,8 +42,9 @@ impl From<MongoError> for Refused {
     }
 }
 
-/// Whether the command may be set aside. Of the statements of a transaction only the first: nobody
-/// has seen its state yet, so it may run again in a transaction that begins later.
+/// Whether the command may be set aside. In a transaction, only the first statement may: no client
+/// has seen the transaction's state yet, so the statement may run again in a transaction that
+/// begins later.
 fn runs_again(cx: &Ctx<'_, '_>, numbered: Numbered) -> bool {
     let in_time = |until_us| cx.service.clock.monotonic_us() < until_us;
     let fixed = cx.generic.read_concern.as_ref().and_then(|c| c.at);
@@ -51,11 +55,11 @@ fn runs_again(cx: &Ctx<'_, '_>, numbered: Numbered) -> bool {
                 && cx.progress.waits_until_us.is_none_or(in_time))
 }
 
-/// Runs the command; where it was set aside, it waits without a thread.
+/// Runs the command. If it is set aside, the outcome is a wait without a thread.
 pub(super) fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: Numbered) -> Answer {
-    // Until this run ends: a transaction may hold then what it was woken for.
+    // Held until this run ends, because a transaction may then hold the lock that it was woken for.
     let _woken_by = cx.conn.woken_by.take();
-    // Only writers wait for something below the command, and what takes long may end in a write.
+    // Only writers wait for locks, and commands that take long may end in a write.
     let runs_again = runs_again(cx, numbered);
     let kept = cx.progress.kept.take();
     let waits = cx.command.is(flag::WRITE) || cx.command.is(flag::LONG);
@@ -68,7 +72,7 @@ pub(super) fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: Numbered) -> Ans
     let now_us = cx.service.clock.monotonic_us();
     let mut left_us = cx.operation.left_us().unwrap_or(SET_ASIDE_US);
     if numbered == Numbered::Transaction {
-        // What it has done goes with its transaction.
+        // The progress is dropped together with the transaction.
         let until_us = cx.progress.waits_until_us;
         let until_us = until_us.unwrap_or(now_us.saturating_add(FIRST_STATEMENT_US));
         left_us = left_us.min(until_us.saturating_sub(now_us));
@@ -92,7 +96,7 @@ pub(super) fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: Numbered) -> Ans
     })
 }
 
-/// Runs the command, ends its reply, and finds what the reply has to wait for.
+/// Runs the command, finishes its reply, and computes what the reply has to wait for.
 fn finish(cx: &mut Ctx<'_, '_>, run: Run) -> Answer {
     let outcome = match run(cx) {
         Ok(outcome) => outcome,
@@ -106,7 +110,8 @@ fn finish(cx: &mut Ctx<'_, '_>, run: Run) -> Answer {
     };
     let outcome = match outcome {
         Outcome::Reply | Outcome::Exhaust => match durability::due(cx, false) {
-            // A stream of replies cannot wait in its middle; without it the client asks for each.
+            // A reply in the middle of a stream cannot wait. Without the stream the client asks for
+            // each reply.
             Some(pos) if outcome == Outcome::Reply || !durability::is_durable(cx, pos) => {
                 Outcome::Durable(pos.0)
             }
@@ -118,7 +123,7 @@ fn finish(cx: &mut Ctx<'_, '_>, run: Run) -> Answer {
     if let (true, Some(e)) = (wrote, durability::concern_error(cx)) {
         cx.reply.put("writeConcernError", &e);
     }
-    // What a read tells of was there at the time it began, perhaps more.
+    // All data that a read returns existed when it began, or later.
     let time = match wrote {
         true => time_of_write(cx),
         false => cx.began_at,
@@ -127,8 +132,9 @@ fn finish(cx: &mut Ctx<'_, '_>, run: Run) -> Answer {
     Ok(outcome)
 }
 
-/// The time of a write, also while an earlier commit is still on its way and the log cannot be read
-/// so far. One that changed nothing, as a retry, may tell of any change there is.
+/// The time of a write, which may be later than the readable log while an earlier commit is in
+/// progress. A command that changed nothing, such as a retry, may report any change, so it gets the
+/// latest time.
 fn time_of_write(cx: &Ctx<'_, '_>) -> Timestamp {
     let own = match (cx.operation.writes().time(), cx.service.store.log()) {
         (0, Some(log)) => log.latest(),
@@ -137,7 +143,7 @@ fn time_of_write(cx: &Ctx<'_, '_>) -> Timestamp {
     cx.service.operation_time().max(own)
 }
 
-/// Whether the reply has to wait for the journal, and somebody for the reply.
+/// Whether the reply has to wait for the journal, and a client waits for the reply.
 pub(super) fn is_awaited(service: &Service, request: &Request<'_>, answer: &Answer) -> bool {
     let due = match answer {
         Ok(Outcome::Durable(pos)) => Some(CommitPos(*pos)),

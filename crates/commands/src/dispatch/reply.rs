@@ -1,4 +1,4 @@
-//! The end of every reply: `ok`, errors, cluster time.
+//! The fields at the end of every reply: `ok`, errors, cluster time.
 
 use crate::state::service::Service;
 use model::{DocWriter, MongoError, Timestamp};
@@ -34,16 +34,16 @@ pub(crate) fn error(service: &Service, e: &MongoError, reply: &mut DocWriter<'_>
         reply.put_all(extra.doc());
     }
     if NOT_PRIMARY.contains(&e.code()) && service.config.replica_set.is_some() {
-        // Drivers tell by it an error of a state that they know to be over.
+        // Drivers use it to ignore an error that belongs to an older state of the server.
         topology_version(service, reply);
     }
     gossip(service, service.operation_time(), reply);
 }
 
-/// Errors that say that the server is no primary.
+/// Errors that say that the server is not a primary.
 const NOT_PRIMARY: &[i32] = &[189, 10_058, 10_107, 11_602, 13_435, 13_436];
 
-/// Which state of the server the reply is of.
+/// Writes the version of the server state that the reply belongs to.
 pub(crate) fn topology_version(service: &Service, reply: &mut DocWriter<'_>) {
     let mut version = reply.doc("topologyVersion");
     version.put("processId", service.process_id);

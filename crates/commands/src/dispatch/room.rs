@@ -1,5 +1,5 @@
-//! What an operation on large documents may need of memory, and its wait for that much. Must not
-//! know: how room is counted.
+//! Estimates the memory that an operation on large documents may need, and waits until it is free.
+//! Must not know: how the room is counted.
 
 use super::body::database;
 use crate::request::Request;
@@ -11,24 +11,24 @@ use operation::Operation;
 use std::time::Duration;
 use store::LARGE_BYTES;
 
-/// How often a document is in memory while it is written: as read, as it becomes, in buffers that
-/// grow by doubling, with its entry of the log in the batch, and in the engine's copy of the batch.
+/// How many copies of a document are in memory while it is written: as read, as changed, in buffers
+/// that grow by doubling, with its log entry in the batch, and in the engine's copy of the batch.
 const COPIES_WRITTEN: usize = 7;
-/// The same while it is read: as stored and as found.
+/// How many copies there are while a document is read: as stored and as found.
 const COPIES_READ: usize = 2;
-/// No document is larger than this, with its field names.
+/// Largest document, with its field names.
 const DOCUMENT_BYTES_MAX: usize = 17 << 20;
 /// Longest reply.
 const REPLY_BYTES_MAX: usize = 17 << 20;
-/// Messages below this are small, whatever they write.
+/// Messages below this size count as small, whatever they write.
 const MESSAGE_BYTES_MIN: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The same for one that others may wait for.
+/// The patience of an operation that may hold locks.
 const PATIENCE_OF_HOLDERS: Duration = Duration::from_secs(1);
 
-/// Waits for room for an operation that may need much; `None` for all others.
+/// Waits for room for an operation that may need much memory; `None` for all others.
 ///
-/// A statement of a transaction, and an operation that was set aside, `holds` locks that others may
+/// A statement of a transaction, or an operation that was set aside, `holds` locks that others may
 /// wait for. It waits for a second and then begins without room: the operations that have the room
 /// may be waiting for its locks.
 ///
@@ -36,7 +36,7 @@ const PATIENCE_OF_HOLDERS: Duration = Duration::from_secs(1);
 /// Why the operation was interrupted while it waited; 146 when there was no room in time.
 ///
 /// # Cost
-/// Two comparisons when no large document is known; else a look at the collection's handle.
+/// Two comparisons when no large document is known; otherwise a lookup of the collection.
 pub(super) fn take<'s>(
     service: &'s Service,
     request: &Request<'_>,
@@ -83,7 +83,7 @@ fn largest(service: &Service, request: &Request<'_>) -> Result<usize> {
 }
 
 fn bytes_written(message: usize, largest: usize) -> usize {
-    // Documents of a message are written in parts of a megabyte, or one by one.
+    // Documents of a message are written one by one or in parts of a megabyte.
     let sent = match message {
         MESSAGE_BYTES_MIN.. => message.min(DOCUMENT_BYTES_MAX),
         _ => 0,

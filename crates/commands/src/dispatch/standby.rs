@@ -1,5 +1,5 @@
-//! What a standby takes of its clients: reads that allow a secondary. It takes writes only from the
-//! program that follows the primary. Must not know: what commands do.
+//! The requests that a standby accepts from clients: reads that allow a secondary. It accepts
+//! writes only from the program that follows the primary. Must not know: what commands do.
 
 use crate::context::connection::Connection;
 use crate::request::generic::Generic;
@@ -8,7 +8,7 @@ use crate::state::service::Service;
 use auth::{Action, Target};
 use model::{Result, bail, code};
 
-/// By which name the one that follows the primary presents itself.
+/// The application name of the program that follows the primary.
 const FOLLOWER: &str = "quarry follow";
 /// Commands that read data. A standby answers them only when the client allows a secondary.
 const OF_PRIMARY: &[&str] = &[
@@ -26,8 +26,8 @@ const OF_PRIMARY: &[&str] = &[
     "mapReduce",
 ];
 
-/// Whether the connection is that of the one that follows the primary: by what it says of itself
-/// and, where users are known, by its rights.
+/// Whether the connection is that of the program that follows the primary: by its application name
+/// and, with access control, by its rights.
 pub(super) fn is_follower(service: &Service, conn: &Connection) -> bool {
     let access = &service.access;
     let may = || {
@@ -37,7 +37,7 @@ pub(super) fn is_follower(service: &Service, conn: &Connection) -> bool {
     conn.info.application().as_deref() == Some(FOLLOWER) && (!access.enabled() || may())
 }
 
-/// Refuses what a standby does not do for its clients.
+/// Refuses the requests that a standby does not accept from clients.
 ///
 /// # Errors
 /// 10107, 13435.

@@ -12,10 +12,10 @@ use model::{MongoError, Result, bail, code};
 use std::sync::Arc;
 use store::Transaction;
 
-/// What a transaction number of a request means.
+/// The meaning of the transaction number of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Numbered {
-    /// There is none, and the command belongs to no transaction.
+    /// The request has none, or the command belongs to no transaction.
     No,
     /// A retryable write.
     Retryable,
@@ -24,7 +24,7 @@ pub(super) enum Numbered {
 }
 
 impl Numbered {
-    /// True when drivers may send the command again by itself.
+    /// True when drivers may send the command again on their own.
     pub(super) fn may_be_sent_again(self, command: &Spec) -> bool {
         self == Numbered::Retryable || command.is(flag::ENDS_TRANSACTION)
     }
@@ -33,9 +33,9 @@ impl Numbered {
 /// Checks the arguments of sessions and transactions.
 ///
 /// # Errors
-/// 20 on a standalone server, 72 for arguments that need one another, 50768 for a command that can
-/// not be retried, 125 for a commit or abort without a transaction, 263 for what is not allowed in
-/// one.
+/// 20 on a standalone server, 72 for arguments that need one another, 50768 for a command that
+/// cannot be retried, 125 for a commit or abort without a transaction, 263 for a command that is
+/// not allowed in a transaction.
 pub(super) fn check(command: &Spec, generic: &Generic<'_>, config: &Config) -> Result<Numbered> {
     let any =
         generic.txn_number.is_some() || generic.autocommit.is_some() || generic.start_transaction;
@@ -101,7 +101,7 @@ fn check_statement(command: &Spec, generic: &Generic<'_>) -> Result<()> {
             command.name
         );
     }
-    // A cursor of `bulkWrite` is on `admin`.
+    // The cursor of a `bulkWrite` belongs to `admin`.
     let for_admin = command.is(flag::ADMIN) || command.is(flag::OF_CURSOR);
     if !for_admin && matches!(generic.db, "admin" | "config" | "local") {
         bail!(
@@ -180,7 +180,7 @@ pub(super) fn join(
         .map(Some)
 }
 
-/// Labels the error of a write that a driver may send again by itself.
+/// Labels the error of a write that a driver may send again on its own.
 pub(super) fn label_retryable(e: MongoError, numbered: Numbered, command: &Spec) -> MongoError {
     let is_labelled = e.labels().contains(&RETRYABLE_WRITE);
     let may_repeat = RETRYABLE.contains(&e.code()) && numbered.may_be_sent_again(command);

@@ -1,5 +1,5 @@
-//! The turn of an operation: it runs, waits without a thread, or is refused because the server is
-//! overloaded. Must not know: how tickets are counted.
+//! The admission of an operation: it runs, waits without a thread, or is refused because the server
+//! is overloaded. Must not know: how tickets are counted.
 
 use super::transaction::Numbered;
 use crate::context::connection::Connection;
@@ -11,24 +11,24 @@ use crate::state::service::Service;
 use model::Result;
 use operation::Operation;
 
-/// Whether an operation may run now.
+/// The result of asking for admission.
 pub(super) enum Turn<'s> {
-    /// It runs; nothing to give back for those that need no ticket.
+    /// The operation runs. There is no ticket if it needs none.
     Run(Option<Ticket<'s>>),
-    /// It waits, at most until this monotonic microsecond before it asks again.
+    /// The operation waits, and asks again at this monotonic microsecond at the latest.
     Wait(u64),
 }
 
-/// Has an operation wait for its turn; a failure that a fail point asks for waits with it.
+/// Has an operation wait for its turn; a failure that a fail point requests is kept until then.
 pub(super) fn wait(conn: &mut Connection, failure: Option<Failure>, until_us: u64) -> Outcome {
     conn.failing = failure;
     let on = WaitFor::Turn;
     Outcome::Wait { until_us, on }
 }
 
-/// Takes a ticket for an operation that reads or writes. A statement of a transaction needs none:
-/// others may wait for what it holds. One that has begun and was set aside goes on without waiting
-/// for a ticket: it may have written, so it can be refused no more.
+/// Takes a ticket for an operation that reads or writes. A statement of a transaction needs none,
+/// because others may wait for its locks. An operation that was set aside does not wait for a
+/// ticket: it may have written, so it must not be refused.
 ///
 /// # Errors
 /// Why the operation was interrupted while it waited; 462 when the server is overloaded.
@@ -40,7 +40,7 @@ pub(super) fn take<'s>(
     numbered: Numbered,
 ) -> Result<Turn<'s>> {
     if numbered != Numbered::Transaction {
-        // It holds nothing when it has ended: who waits behind it may look at once.
+        // The operation holds no lock after it has ended, so the next waiter may be woken now.
         conn.woken_by = None;
     }
     let gate = match command.kind {

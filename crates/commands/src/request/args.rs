@@ -18,8 +18,8 @@ pub enum Kind {
     BoolLike,
     /// Any number; read with [`Args::int`] (truncated) or [`Args::value`].
     Number,
-    /// Any number that fits 64 bits after truncation and is not below the first; the code otherwise
-    /// is the second.
+    /// Any number that fits 64 bits after truncation and is not below the first value; the second
+    /// value is the error code otherwise.
     AtLeast(i64, i32),
     /// A string.
     Str,
@@ -29,7 +29,7 @@ pub enum Kind {
     Array,
     /// The name of a collection (73 when not a string, or empty).
     Collection,
-    /// Any of these.
+    /// One of these types.
     OneOf(&'static [Tag]),
 }
 
@@ -40,11 +40,11 @@ pub struct Arg {
     pub name: &'static str,
     /// Accepted types.
     pub kind: Kind,
-    /// 40414 without it.
+    /// The command fails with 40414 without the argument.
     pub required: bool,
     /// Null is a wrong type; otherwise null counts as not given, as in most of MongoDB's parsers.
     pub strict_null: bool,
-    /// It may come as a sequence of documents beside the body of the message.
+    /// The argument may be sent as a document sequence of the message.
     pub sequence: bool,
 }
 
@@ -60,12 +60,12 @@ pub const fn arg(name: &'static str, kind: Kind) -> Arg {
 }
 
 impl Arg {
-    /// Makes it required.
+    /// Makes the argument required.
     pub const fn required(mut self) -> Arg {
         self.required = true;
         self
     }
-    /// Lets it come beside the body of the message.
+    /// Allows the argument as a document sequence of the message.
     pub const fn sequence(mut self) -> Arg {
         self.sequence = true;
         self
@@ -78,7 +78,7 @@ impl Arg {
 }
 
 const BOOL: &[Tag] = &[Tag::BOOL];
-/// Types that are taken as true or false.
+/// Types that count as true or false.
 pub(crate) const BOOL_LIKE: &[Tag] = &[
     Tag::BOOL,
     Tag::INT64,
@@ -121,7 +121,7 @@ pub fn wrong_type(path: &str, value: &Value<'_>, expected: &[Tag]) -> MongoError
     })
 }
 
-/// 40415 for a field no table names.
+/// 40415 for a field that the table does not have.
 pub fn unknown_field(path: &str) -> MongoError {
     MongoError::new(
         code::IDL_FAILED_TO_PARSE,
@@ -129,7 +129,7 @@ pub fn unknown_field(path: &str) -> MongoError {
     )
 }
 
-/// 40414 for a required field that is not there.
+/// 40414 for a missing required field.
 pub fn missing_field(path: &str) -> MongoError {
     MongoError::new(
         code::IDL_MISSING_FIELD,
@@ -145,7 +145,7 @@ pub fn duplicate_field(path: &str) -> MongoError {
     )
 }
 
-/// Checks one value against a row. False means: null, so treat as not given.
+/// Checks one value against a row. Returns false for null, which counts as not given.
 pub fn check_value(scope: &str, row: &Arg, value: &Value<'_>) -> Result<bool> {
     if let Some(tags) = row.kind.tags() {
         let tag = value.tag();
@@ -170,7 +170,7 @@ pub fn check_value(scope: &str, row: &Arg, value: &Value<'_>) -> Result<bool> {
     }
 }
 
-/// The collection a command names.
+/// The collection that a value names.
 ///
 /// # Errors
 /// 73 InvalidNamespace.
@@ -196,13 +196,14 @@ pub fn show(value: &Value<'_>) -> String {
     value.to_string()
 }
 
-/// A number as MongoDB's lenient conversion makes it a whole one, held within 64 bits: doubles lose
-/// their fraction, decimals round half to even, NaN is 0. `None` for what is no number.
+/// A number converted to a 64-bit integer as MongoDB's lenient conversion does it: out of range is
+/// clamped, doubles are truncated, decimals are rounded half to even, NaN is 0. `None` for a value
+/// that is not a number.
 pub fn to_i64(value: &Value<'_>) -> Option<i64> {
     Number::of(value).map(Number::to_i64_lenient)
 }
 
-/// A number truncated toward zero and held within 32 bits.
+/// A number truncated toward zero and clamped to 32 bits.
 pub fn to_i32(value: &Value<'_>) -> Option<i32> {
     Some(to_i64(value)?.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32)
 }
@@ -228,7 +229,7 @@ pub struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
-    /// Nothing yet.
+    /// Arguments without values.
     pub(crate) fn new(sequences: &'a [Sequence<'a>]) -> Args<'a> {
         Args {
             values: SmallVec::new(),
@@ -236,8 +237,8 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Those of a command that stands inside another one, checked by its table. Fields that the
-    /// table does not name are not among them, as in MongoDB's `explain`.
+    /// The arguments of a command inside another command, checked by its table. Fields that the
+    /// table does not have are left out, as in MongoDB's `explain`.
     ///
     /// # Errors
     /// 40413, 14 and the codes of ranges.
@@ -251,7 +252,7 @@ impl<'a> Args<'a> {
         Ok(args)
     }
 
-    /// Checks and keeps one field. A field no row names is 40415.
+    /// Checks and keeps one field; 40415 when the table does not have it.
     pub(crate) fn take(
         &mut self,
         scope: &str,
@@ -270,12 +271,12 @@ impl<'a> Args<'a> {
         Ok(())
     }
 
-    /// Keeps the command's own value.
+    /// Keeps the value of the command's first field.
     pub(crate) fn push_own(&mut self, name: &'static str, value: Value<'a>) {
         self.values.push((name, value, true));
     }
 
-    /// After the last field: checks sequences and what is missing.
+    /// Checks the sequences and the required arguments; called after the last field.
     pub(crate) fn finish(&mut self, scope: &str, table: &'static [Arg]) -> Result<()> {
         for (i, s) in self.sequences.iter().enumerate() {
             let path = || format!("{scope}.{}", s.name);
@@ -299,25 +300,25 @@ impl<'a> Args<'a> {
         Ok(())
     }
 
-    /// The value, `Missing` when not given or null where null means not given.
+    /// The value; `Missing` when not given, or when it is null and null means not given.
     pub fn value(&self, name: &str) -> Value<'a> {
         self.values
             .iter()
             .find(|(n, _, present)| *n == name && *present)
             .map_or(Value::Missing, |(_, v, _)| *v)
     }
-    /// The value as it was given, null included.
+    /// The value as it was given; may be null.
     pub fn given(&self, name: &str) -> Value<'a> {
         self.values
             .iter()
             .find(|(n, ..)| *n == name)
             .map_or(Value::Missing, |(_, v, _)| *v)
     }
-    /// True when given.
+    /// True when the argument was given.
     pub fn has(&self, name: &str) -> bool {
         !self.value(name).is_missing()
     }
-    /// A boolean (numbers by truth), or the default.
+    /// A boolean or a number's truth value; the default when not given.
     pub fn bool(&self, name: &str, default: bool) -> bool {
         match self.value(name) {
             Value::Missing => default,
@@ -340,11 +341,10 @@ impl<'a> Args<'a> {
     pub fn array(&self, name: &str) -> Option<Array<'a>> {
         self.value(name).as_array()
     }
-    /// The documents of an argument, whether it came as an array of the body or as a sequence
-    /// of the message.
+    /// The documents of an argument, sent as an array of the body or as a sequence of the message.
     ///
     /// # Errors
-    /// 14 when an element of the array is no document.
+    /// 14 when an element of the array is not a document.
     pub fn documents(&self, scope: &str, name: &str) -> Result<Vec<Doc<'a>>> {
         if let Some(s) = self.sequences.iter().find(|s| s.name == name) {
             return Ok(s.iter().collect());

@@ -1,6 +1,6 @@
-//! A request whose rights are in question. It holds the arguments that the command will run with,
-//! checked by the command's own table, and not the document they came in: what is asked about and
-//! what runs is read once.
+//! A request whose authorization is checked. It holds the arguments that the command will run with,
+//! checked by the command's own table, instead of the request document: the authorization check and
+//! the command read the same values.
 //!
 //! Must not know: what commands do.
 
@@ -9,29 +9,29 @@ use crate::request::args::{Args, collection_name};
 use auth::{Action, Target};
 use model::{Doc, Namespace, Result, Value};
 
-/// Checks the needs of a command inside another one.
+/// Checks the authorization of a command inside another one.
 pub(crate) type CheckInner<'s> = dyn Fn(Doc<'_>) -> Result<()> + 's;
 
-/// A request whose rights are in question, before its command looks at it.
+/// A request whose authorization is checked before its command runs.
 pub struct RightsRequest<'s, 'a> {
-    /// Database.
+    /// The database.
     pub(crate) db: &'s str,
-    /// The command document, shown to the user who is refused.
+    /// The command document; the message of a refusal shows it.
     pub(crate) body: Doc<'a>,
-    /// The command's own value.
+    /// The value of the command's first field.
     pub(crate) value: Value<'a>,
-    /// The arguments it runs with.
+    /// The arguments of the command.
     pub(crate) args: &'s Args<'a>,
-    /// What the user may do.
+    /// The rights of the user.
     pub(crate) rights: Rights<'s>,
     /// The user.
     pub(crate) user: Option<&'s User>,
-    /// Checks a command that stands inside this one, on the same database.
+    /// Checks a command inside this one on the same database.
     pub(crate) inner: &'s CheckInner<'s>,
 }
 
 impl<'a> RightsRequest<'_, 'a> {
-    /// Refuses unless all these actions are allowed on the target.
+    /// Fails unless the user may perform all these actions on the target.
     ///
     /// # Errors
     /// 13 Unauthorized.
@@ -39,7 +39,7 @@ impl<'a> RightsRequest<'_, 'a> {
         self.unless(self.rights.allows(target, actions))
     }
 
-    /// The same for a collection of the request's database.
+    /// The same check for a collection of the request's database.
     ///
     /// # Errors
     /// 13 Unauthorized.
@@ -47,7 +47,7 @@ impl<'a> RightsRequest<'_, 'a> {
         self.needs(Target::Collection(self.db, coll), actions)
     }
 
-    /// The same for a namespace.
+    /// The same check for a namespace.
     ///
     /// # Errors
     /// 13 Unauthorized.
@@ -55,8 +55,8 @@ impl<'a> RightsRequest<'_, 'a> {
         self.needs(Target::Collection(ns.db(), ns.coll()), actions)
     }
 
-    /// Actions that write documents, and the right to write what no validator has seen when that is
-    /// asked for.
+    /// Checks the actions that write documents, and the right to bypass validation when the request
+    /// asks for that.
     ///
     /// # Errors
     /// 13 Unauthorized.
@@ -68,12 +68,12 @@ impl<'a> RightsRequest<'_, 'a> {
         Ok(())
     }
 
-    /// Whether all these actions are allowed on the target.
+    /// Whether the user may perform all these actions on the target.
     pub(crate) fn may(&self, target: Target<'_>, actions: &[Action]) -> bool {
         self.rights.allows(target, actions)
     }
 
-    /// Refuses when not `allowed`.
+    /// Fails when not `allowed`.
     ///
     /// # Errors
     /// 13 Unauthorized.
@@ -85,10 +85,10 @@ impl<'a> RightsRequest<'_, 'a> {
         }
     }
 
-    /// The collection the command names in its own value.
+    /// The collection that the command's first field names.
     ///
     /// # Errors
-    /// 73 InvalidNamespace when it names none.
+    /// 73 InvalidNamespace when the value is no collection name.
     pub(crate) fn own(&self) -> Result<&'a str> {
         collection_name(&self.value)
     }

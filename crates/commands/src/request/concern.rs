@@ -7,16 +7,16 @@ use model::{Doc, Number, Result, Tag, Timestamp, Value, bail, code};
 /// Level of a read concern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadLevel {
-    /// The newest data.
+    /// The latest data.
     #[default]
     Local,
-    /// Like local on anything but a sharded cluster.
+    /// The same as local except on a sharded cluster.
     Available,
-    /// Acknowledged by a majority.
+    /// Data acknowledged by a majority.
     Majority,
-    /// Majority, confirmed to be the newest.
+    /// Data acknowledged by a majority and confirmed to be the latest.
     Linearizable,
-    /// One moment in time.
+    /// The state at one point in time.
     Snapshot,
 }
 
@@ -35,9 +35,9 @@ impl std::fmt::Display for ReadLevel {
 /// A checked read concern.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ReadConcern {
-    /// Level.
+    /// The level.
     pub level: ReadLevel,
-    /// The client named the level, so that no default replaces it.
+    /// The client specified the level, so that no default replaces it.
     pub level_given: bool,
     /// `afterClusterTime`.
     pub after: Option<Timestamp>,
@@ -45,7 +45,7 @@ pub struct ReadConcern {
     pub at: Option<Timestamp>,
 }
 
-/// Which members must have a write.
+/// The members that must have a write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Acknowledge {
     /// This number of members.
@@ -54,7 +54,7 @@ pub enum Acknowledge {
     Majority,
     /// A named mode.
     Mode(String),
-    /// Members by tags.
+    /// Members that match tags.
     Tags,
 }
 
@@ -67,7 +67,7 @@ pub struct WriteConcern {
     pub journal: Option<bool>,
     /// `wtimeout`; 0 is no limit.
     pub timeout_ms: i32,
-    /// Of `setDefaultRWConcern`, not of the client.
+    /// Set by `setDefaultRWConcern` instead of the client.
     pub is_default: bool,
 }
 
@@ -104,10 +104,10 @@ fn provenance(args: &Args<'_>, scope: &str) -> Result<()> {
     }
 }
 
-/// The level of this name.
+/// The level with this name.
 ///
 /// # Errors
-/// 2 for an unknown one.
+/// 2 for an unknown name.
 pub fn read_level(name: Option<&str>) -> Result<ReadLevel> {
     Ok(match name {
         None | Some("local") => ReadLevel::Local,
@@ -122,11 +122,11 @@ pub fn read_level(name: Option<&str>) -> Result<ReadLevel> {
     })
 }
 
-/// Checks a read concern against the command and the profile of the server.
+/// Checks a read concern against the command and the kind of server.
 ///
 /// # Errors
-/// 14, 40415, 2 for an unknown level, 72 for what does not go together or the command does not
-/// support, 20, 123 on a standalone server.
+/// 14, 40415, 2 for an unknown level, 72 for options that exclude one another or that the command
+/// does not support, 20, 123 on a standalone server.
 pub(super) fn read_concern(
     command: &Spec,
     value: &Value<'_>,
@@ -195,7 +195,7 @@ pub(super) fn read_concern(
     Ok(concern)
 }
 
-/// Whether this server supports the concern.
+/// Checks that the command and the server support the concern.
 fn check_supported(
     command: &Spec,
     concern: &ReadConcern,
@@ -221,7 +221,7 @@ fn check_supported(
     Ok(())
 }
 
-/// Checks a level against the profile of the server.
+/// Checks that the kind of server supports a level.
 ///
 /// # Errors
 /// 123 NotAReplicaSet.
@@ -306,7 +306,7 @@ fn acknowledge(value: &Value<'_>, standalone: bool) -> Result<Acknowledge> {
             "cannot use non-majority 'w' mode \"{mode}\" when a host is not a member of a replica \
                 set"
         ),
-        // A member of a set takes it for the default.
+        // A member of a set uses the default.
         Value::Null | Value::Undefined if !standalone => Ok(WriteConcern::default().w),
         Value::Null | Value::Undefined => bail!(
             code::BAD_VALUE,

@@ -1,4 +1,4 @@
-//! Generic arguments, which every command takes: session, concerns, time limit, stable API.
+//! Generic arguments, which every command accepts: session, concerns, time limit, stable API.
 
 use super::args::{Arg, Kind, arg, check_doc, wrong_type};
 use super::concern::{ReadConcern, ReadLevel, WriteConcern, read_concern, write_concern};
@@ -10,7 +10,7 @@ use model::{Binary, Doc, MongoError, Number, Result, Tag, Timestamp, Value, bail
 pub struct Lsid {
     /// UUID of the session.
     pub id: [u8; 16],
-    /// Whose it is, where the client says so: the digest of a user.
+    /// The digest of the session's user, if the client sends one.
     pub uid: Option<[u8; 32]>,
 }
 
@@ -41,11 +41,11 @@ pub struct Generic<'a> {
     pub api: bool,
     /// `apiStrict`.
     pub api_strict: bool,
-    /// `rawData`: see a time-series collection as its buckets.
+    /// `rawData`: read a time-series collection as its buckets.
     pub raw_data: bool,
-    /// `$readPreference` lets a secondary answer.
+    /// `$readPreference` allows a secondary to answer.
     pub secondary_ok: bool,
-    /// `mayBypassWriteBlocking`: a block of user writes is not for this operation.
+    /// `mayBypassWriteBlocking`: the operation may write while user writes are blocked.
     pub may_bypass_block: Option<bool>,
 }
 
@@ -64,7 +64,7 @@ impl Generic<'_> {
     }
 }
 
-/// Names that need no check of their own.
+/// Generic arguments that are not checked.
 const IGNORED: &[&str] = &[
     "$audit",
     "$client",
@@ -93,10 +93,10 @@ const IGNORED: &[&str] = &[
     "$maxTimeMS",
 ];
 
-/// Takes `name` when it is a generic argument. False: it is the command's own.
+/// Takes `name` if it is a generic argument. Returns false if it is an argument of the command.
 ///
 /// # Errors
-/// Those of the single checks.
+/// Those of the individual checks.
 pub fn take<'a>(
     g: &mut Generic<'a>,
     command: &Spec,
@@ -135,7 +135,8 @@ pub fn take<'a>(
         "comment" => g.comment = value,
         "readConcern" if absent => {}
         "readConcern" => {
-            // The first statement of a transaction, whatever it is, names that of the transaction.
+            // The first statement of a transaction carries the read concern of the transaction,
+            // whichever command it is.
             let in_transaction = body.contains("autocommit");
             let concern = read_concern(command, &value, standalone, in_transaction)?;
             g.read_concern = Some(concern);
@@ -184,7 +185,7 @@ pub fn is_generic(name: &str) -> bool {
     CHECKED.contains(&name) || IGNORED.contains(&name)
 }
 
-/// The stable API: checked before the arguments.
+/// Checks the stable API before the arguments.
 ///
 /// # Errors
 /// 322 APIVersionError, 323 APIStrictError, 4886600 for strictness without a version, 14.
@@ -247,7 +248,7 @@ fn lsid(value: &Value<'_>) -> Result<Lsid> {
     Ok(Lsid { id, uid })
 }
 
-/// The digest of a user.
+/// The digest of a user, from its bytes.
 ///
 /// # Errors
 /// 12 UnsupportedFormat for another length.
@@ -291,7 +292,7 @@ pub fn uuid(value: &Value<'_>) -> Result<[u8; 16]> {
     }
 }
 
-/// `maxTimeMS` and its kin: a whole number of milliseconds within 31 bits.
+/// `maxTimeMS` and similar options: a whole number of milliseconds that fits 31 bits.
 ///
 /// # Errors
 /// 14 for another type, 9 for a fraction, 2 out of range.
@@ -323,7 +324,7 @@ pub fn max_time_ms(value: &Value<'_>) -> Result<i64> {
     Ok(ms)
 }
 
-/// Whether it lets a secondary answer.
+/// Whether the read preference allows a secondary to answer.
 fn read_preference(value: &Value<'_>) -> Result<bool> {
     let doc = match value {
         Value::Null | Value::Undefined => return Ok(false),

@@ -1,5 +1,5 @@
-//! Requests and outcomes, independent of the wire format and of the engine; what a request says, as
-//! checked data: arguments, concerns, and the specification of the command that it names. Must not
+//! Requests and outcomes, independent of the wire format and of the engine; and the contents of a
+//! request as checked data: arguments, concerns, and the specification of its command. Must not
 //! know: what commands do, the state of the server.
 
 pub mod args;
@@ -13,14 +13,14 @@ use model::Doc;
 /// A document sequence of OP_MSG: documents sent after the body under one field name.
 #[derive(Clone, Copy, Debug)]
 pub struct Sequence<'a> {
-    /// The field of the command they stand for.
+    /// The field of the command that the documents belong to.
     pub name: &'a str,
-    /// The documents. Framing was checked; contents are checked by `Service::handle`.
+    /// The documents. The framing was checked; `Service::handle` checks the contents.
     pub documents: &'a [u8],
 }
 
 impl<'a> Sequence<'a> {
-    /// The documents one by one.
+    /// Iterates over the documents.
     pub fn iter(&self) -> impl Iterator<Item = Doc<'a>> + Clone + use<'a> {
         let mut rest = self.documents;
         std::iter::from_fn(move || {
@@ -41,22 +41,23 @@ pub struct Request<'a> {
     pub body: Doc<'a>,
     /// Its document sequences.
     pub sequences: &'a [Sequence<'a>],
-    /// The database of a legacy request, which has no `$db`.
+    /// The database of a legacy request without `$db`.
     pub legacy_db: Option<&'a str>,
-    /// The client takes several replies.
+    /// The client accepts several replies.
     pub exhaust_allowed: bool,
-    /// The client takes no reply.
+    /// The client expects no reply.
     pub more_to_come: bool,
-    /// All documents were proved to be valid BSON already (see [`model::validate`]).
+    /// All documents have already been validated as BSON (see [`model::validate`]).
     pub validated: bool,
-    /// The request was answered with [`Outcome::Wait`] before and the wait is over: answer now.
+    /// The request was answered with [`Outcome::Wait`] before, and the wait is over: it must be
+    /// answered now.
     pub waited: bool,
-    /// A later reply of a stream that [`Outcome::Exhaust`] began: the client has had one before.
+    /// The client has already received a reply of the stream that [`Outcome::Exhaust`] began.
     pub streamed: bool,
 }
 
 impl<'a> Request<'a> {
-    /// An ordinary request.
+    /// A request with default settings.
     pub fn new(body: Doc<'a>) -> Request<'a> {
         Request {
             body,
@@ -71,47 +72,47 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What to wait for.
+/// The event that ends a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitFor {
     /// The end of `fsync` with `lock: true`; handle the request again as if it were new.
     Unlock,
-    /// The release of what another transaction or a change of the catalog holds; handle the request
-    /// again from its beginning.
+    /// The release of a lock that another transaction or a change of the catalog holds; handle the
+    /// request again from its beginning.
     Release,
-    /// Its turn to run; handle the request again from its beginning.
+    /// A free ticket for the operation; handle the request again from its beginning.
     Turn,
-    /// Nothing but the time.
+    /// Only the passing of time.
     Time,
     /// A change of the topology (see `Service::topology_changed`).
     Topology,
-    /// New data in the collection a cursor tails.
+    /// New data in the collection that a cursor tails.
     Data {
         /// The cursor.
         cursor: i64,
     },
 }
 
-/// What `Service::handle` did. A reply, where there is one, is one document at the end of the
+/// The result of `Service::handle`. A reply, if there is one, is one document at the end of the
 /// buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// A reply was written.
     Reply,
-    /// A reply was written; send it when the log is durable up to this position.
+    /// A reply was written; send it once the log is durable up to this position.
     Durable(u64),
-    /// A reply was written and the client takes more: send it with more-to-come, then handle the
+    /// A reply was written and the client accepts more: send it with more-to-come, then handle the
     /// same request again.
     Exhaust,
     /// Nothing was written. Handle the request again with `waited` at this monotonic microsecond,
-    /// or before when what is waited for came.
+    /// or earlier when the awaited event happens.
     Wait {
         /// Monotonic microseconds of the service's clock.
         until_us: u64,
-        /// What ends the wait earlier.
+        /// The event that ends the wait earlier.
         on: WaitFor,
     },
-    /// Nothing was written; end the connection.
+    /// Nothing was written; close the connection.
     Close,
     /// Nothing was written and nothing may be sent.
     NoReply,

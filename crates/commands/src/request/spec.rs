@@ -1,5 +1,5 @@
-//! What is said of a command as data: names, arguments, flags, privilege, durability. Must not
-//! know: what commands do.
+//! The declarative description of a command: names, arguments, flags, privilege, durability. Must
+//! not know: what commands do.
 
 use super::args::{Arg, Kind};
 use crate::request::asked::RightsRequest;
@@ -9,13 +9,13 @@ use model::{Doc, Result, Value};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Properties of commands, to be joined with `|`.
+/// Properties of commands, combined with `|`.
 pub mod flag {
-    /// Only against the database `admin` (13 otherwise).
+    /// Runs only on the database `admin` (13 otherwise).
     pub const ADMIN: u32 = 1;
-    /// Takes a write concern (72 otherwise).
+    /// Accepts a write concern (72 otherwise).
     pub const WRITE_CONCERN: u32 = 1 << 1;
-    /// Takes read concern levels other than local (72 otherwise).
+    /// Accepts read concern levels other than local (72 otherwise).
     pub const READ_CONCERN: u32 = 1 << 2;
     /// Part of API version 1.
     pub const API_V1: u32 = 1 << 3;
@@ -23,44 +23,44 @@ pub mod flag {
     pub const NO_AUTH: u32 = 1 << 4;
     /// Unknown fields are ignored: the command is parsed by hand in MongoDB too.
     pub const LENIENT: u32 = 1 << 5;
-    /// May take long; worth listing in currentOp and the slow log.
+    /// May take long; shown in currentOp and in the slow log.
     pub const LONG: u32 = 1 << 6;
     /// Writes.
     pub const WRITE: u32 = 1 << 7;
-    /// Does not appear in currentOp and does not count as an operation.
+    /// Is not shown in currentOp and does not count as an operation.
     pub const QUIET: u32 = 1 << 8;
-    /// Only reads, so that it may end when its client has gone.
+    /// Only reads, so that it may end when its client disconnects.
     pub const ENDS_WITH_CLIENT: u32 = 1 << 9;
-    /// A write that may carry a transaction number of its own and be sent twice (50768 otherwise).
+    /// A write that may carry its own transaction number and be sent twice (50768 otherwise).
     pub const RETRYABLE: u32 = 1 << 10;
     /// Allowed inside a transaction of several operations (263 otherwise).
     pub const IN_TRANSACTION: u32 = 1 << 11;
     /// Ends the transaction of its session.
     pub const ENDS_TRANSACTION: u32 = 1 << 20;
-    /// Ends sessions. A server that reads what another holds ends their cursors as well.
+    /// Ends sessions. A server whose data another server holds also ends its own cursors of them.
     pub const ENDS_SESSIONS: u32 = 1 << 16;
-    /// Has done nothing when it fails before it writes: run again when its collection is replaced
-    /// under it.
+    /// Changes nothing when it fails before it writes: it is run again when its collection is
+    /// replaced while it runs.
     pub const RUNS_AGAIN: u32 = 1 << 12;
-    /// Keeps what it has done from one run to the next (see `Progress`), so that it waits without a
+    /// Keeps its progress from one run to the next (see `Progress`), so that it waits without a
     /// thread and is run again.
     pub const RESUMABLE: u32 = 1 << 27;
-    /// Goes on with a cursor, whose database and read concern were checked when it was opened;
-    /// drivers send the read concern of the session again.
+    /// Continues a cursor, whose database and read concern were checked when it was opened; drivers
+    /// send the read concern of the session again.
     pub const OF_CURSOR: u32 = 1 << 26;
     /// Checks the level of its read concern itself, after its other arguments.
     pub const CHECKS_READ_LEVEL: u32 = 1 << 13;
-    /// `maxTimeMS` is no budget: it says how long to wait for data.
+    /// `maxTimeMS` limits the wait for data instead of the whole operation.
     pub const WAITS_FOR_DATA: u32 = 1 << 14;
-    /// Fail points leave it alone: it switches them.
+    /// Not affected by fail points, because it switches them.
     pub const NEVER_FAILS: u32 = 1 << 15;
-    /// May name a script in its arguments, which then runs on a thread of its own.
+    /// May contain a script in its arguments, which then runs on a thread of its own.
     pub const MAY_NAME_SCRIPT: u32 = 1 << 28;
-    /// Carries secrets: its document is shown nowhere.
+    /// Contains secrets: its document is not shown anywhere.
     pub const SECRET: u32 = 1 << 24;
 }
 
-/// Which of the operation counters a command moves.
+/// The operation counter that a command increments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum OpClass {
@@ -81,34 +81,34 @@ pub enum Kinds {
     Command,
 }
 
-/// What has to be durable before a command's reply, or its error, may be sent.
+/// What has to be durable before a command's reply or error may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Nothing: it tells nothing of data.
+    /// Nothing, because the reply reports no data.
     Nothing,
-    /// With a read concern that promises durable data, everything it may have read.
+    /// Everything that the command may have read, if its read concern promises durable data.
     Reads,
-    /// When the acknowledgement is by the journal, its own writes, and everything when it tells of
-    /// others' (see [`crate::context::reported::Reported`]).
+    /// If the acknowledgement is by the journal: the command's own writes, or everything if the
+    /// reply reports the writes of others (see [`crate::context::reported::Reported`]).
     OwnWrites,
-    /// When the acknowledgement is by the journal, everything.
+    /// Everything, if the acknowledgement is by the journal.
     Everything,
 }
 
-/// What a user needs to run a command: actions on a resource.
+/// The privilege that a user needs to run a command: actions on a resource.
 #[derive(Clone, Copy)]
 pub enum Privilege {
-    /// Nothing but to be logged in, and with [`flag::NO_AUTH`] not even that: for own sessions
-    /// and cursors, and for what reveals no data.
+    /// Only to be logged in, and with [`flag::NO_AUTH`] not even that: for the user's own sessions
+    /// and cursors, and for commands that reveal no data.
     Any,
-    /// These on the collection the command names in its own value (see
+    /// These actions on the collection that the command's first field names (see
     /// [`super::args::collection_name`]).
     Collection(&'static [Action]),
-    /// These on the database it is sent to.
+    /// These actions on the database that the command is sent to.
     Database(&'static [Action]),
-    /// These on the server.
+    /// These actions on the server.
     Cluster(&'static [Action]),
-    /// What its arguments say, read by the functions that its run reads them with.
+    /// Depends on the arguments; the function reads them as the command itself does.
     Asked(fn(&RightsRequest<'_, '_>) -> Result<()>),
 }
 
@@ -120,21 +120,21 @@ pub struct Spec {
     pub aliases: &'static [&'static str],
     /// One line for `listCommands`.
     pub help: &'static str,
-    /// Whom it is for.
+    /// The privilege that it needs.
     pub privilege: Privilege,
-    /// Accepted types of the command's own field.
+    /// Accepted types of the command's first field.
     pub value: Kind,
     /// The table of arguments.
     pub args: &'static [Arg],
     /// See [`flag`].
     pub flags: u32,
-    /// Operation counter.
+    /// The operation counter that it increments.
     pub class: OpClass,
     /// Whether it reads, writes or does neither, as MongoDB counts latencies.
     pub kind: Kinds,
     /// What its reply waits for.
     pub durability: Durability,
-    /// Stands in namespaces for a collection where the command names none.
+    /// The name that stands for a collection in namespaces when the command has none.
     pub no_collection: &'static str,
 }
 
@@ -151,29 +151,29 @@ impl Spec {
     }
 }
 
-/// All commands of a server, by name and alias, and how often each was run.
+/// All commands of a server by name and alias, with their execution counts.
 pub struct CommandTable {
     rows: Vec<Counted>,
     by_name: FxHashMap<&'static str, usize>,
     not_built: &'static [&'static str],
 }
 
-/// A command and how often it was run.
+/// A command and its execution counts.
 pub struct Counted {
     /// The command.
     pub command: &'static Spec,
     total: AtomicI64,
     failed: AtomicI64,
-    /// How long its runs took.
+    /// Durations of its executions.
     pub latency: OpLatency,
 }
 
 impl Counted {
-    /// Runs.
+    /// Executions.
     pub fn total(&self) -> i64 {
         self.total.load(Ordering::Relaxed)
     }
-    /// Whether its own value is the name of a collection it works on.
+    /// Whether the command's first field is the name of a collection that it works on.
     pub(crate) fn names_collection(&self) -> bool {
         self.is_of_kind() || matches!(self.command.value, Kind::Collection)
     }
@@ -181,7 +181,7 @@ impl Counted {
     pub(crate) fn is_of_kind(&self) -> bool {
         self.command.kind != Kinds::Command
     }
-    /// Runs that ended in an error.
+    /// Executions that ended with an error.
     pub fn failed(&self) -> i64 {
         self.failed.load(Ordering::Relaxed)
     }
@@ -194,7 +194,7 @@ impl Counted {
 }
 
 impl CommandTable {
-    /// Of these commands; `not_built` are names that are known and answered with 238.
+    /// A table of these commands. `not_built` are names that are known and answered with 238.
     pub fn new(
         commands: impl Iterator<Item = &'static Spec>,
         not_built: &'static [&'static str],
@@ -221,27 +221,27 @@ impl CommandTable {
         }
     }
 
-    /// The command of this name or alias.
+    /// The command with this name or alias.
     pub fn find(&self, name: &str) -> Option<&Counted> {
         self.rows.get(self.position(name)?)
     }
 
-    /// Its place in the order of [`CommandTable::all`].
+    /// The position of the command in the order of [`CommandTable::all`].
     pub fn position(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }
 
-    /// The command at this place.
+    /// The command at this position.
     pub fn at(&self, position: usize) -> Option<&Counted> {
         self.rows.get(position)
     }
 
-    /// All of them, in the order they were given in.
+    /// All commands in the order in which they were given.
     pub fn all(&self) -> impl Iterator<Item = &Counted> {
         self.rows.iter()
     }
 
-    /// Whether a command carries secrets, itself or in a command inside it.
+    /// Whether a command, or a command inside it, contains secrets.
     pub(crate) fn is_secret(&self, command: &Spec, body: Doc<'_>) -> bool {
         let inner = || match body.first() {
             Some((_, Value::Document(inner))) => self.find(inner.first()?.0),
@@ -251,7 +251,7 @@ impl CommandTable {
         command.is(flag::SECRET) || inner().is_some_and(secret)
     }
 
-    /// True for a name that is known and not built.
+    /// True for the name of a command that is known and not implemented.
     pub fn is_known(&self, name: &str) -> bool {
         self.not_built.contains(&name)
     }
