@@ -1,9 +1,9 @@
 //! The one way to change stored data. Promises: what a write changes on disk and what it changes in
 //! memory are collected in one `WriteUnit`; memory changes only after the engine has applied the
 //! batch, and not at all when it has not. `commit` is the only caller of `Engine::apply` in this
-//! crate (`xtask tidy` checks it). What the batch needs to know of its place among other commits is
-//! stamped on it right before it is applied. Must not know: documents, indexes, the catalog, the
-//! log.
+//! crate (`xtask tidy` checks it). Values that depend on the commit's place among other commits are
+//! stamped into the batch right before it is applied. Must not know: documents, indexes, the
+//! catalog, the log.
 
 use crate::error;
 use model::Result;
@@ -11,11 +11,11 @@ use operation::Operation;
 use smallvec::SmallVec;
 use storage::{CommitPos, Durability, Engine, StorageError, Unit, WriteBatch};
 
-/// What a commit changes in memory.
+/// Changes of memory that follow a commit.
 pub(crate) trait OnCommit {
-    /// The batch was applied and is covered by `pos`.
+    /// The batch was applied; `pos` covers it.
     fn applied(&mut self, pos: CommitPos);
-    /// The engine reported an error. The batch may have been applied all the same (a lost answer).
+    /// The engine reported an error. The batch may still have been applied (a lost answer).
     fn failed(&mut self) {}
 }
 
@@ -25,23 +25,23 @@ impl<F: FnMut(CommitPos)> OnCommit for F {
     }
 }
 
-/// One atomic change: operations for the engine and effects on memory.
+/// One atomic change: operations for the engine and changes of memory.
 pub(crate) struct WriteUnit<'u> {
     batch: Operations<'u>,
     effects: SmallVec<[&'u mut dyn OnCommit; 4]>,
     durability: Durability,
     decided_by: Option<Unit<'u>>,
-    /// What counts it among its changes.
+    /// The operation that counts the commit among its changes.
     operation: Option<&'u Operation>,
 }
 
-/// Gives a batch its place among other commits.
+/// Stamps a batch with its place among other commits.
 pub(crate) trait Stamp {
-    /// Writes it into the batch, which is applied next.
+    /// Writes the stamp into the batch, which is applied next.
     fn stamp(&mut self, batch: &mut WriteBatch);
-    /// The time of what it was stamped with.
+    /// The time in the stamp.
     fn time(&self) -> u64;
-    /// The batch was applied and memory has followed, or it has failed.
+    /// The commit is complete: the batch was applied and memory changed, or the commit failed.
     fn arrived(&mut self);
 }
 
@@ -52,12 +52,12 @@ enum Operations<'u> {
 }
 
 impl<'u> WriteUnit<'u> {
-    /// A change of what `batch` says, journaled in the background.
+    /// A unit that applies `batch`; the journal is flushed in the background.
     pub(crate) fn new(batch: &'u WriteBatch) -> WriteUnit<'u> {
         WriteUnit::of(Operations::Plain(batch))
     }
 
-    /// The same, stamped when there is something to stamp it.
+    /// As [`WriteUnit::new`], with a stamp if there is one.
     pub(crate) fn stamped<S: Stamp>(
         batch: &'u mut WriteBatch,
         stamp: &'u mut Option<S>,
@@ -78,7 +78,7 @@ impl<'u> WriteUnit<'u> {
         }
     }
 
-    /// The same; the commit returns once it is durable.
+    /// Makes the commit return only once it is durable.
     pub(crate) fn durable(self) -> WriteUnit<'u> {
         WriteUnit {
             durability: Durability::Journaled,
@@ -86,7 +86,7 @@ impl<'u> WriteUnit<'u> {
         }
     }
 
-    /// The same, decided by what `unit` has read, which commits it.
+    /// Commits through `unit`, whose reads decided the write.
     pub(crate) fn decided_by(self, unit: Option<Unit<'u>>) -> WriteUnit<'u> {
         WriteUnit {
             decided_by: unit,
@@ -94,7 +94,7 @@ impl<'u> WriteUnit<'u> {
         }
     }
 
-    /// The same for an operation, which counts it.
+    /// Counts the commit as a change by `operation`.
     pub(crate) fn by(self, operation: &'u Operation) -> WriteUnit<'u> {
         WriteUnit {
             operation: Some(operation),
@@ -102,19 +102,19 @@ impl<'u> WriteUnit<'u> {
         }
     }
 
-    /// The same with another effect; effects happen in the order they were added.
+    /// Adds a change of memory; they happen in the order they were added.
     pub(crate) fn then(mut self, effect: &'u mut dyn OnCommit) -> WriteUnit<'u> {
         self.effects.push(effect);
         self
     }
 }
 
-/// Applies a unit. An empty batch is applied as no operation: its effects happen and no position is
-/// new.
+/// Applies a unit. An empty batch is not passed to the engine: the changes of memory happen, and no
+/// new position results.
 ///
 /// # Errors
-/// Engine failures; nothing in memory has changed then. 112 when what has decided the unit was
-/// changed by another process: nothing has changed at all.
+/// Engine failures; nothing in memory has changed then. 112 when another process changed data that
+/// the unit has read: nothing has changed at all.
 pub(crate) fn commit(engine: &dyn Engine, unit: WriteUnit<'_>) -> Result<CommitPos> {
     let (batch, stamp) = match unit.batch {
         Operations::Plain(batch) => (batch, None),

@@ -1,4 +1,5 @@
-//! From storage errors to MongoDB's. The only place where engine failures get a number.
+//! Translates storage errors into MongoDB errors. The only place where an engine failure gets a
+//! number.
 
 use model::{ErrorKind, MongoError, code};
 use storage::StorageError;
@@ -31,7 +32,7 @@ pub fn storage(e: StorageError) -> MongoError {
     MongoError::new(code, e.to_string())
 }
 
-/// An index entry longer than the engine takes. MongoDB has no such limit; this one is at
+/// An index entry is longer than the engine takes. MongoDB has no such limit; this one is several
 /// megabytes.
 pub fn key_too_long(index: &str, bytes: usize, bytes_max: usize) -> MongoError {
     MongoError::new(
@@ -40,14 +41,15 @@ pub fn key_too_long(index: &str, bytes: usize, bytes_max: usize) -> MongoError {
     )
 }
 
-/// The operation ends here and is run again.
+/// The operation is set aside and will be run again.
 pub(crate) fn set_aside() -> MongoError {
     let waits = MongoError::new(code::INTERRUPTED, "the operation waits to be run again");
     waits.kind(ErrorKind::SetAside)
 }
 
-/// Whether a commit has met a change by another process: nothing was written, and what decided it
-/// has to be read again. Not for the commit of a transaction, which is a conflict of its client.
+/// Whether a commit failed because another process changed data that the write depends on: nothing
+/// was written, and that data has to be read again. Not for the commit of a transaction, where the
+/// client gets the conflict.
 pub(crate) fn is_conflict(e: &MongoError) -> bool {
     e.code() == code::WRITE_CONFLICT
 }

@@ -1,11 +1,11 @@
-//! What a store keeps in memory of rows that another process writes belongs to a generation: the
-//! states between two announcements of the writer (`storage::Follower`). A reader takes a view of
-//! one moment and finds the collections of that moment's generation, so what is kept of them is
-//! what the moment has, whatever moments others read meanwhile.
+//! The memory of a store that follows another process. What it keeps of rows that the other process
+//! writes belongs to a generation: the states between two announcements of the writer
+//! (`storage::Follower`). A reader takes a view of one moment and finds the collections of that
+//! moment's generation, whatever moments other readers use meanwhile.
 //!
-//! Promises: collections have the options, indexes and marks of the view's moment; nobody gets a
-//! view of a generation before what layers above keep was renewed for it. Must not know: how
-//! moments are asked for, the store.
+//! Promises: collections have the options, indexes and marks of the view's moment; a view of a new
+//! generation is handed out only after the layers above have renewed their own caches for it. Must
+//! not know: how moments are asked for, the store.
 
 use crate::catalog::Shared;
 use crate::view::{Opened, ReadView};
@@ -16,25 +16,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use storage::{Moment, Table};
 
-/// Whether a row is one of those that a store keeps in memory which others write: of the catalog, a
-/// mark of a collection or an index, a setting.
+/// Whether a store that follows keeps the row in memory: a catalog row, a mark of a collection or
+/// an index, a setting.
 pub(crate) fn is_kept(table: Table, key: &[u8]) -> bool {
     table == Table::Meta && matches!(key.first(), Some(b'c' | b'm' | b'o' | b'w'))
 }
 
-/// The newest moment of a store that follows.
+/// The newest generation of a store that follows.
 pub(crate) struct Following {
     newest: ArcSwap<Newest>,
-    /// One reader at a time begins a generation.
+    /// Held by the reader that begins a generation; only one does at a time.
     beginning: Mutex<()>,
 }
 
 struct Newest {
     announced: Vec<u8>,
-    /// The last moment that was asked for.
+    /// The view of the last moment that was asked for.
     latest: ArcSwap<ReadView>,
     opened: Arc<Opened>,
-    /// What layers above keep is of this generation or a later one.
+    /// The layers above have renewed their caches for this generation.
     is_renewed: AtomicBool,
 }
 
@@ -50,7 +50,7 @@ impl Newest {
         }
     }
 
-    /// The view of a moment of this generation.
+    /// The view of a moment, if the moment is of this generation.
     fn view(&self, shared: &Shared, moment: &Moment) -> Option<ReadView> {
         if self.announced != moment.announced || !self.is_renewed.load(Ordering::Acquire) {
             return None;
@@ -64,7 +64,7 @@ impl Newest {
 }
 
 impl Following {
-    /// At a moment, of which nothing is kept yet.
+    /// Begins at a first moment; nothing is cached yet.
     pub(crate) fn begin(shared: &Shared, moment: &Moment) -> Following {
         Following {
             newest: ArcSwap::from_pointee(Newest::new(shared, moment, true)),
@@ -72,7 +72,7 @@ impl Following {
         }
     }
 
-    /// A view of the newest generation, of the last moment that was asked for.
+    /// The view of the last moment of the newest generation that was asked for.
     pub(crate) fn newest(&self) -> ReadView {
         let latest = self.newest.load().latest.load_full();
         ReadView::clone(&latest)
@@ -94,7 +94,7 @@ impl Following {
             return Ok(view);
         }
         if before.latest.load().pos() > Some(moment.snapshot.pos()) {
-            // Asked for before the newest; it has what is kept to itself.
+            // The moment is older than the newest generation: its view gets a cache of its own.
             let opened = Arc::new(Opened::shared());
             return Ok(ReadView::of_moment(shared, moment, &opened));
         }

@@ -1,4 +1,4 @@
-//! The store of a process that reads what another one writes (`crate::follow`). Promises: nothing
+//! The store of a process that reads the data of another one (`crate::follow`). Promises: nothing
 //! is written. Must not know: how moments are asked for.
 
 use crate::catalog::{Collection, Shared};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use storage::{Engine, Moment};
 
 impl Store {
-    /// Opens over an engine that another process writes to, at a moment of it.
+    /// Opens a store over an engine to which another process writes, at one of its moments.
     ///
     /// # Errors
     /// Engine failures.
@@ -29,12 +29,12 @@ impl Store {
         })
     }
 
-    /// The view of a moment. Before it is the newest, `renew` brings what layers above keep of rows
-    /// to the state of the moment: the store's latest state is at least that one then. It is called
-    /// when something was announced since the newest moment.
+    /// The view of a moment. `renew` is called when something was announced since the newest
+    /// moment: it brings the caches of the layers above to the state of this moment, before the
+    /// moment becomes the newest. Afterwards the store's latest state is this one or a later one.
     ///
     /// # Errors
-    /// Those of `renew`; the next call calls it again.
+    /// Those of `renew`; the next call runs it again.
     pub fn view_of(
         &self,
         moment: &Moment,
@@ -51,7 +51,7 @@ impl Store {
         self.following.is_some()
     }
 
-    /// The collection of that name at the newest moment; `None` where no other process writes.
+    /// The collection of that name at the newest moment; `None` when this store does not follow.
     pub(crate) fn followed(&self, ns: &Namespace) -> Option<Result<Option<Arc<Collection>>>> {
         let newest = self.following.as_ref()?.newest();
         Some(self.collection_in(&newest, ns))

@@ -1,10 +1,10 @@
 //! Keeps writers of a collection out while its catalog row changes. Promises: any number of writers
-//! inside at once, or one change alone; whoever is inside is known by a token that is bound to no
+//! are inside at once, or one change alone; a token stands for each entry and is bound to no
 //! thread, so it may move between threads and be kept between commands; entering costs one atomic
-//! operation; who waits may be told to give up. Must not know: what it guards.
+//! operation; a wait can be interrupted. Must not know: what it guards.
 //!
-//! Whoever is inside must not enter again: a change that waits keeps newcomers out, so entering
-//! twice can wait for itself. Keep the token and hand it on.
+//! A holder of a token must not enter again: a waiting change keeps newcomers out, so a second
+//! entry can wait for the first. Keep the token and pass it on.
 
 use crate::log::Waker;
 use crate::released::{LOOK, Registered, Waiters};
@@ -12,10 +12,10 @@ use crate::sync::{AtomicU32, Condvar, Mutex, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Set while a change waits or runs; the other bits count who is inside.
+/// Set while a change waits or runs; the other bits count the entries.
 const CLOSED: u32 = 1 << 31;
 
-/// What is waited for without a thread: that the gate opens, that nobody is inside.
+/// The events for which a waker can be registered: the gate is open, nobody is inside.
 const OPEN: u64 = 0;
 const EMPTY: u64 = 1;
 
@@ -23,20 +23,20 @@ const EMPTY: u64 = 1;
 #[derive(Default)]
 pub struct Gate {
     state: AtomicU32,
-    /// Held by the change that has closed the gate or waits to; true while it has.
+    /// Locked by the change that closes the gate; true while a change waits or runs.
     closed: Mutex<bool>,
     changed: Condvar,
-    /// Made when the first operation waits outside.
+    /// Created when the first operation registers a waker.
     waiters: OnceLock<Arc<Waiters>>,
 }
 
-/// Inside until dropped.
+/// An entry; leaves when dropped.
 pub struct Entered<'g>(&'g Gate);
 
-/// Alone until dropped.
+/// The gate is closed and nobody is inside; opens when dropped.
 pub struct Closed<'g>(&'g Gate);
 
-/// Newcomers are kept out until dropped, by a change that is alone or waits to be.
+/// Keeps newcomers out for a change that is alone inside or waits until it is; opens when dropped.
 pub struct Closing(Arc<Gate>);
 
 impl Gate {
@@ -46,8 +46,7 @@ impl Gate {
         Entered(self)
     }
 
-    /// As [`Gate::enter`], asking at the beginning of a wait and now and then during it whether to
-    /// go on.
+    /// As [`Gate::enter`]; calls `go_on` at the beginning of a wait and repeatedly during it.
     ///
     /// # Errors
     /// Those of `go_on`.
@@ -60,7 +59,7 @@ impl Gate {
         Ok(Entered(self))
     }
 
-    /// Enters unless a change waits or runs; false when it has not.
+    /// Enters unless a change waits or runs; true when it has entered.
     fn try_enter(&self) -> bool {
         let before = self.state.fetch_add(1, Ordering::AcqRel);
         if before & CLOSED != 0 {
@@ -69,7 +68,7 @@ impl Gate {
         before & CLOSED == 0
     }
 
-    /// Enters; the caller must balance it with [`Gate::leave`].
+    /// Enters without a guard; the caller must call [`Gate::leave`] later.
     pub fn enter_unguarded(&self) {
         while !self.try_enter() {
             let mut closed = self.closed.lock();
@@ -96,7 +95,8 @@ impl Gate {
     pub fn leave(&self) {
         let before = self.state.fetch_sub(1, Ordering::AcqRel);
         if before == CLOSED + 1 {
-            // The lock makes sure that the change either has not looked yet or is waiting.
+            // The lock ensures that the change either has not checked the count yet or is already
+            // waiting.
             drop(self.closed.lock());
             self.changed.notify_all();
             if let Some(waiters) = self.waiters.get() {
@@ -106,7 +106,7 @@ impl Gate {
     }
 
     /// Keeps newcomers out, and waits until everybody inside has left and other changes are over;
-    /// asks now and then during the wait whether to go on.
+    /// calls `go_on` repeatedly during the wait.
     ///
     /// # Errors
     /// Those of `go_on`; the gate is open again then.
@@ -114,13 +114,13 @@ impl Gate {
         self.close_looking(&|| go_on().map(|()| Instant::now() + LOOK))
     }
 
-    /// As [`Gate::close_while`]; `None` when it was not alone by `until`.
+    /// As [`Gate::close_while`]; `None` when somebody is still inside at `until`.
     pub fn close_until(&self, until: Instant) -> Option<Closed<'_>> {
         let left = || Some(until).filter(|t| Instant::now() < *t).ok_or(());
         self.close_looking(&left).ok()
     }
 
-    /// `next` says before each wait until when it may last, or why there is to be none.
+    /// `next` is called before each wait: it says how long the wait may last, or why there is none.
     fn close_looking<E>(&self, next: &dyn Fn() -> Result<Instant, E>) -> Result<Closed<'_>, E> {
         let mut closed = self.closed.lock();
         while *closed {
@@ -141,7 +141,8 @@ impl Gate {
         Ok(Closed(self))
     }
 
-    /// Keeps newcomers out from now on; `None` when another change still does at `until`.
+    /// Keeps newcomers out from now on; `None` when another change still closes the gate at
+    /// `until`.
     pub fn begin_closing(self: &Arc<Gate>, until: Instant) -> Option<Closing> {
         let mut closed = self.closed.lock();
         while *closed {
@@ -165,7 +166,7 @@ impl Gate {
         }
     }
 
-    /// Has `waker` called when the change that waits or runs is over; `None` when there is none.
+    /// Has `waker` called when the current change is over; `None` when no change waits or runs.
     pub fn when_open(&self, waker: Waker) -> Option<Registered> {
         let registered = self.waiters.get_or_init(Arc::default).register(OPEN, waker);
         let closed = *self.closed.lock();
@@ -174,12 +175,12 @@ impl Gate {
 }
 
 impl Closing {
-    /// Whether it is of this gate.
+    /// Whether it belongs to this gate.
     pub fn is_of(&self, gate: &Arc<Gate>) -> bool {
         Arc::ptr_eq(&self.0, gate)
     }
 
-    /// Waits until everybody inside has left; false when somebody is there still at `until`.
+    /// Waits until everybody inside has left; false when somebody is still there at `until`.
     pub fn is_alone_by(&self, until: Instant) -> bool {
         let gate = &self.0;
         let alone = || gate.state.load(Ordering::Acquire) == CLOSED;
@@ -192,7 +193,7 @@ impl Closing {
         true
     }
 
-    /// Has `waker` called when nobody is inside any more; `None` when nobody is now.
+    /// Has `waker` called when nobody is inside any more; `None` when that is so already.
     pub fn when_alone(&self, waker: Waker) -> Option<Registered> {
         let gate = &self.0;
         let registered = gate

@@ -1,6 +1,6 @@
-//! The open collections of a store by their names, and the lock under which the catalog changes.
-//! Promises: a name leads to one handle, which is forgotten when its collection is dropped or gets
-//! another name. Must not know: how a collection is opened.
+//! The open collections of a store by name, and the lock for changes of the catalog. Promises: a
+//! name leads to one handle, which is removed when its collection is dropped or renamed. Must not
+//! know: how a collection is opened.
 
 use crate::catalog::Collection;
 use model::Namespace;
@@ -8,14 +8,14 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Open collections kept for reuse.
+/// Number of open collections that are cached.
 const HANDLES_MAX: usize = 10_000;
 
 /// See the head of this file.
 #[derive(Default)]
 pub(crate) struct Handles {
     open: RwLock<HashMap<Namespace, Arc<Collection>>>,
-    /// Collections come, go and change their names one at a time.
+    /// Held while a collection is created, dropped or renamed.
     catalog: Mutex<()>,
 }
 
@@ -29,8 +29,8 @@ impl Handles {
         self.open.read().get(ns).cloned()
     }
 
-    /// Keeps a handle for reuse. When there are very many, some that nobody uses are closed;
-    /// opening one again costs a read.
+    /// Caches a handle. When there are very many, some unused ones are removed; opening a
+    /// collection again costs a read.
     pub(crate) fn insert(&self, c: Arc<Collection>) {
         let mut open = self.open.write();
         if open.len() >= HANDLES_MAX {
@@ -48,7 +48,7 @@ impl Handles {
         open.insert(c.ns().clone(), c);
     }
 
-    /// All that are open and for which `is_meant`.
+    /// The open collections for which `is_meant` is true.
     pub(crate) fn list(&self, is_meant: &dyn Fn(&Collection) -> bool) -> Vec<Arc<Collection>> {
         let open = self.open.read();
         open.values().filter(|c| is_meant(c)).cloned().collect()

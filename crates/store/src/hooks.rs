@@ -1,29 +1,29 @@
-//! What the store needs from layers above it, passed in when it is opened: predicates for partial
-//! indexes, collators, and the terms of text indexes.
+//! Functions of the layers above that the store needs, passed in when it is opened: predicates for
+//! partial indexes, collators, and the terms of text indexes.
 
 use crate::log::LogSettings;
 use model::{Collate, Doc, MongoError, Namespace, Result, code};
 use operation::Operation;
 use std::sync::Arc;
 
-/// Decides whether a document belongs into a partial index.
+/// Decides whether a partial index includes a document.
 pub type Predicate = Arc<dyn Fn(Doc<'_>) -> bool + Send + Sync>;
 
 /// The terms a text index extracts from documents.
 pub trait Terms: Send + Sync {
-    /// Shows each distinct term of a document with its score (above 0).
+    /// Calls `show` with each distinct term of a document and its score (above 0).
     ///
     /// # Errors
-    /// 17261 and 17262 for a document whose language is none; 16732 for too many terms.
+    /// 17261 and 17262 for a document with an unknown language; 16732 for too many terms.
     fn each(&self, doc: Doc<'_>, show: &mut dyn FnMut(&str, f64)) -> Result<()>;
 
-    /// Whether two versions of a document certainly have the same terms; cheap.
+    /// Whether two versions of a document certainly have the same terms; a cheap check.
     fn same(&self, old: Doc<'_>, new: Doc<'_>) -> bool;
 }
 
-/// What a geospatial index demands of the fields it is on, and where their places are.
+/// The requirements of a geospatial index on its fields, and the cells of their places.
 pub trait Places: Send + Sync {
-    /// Checks a document that is written.
+    /// Checks a document that is about to be written.
     ///
     /// # Errors
     /// Why the index cannot hold it.
@@ -35,15 +35,15 @@ pub trait Places: Send + Sync {
     /// Why the index cannot hold it.
     fn check_measurement(&self, doc: Doc<'_>) -> Result<()>;
 
-    /// Appends the cells of what a document has at the path of a field with places; none when that
-    /// is no place.
+    /// Appends the cells of the place at a path of a document; appends nothing when the value is
+    /// not a place.
     fn cells(&self, path: &str, doc: Doc<'_>, out: &mut Vec<u64>);
 
-    /// Whether a cell is that of a point: then no other cell holds it.
+    /// Whether a cell is that of a point: a point has only this one cell.
     fn is_point(&self, cell: u64) -> bool;
 }
 
-/// Compilers the store calls; implemented above it.
+/// Functions that the store calls; the layers above implement them.
 pub trait Hooks: Send + Sync {
     /// Compiles a filter whose strings compare by a collation.
     ///
@@ -57,24 +57,24 @@ pub trait Hooks: Send + Sync {
     /// The collation parser's.
     fn collator(&self, spec: Doc<'_>) -> Result<Option<Arc<dyn Collate>>>;
 
-    /// Understands the text part of an index specification.
+    /// Parses the text part of an index specification.
     ///
     /// # Errors
     /// 238 where there is no text search.
     fn terms(&self, index: Doc<'_>) -> Result<Arc<dyn Terms>>;
 
-    /// Understands the geospatial part of an index specification; by default nothing is demanded.
+    /// Parses the geospatial part of an index specification; the default requires nothing.
     fn places(&self, _index: Doc<'_>) -> Option<Arc<dyn Places>> {
         None
     }
 
-    /// The log of all changes; `None` for a store without one.
+    /// Settings of the log of all changes; `None` for a store without one.
     fn log(&self) -> Option<LogSettings> {
         None
     }
 
-    /// Whether an operation may change a collection. Asked right before a change, so that what
-    /// changes nothing is not refused.
+    /// Whether an operation may change a collection. Called right before a change, so that an
+    /// operation that changes nothing is not refused.
     ///
     /// # Errors
     /// Why it may not.
@@ -83,7 +83,7 @@ pub trait Hooks: Send + Sync {
     }
 }
 
-/// Refuses all of them; for tests without operators.
+/// Hooks that refuse filters, collations and text indexes; for tests without operators.
 pub struct NoHooks;
 
 impl Hooks for NoHooks {

@@ -7,9 +7,9 @@
 //!
 //! Layers, each importing only from those before it: the leaves `error`, `hooks`, `format` (bytes),
 //! `commit` (the one way to change data), `log`, `sync`, `locks`, `gate`; `index` (specification,
-//! and the keys of a document); `catalog` (what exists); `view` (reading); `write` (documents);
-//! `follow` (what others write); `store` (the public interface); `ddl` (collections and indexes),
-//! `validate`, `repair`.
+//! and the keys of a document); `catalog` (collections and indexes); `view` (reading); `write`
+//! (documents); `follow` (data that another process writes); `store` (the public interface); `ddl`
+//! (changes of the catalog), `validate`, `repair`.
 
 pub mod catalog;
 mod commit;
@@ -76,5 +76,5 @@ pub use write::writer::Writer;
 pub use storage::CommitPos;
 /// Classes of writers, for the engine's admission control.
 pub use storage::WriteClass;
-/// An engine that another process writes to, and its moments, see [`Store::follow`].
+/// An engine to which another process writes, and its moments, see [`Store::follow`].
 pub use storage::{Follower, Moment};

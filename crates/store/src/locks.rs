@@ -1,6 +1,6 @@
-//! Locks on documents and unique keys. Promises: writers never deadlock; a short lock
-//! is held for one commit; a claim belongs to an owner, not to a thread, and lasts until the owner
-//! gives it up (a transaction between its commands). Must not know: collections, engines.
+//! Locks on documents and unique keys. Promises: writers never deadlock; a short lock is held for
+//! one commit; a claim belongs to an owner, not to a thread, and lasts until the owner releases it
+//! (a transaction keeps claims between its commands). Must not know: collections, engines.
 //!
 //! A key is known by a 64-bit hash, whose upper bits name its stripe. Short locks hold the stripes
 //! of their keys, taken in one global order. Claims stand in the stripe as entries. A writer that
@@ -26,24 +26,24 @@ const STRIPE_BITS: u32 = 12;
 pub struct KeyId(u64);
 
 impl KeyId {
-    /// Of a full key (ident included).
+    /// The id of a full key (ident included).
     pub fn of(key: &[u8]) -> KeyId {
         let mut h = rustc_hash::FxHasher::default();
         h.write(key);
-        // The low bits of this hash are weak, the stripe is taken from the high ones: mix once
+        // The low bits of this hash are weak and the stripe is taken from the high bits: mix once
         // more.
         KeyId(h.finish().wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
 }
 
-/// Keys wanted together.
+/// Keys that are locked together.
 pub type KeyIds = SmallVec<[KeyId; 8]>;
 
 /// Who holds a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner(pub u64);
 
-/// A key is claimed by another owner (and stayed so until the time limit).
+/// Another owner has claimed this key (and kept the claim until the time limit).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claimed(pub KeyId);
 
@@ -75,7 +75,7 @@ impl LockTable {
         LockTable::with_stripe_bits(STRIPE_BITS)
     }
 
-    /// A table of `2^bits` stripes, for tests that want many keys on one stripe.
+    /// A table of `2^bits` stripes, for tests in which many keys share a stripe.
     pub fn with_stripe_bits(bits: u32) -> LockTable {
         let bits = bits.clamp(1, 16);
         LockTable {
@@ -89,18 +89,18 @@ impl LockTable {
         (key.0 >> self.shift) as usize
     }
 
-    /// Takes short locks on all the keys, sorting them first; waits for claims of others.
+    /// Takes short locks on all keys, after sorting them; waits for claims of others.
     pub fn lock(&self, keys: &mut KeyIds) -> Held<'_> {
         loop {
-            // Without a time limit only a claim that was given up ends a wait.
+            // Without a time limit the wait ends only when the claim is released.
             if let Ok(held) = self.lock_for(keys, None, None) {
                 return held;
             }
         }
     }
 
-    /// Takes short locks on all the keys, sorting them first. Claims of `own` are no obstacle; for
-    /// claims of others it waits until `until`, or for ever.
+    /// Takes short locks on all keys, after sorting them. Claims of `own` are ignored; for claims
+    /// of others it waits until `until`, or without limit.
     ///
     /// # Errors
     /// [`Claimed`] when the time is up.
@@ -132,7 +132,7 @@ impl LockTable {
         }
     }
 
-    /// Claims the keys for an owner, all or none.
+    /// Claims the keys for an owner, all of them or none.
     ///
     /// # Errors
     /// [`Claimed`] at once when another owner has one of them.
@@ -154,7 +154,7 @@ impl LockTable {
         Ok(())
     }
 
-    /// Gives up claims; those the owner does not have are ignored.
+    /// Releases claims; claims that the owner does not have are ignored.
     pub fn release(&self, keys: &[KeyId], owner: Owner) {
         for key in keys {
             let stripe = &self.stripes[self.stripe_of(*key)];
@@ -169,9 +169,9 @@ impl LockTable {
         }
     }
 
-    /// Has `waker` called when the claim of a key is given up; `None` when it has been already.
-    /// Of several, one is called; the next, when what the first was given is dropped and the key is
-    /// free.
+    /// Has `waker` called when the claim of a key is released; `None` when the key is not claimed.
+    /// Of several waiters one is called. The next one is called when that one drops its
+    /// registration while the key is free.
     pub fn when_released(&self, key: KeyId, waker: Waker) -> Option<Registered> {
         let (stripes, at) = (Arc::clone(&self.stripes), self.stripe_of(key));
         let is_held = move || {
@@ -217,8 +217,8 @@ impl LockTable {
 }
 
 impl Held<'_> {
-    /// The first of `keys` that somebody else has claimed. The keys are those the stripes were
-    /// locked for.
+    /// The first of `keys` that another owner has claimed. The stripes of these keys must be locked
+    /// here.
     fn claimed(&self, keys: &KeyIds, own: Option<Owner>) -> Option<KeyId> {
         let all = self
             .guards
@@ -254,7 +254,7 @@ mod tests {
         let (done, ended) = std::sync::mpsc::channel();
         for t in 0..4u16 {
             let (table, counter, done) = (Arc::clone(&table), Arc::clone(&counter), done.clone());
-            // Not joined: threads in a deadlock never end, and the test says so.
+            // The threads are not joined: in a deadlock they never end, and the test reports that.
             std::thread::spawn(move || {
                 for i in 0..2000u16 {
                     let _held = table.lock(&mut keys(&[7, i % 5, (i + t) % 9]));
@@ -280,7 +280,7 @@ mod tests {
             .unwrap();
         let second = keys(&[2])[0];
         assert_eq!(table.claim(&mut keys(&[3, 2]), b), Err(Claimed(second)));
-        // All or none: 3 was not claimed on the way.
+        // All or none: the failed claim has not claimed key 3.
         assert_eq!(table.claim(&mut keys(&[3]), a), Ok(()));
         assert!(table.lock_for(&mut keys(&[1]), Some(a), None).is_ok());
         assert!(table.lock_for(&mut keys(&[4]), None, None).is_ok());

@@ -1,6 +1,6 @@
-//! Which collections and views there are, and where a name leads: now, or as a fixed view sees it.
-//! Promises: a fixed view that the store was asked for finds under each name what was there at its
-//! time, whatever has become of it. Must not know: how collections are made.
+//! Lists collections and views and resolves names, in the current state or in that of a fixed view.
+//! Promises: a fixed view taken from the store finds under each name the collection of its time,
+//! even if that was dropped, renamed or changed since. Must not know: how collections are made.
 
 use crate::catalog::{CatalogRow, Collection, Kind};
 use crate::error;
@@ -13,7 +13,7 @@ use operation::Operation;
 use std::sync::Arc;
 use storage::{CursorOpts, KeyRange, Table};
 
-/// What listCollections needs of one namespace, without opening it.
+/// An entry of listCollections; the collection is not opened.
 #[derive(Clone, Debug)]
 pub struct CollectionEntry {
     /// Collection name.
@@ -23,12 +23,12 @@ pub struct CollectionEntry {
 }
 
 impl Store {
-    /// The collection or view of that name as a reader of `view` finds it: a fixed view finds that
-    /// of its time, a transaction also what it has made itself.
+    /// The collection or view of that name as a reader of `view` sees it: a fixed view sees the
+    /// collection of its time, a transaction also those that it has created itself.
     ///
     /// # Cost
-    /// None when the collection is open and has not changed since the view was taken, else reads of
-    /// the catalog; the view keeps what it has opened.
+    /// None when the collection is open and has not changed since the view was taken, otherwise
+    /// reads of the catalog; the view caches what it opens.
     ///
     /// # Errors
     /// Engine failures; 1 for a damaged row.
@@ -43,7 +43,7 @@ impl Store {
         let (Some(past), Some(pos)) = (view.past(), view.pos()) else {
             return self.collection(ns);
         };
-        // What a view reads stands in its options, which must not change under a reader.
+        // A view's definition is in its options, which must not change under a reader.
         let fits = |c: &Arc<Collection>| !c.is_view() && c.unchanged_since() <= pos;
         if let Some(c) = self.open_handle(ns).filter(fits) {
             return Ok(Some(c));
@@ -67,7 +67,7 @@ impl Store {
     /// The collection or view that a write to this name goes to.
     ///
     /// # Errors
-    /// 112 when the name leads elsewhere by now than the transaction sees, or
+    /// 112 when the name leads to another collection now than the transaction sees, or
     /// [`model::ErrorKind::SetAside`] for a statement that may be run again; engine failures.
     pub fn collection_to_write(
         &self,
@@ -79,7 +79,7 @@ impl Store {
             return self.collection(ns);
         };
         let seen = self.collection_in(t.view(), ns)?;
-        // Nobody writes to a view; what a transaction has made it alone knows.
+        // Nobody writes to a view, and only its transaction knows an uncommitted collection.
         if seen
             .as_ref()
             .is_some_and(|c| c.is_view() || c.is_uncommitted())
@@ -101,7 +101,8 @@ impl Store {
         self.list_collections_in(&ReadView::LATEST, db)
     }
 
-    /// The same as a reader of `view` finds them, but for those its transaction has made.
+    /// As [`Store::list_collections`], in the state of `view`, without the collections that its
+    /// transaction has created.
     ///
     /// # Errors
     /// Engine failures; 1 for a damaged row.
@@ -130,7 +131,7 @@ impl Store {
         failed.map_or(Ok(found), Err)
     }
 
-    /// Shows catalog rows in the order of databases and names, at most `rows_max`, and moves `at`,
+    /// Shows at most `rows_max` catalog rows in the order of databases and names, and moves `at`,
     /// which is empty at the start, behind them. Rows that cannot be read are left out.
     ///
     /// # Output
@@ -184,7 +185,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Databases that have a collection, by name. One seek each, however many collections.
+    /// Databases that have a collection, by name. One seek for each database, however many
+    /// collections it has.
     ///
     /// # Errors
     /// Engine failures.

@@ -1,6 +1,6 @@
 //! Operations that were set aside until something is released: a claim of a transaction, a gate.
-//! Promises: an operation registers first and looks again afterwards, so it misses no release.
-//! Where only one of those who wait can have the thing, they are called one after the other.
+//! Promises: an operation registers first and checks again afterwards, so it misses no release.
+//! Where only one of the waiters can have what was released, they are called one after the other.
 //! Must not know: what is released, what an operation does when called.
 
 use crate::log::Waker;
@@ -8,10 +8,10 @@ use crate::sync::{AtomicU32, Mutex, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a wait on a thread asks whether it may go on.
+/// How often a thread that waits checks whether it was interrupted.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
-/// Everybody who waits for things of one kind, which have numbers.
+/// The waiters for things of one kind, which have numbers.
 #[derive(Default)]
 pub(crate) struct Waiters {
     count: AtomicU32,
@@ -21,23 +21,23 @@ pub(crate) struct Waiters {
 #[derive(Default)]
 struct Waiting {
     next: u64,
-    /// In the order of their registration.
+    /// In order of registration.
     all: Vec<Entry>,
 }
 
 struct Entry {
     number: u64,
-    /// What it waits for.
+    /// The number of what it waits for.
     what: u64,
     waker: Waker,
     called: bool,
 }
 
-/// Whether what was waited for is held again.
+/// Whether what the operation waits for is held again.
 type IsHeld = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// A registered operation, until dropped. One that was called alone and is dropped while the thing
-/// is free has the next one called.
+/// A registered operation; dropping it ends the registration. When one that was called alone is
+/// dropped while the thing is free, the next one is called.
 pub struct Registered {
     waiters: Arc<Waiters>,
     number: u64,
@@ -45,8 +45,8 @@ pub struct Registered {
 }
 
 impl Waiters {
-    /// Has `waker` called when `what` is released. To be called before the caller looks once more
-    /// whether it is held, under the lock that its release takes.
+    /// Has `waker` called when `what` is released. After registering, the caller must check once
+    /// more whether it is held, under the lock that its release takes.
     pub(crate) fn register(self: &Arc<Waiters>, what: u64, waker: Waker) -> Registered {
         let number = {
             let mut waiting = self.waiting.lock();
@@ -68,8 +68,8 @@ impl Waiters {
         }
     }
 
-    /// As [`Waiters::register`] for what only one can have: [`Waiters::released_to_one`] calls one
-    /// operation, and the next is called when that one is dropped and `is_held` is false.
+    /// As [`Waiters::register`], for what only one waiter can have: [`Waiters::released_to_one`]
+    /// calls one operation, and the next is called when that one is dropped and `is_held` is false.
     pub(crate) fn register_alone(
         self: &Arc<Waiters>,
         what: u64,
@@ -81,8 +81,8 @@ impl Waiters {
         registered
     }
 
-    /// Calls the first waiter for `what`, unless an earlier call is still being answered;
-    /// to be called after its release.
+    /// Calls the first waiter for `what`, unless a waiter that was called is still registered; to
+    /// be called after the release.
     ///
     /// # Cost
     /// One load when nobody waits.
@@ -94,7 +94,7 @@ impl Waiters {
             let mut waiting = self.waiting.lock();
             let mut concerned = waiting.all.iter_mut().filter(|e| e.what == what);
             let first = concerned.next();
-            // The first that was called stands before all that were not.
+            // A waiter that was called comes before all that were not.
             first.filter(|e| !e.called).map(|e| {
                 e.called = true;
                 Arc::clone(&e.waker)
@@ -105,7 +105,7 @@ impl Waiters {
         }
     }
 
-    /// Calls all who wait for `what`; to be called after its release.
+    /// Calls all waiters for `what`; to be called after its release.
     ///
     /// # Cost
     /// One load when nobody waits.
@@ -132,7 +132,8 @@ impl Drop for Registered {
         let (Some(entry), Some(is_held)) = (entry, &self.alone) else {
             return;
         };
-        // Looked at behind the removal: whoever released it before met this one as called.
+        // Checked after the removal: a release before it found this waiter called and called no
+        // other.
         if entry.called && !is_held() {
             self.waiters.released_to_one(entry.what);
         }

@@ -1,6 +1,6 @@
-//! The store: opens an engine, keeps handles to open collections, lists what exists. Opening reads
-//! three small rows, whatever the number of collections. Must not know: which engine is below,
-//! commands.
+//! The store: opens an engine, keeps handles to open collections, lists collections and databases.
+//! Opening reads three small rows, whatever the number of collections. Must not know: which engine
+//! is below, commands.
 
 use crate::catalog::dropped::{self, Leftover};
 use crate::catalog::{CatalogRow, Collection, Kind, Shared, State};
@@ -24,12 +24,12 @@ use storage::{CommitPos, Engine, Table, WriteBatch};
 pub struct Store {
     pub(crate) shared: Arc<Shared>,
     pub(crate) handles: Handles,
-    /// Where another process writes.
+    /// Set when another process writes the data.
     pub(crate) following: Option<Following>,
 }
 
 impl Store {
-    /// Opens over an engine; an empty engine becomes an empty store.
+    /// Opens a store over an engine; an empty engine becomes an empty store.
     ///
     /// # Errors
     /// 12 UnsupportedFormat when the data has a newer layout; engine failures.
@@ -46,8 +46,8 @@ impl Store {
         Ok(store)
     }
 
-    /// The collection that shows the log exists from the first start, and each start is noted, so
-    /// that the log is never empty.
+    /// Creates the collection that shows the log, and writes an entry at each start, so that the
+    /// log is never empty.
     fn show_log(&self) -> Result<()> {
         let Some(log) = &self.shared.log else {
             return Ok(());
@@ -77,24 +77,25 @@ impl Store {
         self.note(&model::doc! { "msg": message }).map(|_| ())
     }
 
-    /// The log of all changes, where there is one.
+    /// The log of all changes; `None` for a store without one.
     pub fn log(&self) -> Option<&Arc<Log>> {
         self.shared.log.as_ref()
     }
 
-    /// The log that consumers follow: that of all changes, or one that is kept for them alone.
+    /// The log that consumers follow: the log of all changes, or one that is kept only for
+    /// consumers.
     pub fn feed(&self) -> Option<&Arc<Log>> {
         self.shared.feed.as_ref()
     }
 
-    /// A reader of the log from the first entry at or behind a time; `None` without a log.
+    /// A reader of the log from the first entry at or after a time; `None` without a log.
     pub fn read_log(&self, from: Timestamp) -> Option<LogReader> {
         let log = Arc::clone(self.shared.log.as_ref()?);
         Some(LogReader::new(Arc::clone(&self.shared.engine), log, from))
     }
 
-    /// A consumer of the log that has everything before `from`; `None` without one. Entries from
-    /// there on are held for it, up to a bound.
+    /// Registers a consumer of the log that has processed everything before `from`; `None` without
+    /// a log. Entries from there on are kept for it, up to a bound.
     ///
     /// # Errors
     /// Engine failures.
@@ -109,7 +110,7 @@ impl Store {
             .transpose()
     }
 
-    /// Forgets a consumer of the log.
+    /// Removes a consumer of the log.
     ///
     /// # Errors
     /// Engine failures.
@@ -120,7 +121,7 @@ impl Store {
         })
     }
 
-    /// How the consumers of the log stand.
+    /// The state of each consumer of the log.
     ///
     /// # Cost
     /// One seek for each.
@@ -132,7 +133,7 @@ impl Store {
         log.map_or(Ok(Vec::new()), |l| l.consumers(self.shared.engine.as_ref()))
     }
 
-    /// Writes an entry into the log that changes nothing; its time, or `None` without a log.
+    /// Writes a log entry that records no change; returns its time, or `None` without a log.
     ///
     /// # Errors
     /// Engine failures.
@@ -142,7 +143,7 @@ impl Store {
         log.map(|l| l.note(engine, message)).transpose()
     }
 
-    /// Gives up what the log has too much of; true when it had.
+    /// Removes the oldest entries of the log when it is too large; true when some were removed.
     ///
     /// # Errors
     /// Engine failures.
@@ -151,7 +152,7 @@ impl Store {
         log.map_or(Ok(false), |l| l.truncate(self.shared.engine.as_ref()))
     }
 
-    /// Keeps the log to another size, and entries for at least so long.
+    /// Sets the size of the log and the minimum time for which entries are kept.
     ///
     /// # Errors
     /// Engine failures.
@@ -173,8 +174,8 @@ impl Store {
         Ok(())
     }
 
-    /// A view of the state of now, and the time in the log that it has exactly; `None` without a
-    /// log.
+    /// A view of the current state, and the log time that corresponds exactly to it; `None` without
+    /// a log.
     ///
     /// # Errors
     /// Engine failures.
@@ -191,17 +192,17 @@ impl Store {
         &self.shared.engine
     }
 
-    /// Writes a consistent copy of all data into a directory that is not there yet: files that are
-    /// never written again as links, where the engine has such.
+    /// Writes a consistent copy of all data into a directory that must not exist. Files that are
+    /// never written again are copied as links where the engine has such files.
     ///
     /// # Errors
-    /// 115 where the engine has no files; its failures.
+    /// 115 where the engine has no files; engine failures.
     pub fn checkpoint(&self, path: &Path) -> Result<()> {
         let engine = self.shared.engine.as_ref();
         engine.checkpoint(path).map_err(error::storage)
     }
 
-    /// Blocks until a commit survives a loss of power.
+    /// Blocks until a commit is durable against a loss of power.
     ///
     /// # Errors
     /// Engine failures.
@@ -209,8 +210,8 @@ impl Store {
         self.shared.engine.wait_durable(pos).map_err(error::storage)
     }
 
-    /// A view of the state of now. What it sees of collections and indexes that are dropped later
-    /// stays on disk until its last clone is dropped.
+    /// A view of the current state. The data of collections and indexes that are dropped later
+    /// stays on disk until the last clone of the view is dropped.
     ///
     /// # Errors
     /// Engine failures.
@@ -235,23 +236,23 @@ impl Store {
         self.open_locked(&self.lock_catalog(), ns)
     }
 
-    /// Whether a large document is known to be in any collection that was opened.
+    /// Whether any collection that was opened is known to have or have had a large document.
     pub fn has_large_documents(&self) -> bool {
         self.shared.large.or(0) > 0
     }
 
-    /// The collection of that name when it is open.
+    /// The collection of that name, if it is open.
     pub(crate) fn open_handle(&self, ns: &Namespace) -> Option<Arc<Collection>> {
         self.handles.get(ns)
     }
 
-    /// The open collections that `is_meant` accepts. It must not ask the store.
+    /// The open collections for which `is_meant` is true. `is_meant` must not call the store.
     pub fn open_collections(&self, is_meant: &dyn Fn(&Collection) -> bool) -> Vec<Arc<Collection>> {
         self.handles.list(is_meant)
     }
 
-    /// Waits until no change of the catalog is under way. A handle found while its collection is
-    /// being replaced is good for nothing; after this the name leads to the new one.
+    /// Waits until no change of the catalog is in progress. A handle found while its collection is
+    /// being replaced cannot be used; after this call the name leads to the new collection.
     pub fn wait_for_catalog(&self) {
         drop(self.lock_catalog());
     }
@@ -291,7 +292,7 @@ impl Store {
         Ok(Some(c))
     }
 
-    /// Drops indexes whose build a crash has interrupted.
+    /// Removes indexes whose build was interrupted by a crash.
     fn remove_unfinished(&self, ns: &Namespace, row: &mut CatalogRow) -> Result<()> {
         let unfinished = row.indexes.iter().filter(|i| !i.ready);
         let leftovers: Vec<Leftover> = unfinished
@@ -313,12 +314,13 @@ impl Store {
         Ok(())
     }
 
-    /// Keeps a handle for reuse.
+    /// Caches a handle for reuse.
     pub(crate) fn keep(&self, c: Arc<Collection>) {
         self.handles.insert(c);
     }
 
-    /// A collection was dropped, or lives on under another name: its handle is good for nothing.
+    /// Removes the handle of a collection that was dropped or renamed: the handle cannot be used
+    /// any more.
     pub(crate) fn forget(&self, c: &Arc<Collection>, state: &State, renamed: bool) {
         c.set_state(State {
             dropped: true,
@@ -332,7 +334,7 @@ impl Store {
         }
     }
 
-    /// Begins or repeats the retryable write of a session with this number.
+    /// Begins or repeats the session's retryable write with this number.
     ///
     /// # Cost
     /// One read when the session is used for the first time since the start, else none.
@@ -343,7 +345,7 @@ impl Store {
         record.begin(self.shared.engine.as_ref(), number)
     }
 
-    /// Reads the record of a session, unless that was done before.
+    /// Reads the record of a session from disk, unless it was read before.
     ///
     /// # Errors
     /// Engine failures; 1 for a damaged row.
@@ -351,7 +353,7 @@ impl Store {
         record.ensure_loaded(self.shared.engine.as_ref())
     }
 
-    /// Begins a transaction that reads the state of now, or that of `at`.
+    /// Begins a transaction that reads the current state, or that of `at`.
     ///
     /// # Errors
     /// Engine failures.
@@ -359,7 +361,7 @@ impl Store {
         Transaction::begin(&self.shared, at)
     }
 
-    /// Forgets what a session that ended has done.
+    /// Deletes the record of a session that has ended.
     ///
     /// # Errors
     /// Engine failures.
@@ -367,7 +369,8 @@ impl Store {
         self.shared.forget_session(record)
     }
 
-    /// Tells each session on record, and the number of its last transaction or retryable write.
+    /// Calls `f` with each recorded session and the number of its last transaction or retryable
+    /// write.
     ///
     /// # Cost
     /// A scan of all records.
@@ -378,7 +381,7 @@ impl Store {
         self.shared.each_session(f)
     }
 
-    /// Removes the records of sessions that are not alive; the number of rows removed.
+    /// Removes the records of sessions that are not alive; returns the number of rows removed.
     ///
     /// # Cost
     /// A scan of the keys of all records.
@@ -451,7 +454,8 @@ fn check_layout(engine: &dyn Engine) -> Result<()> {
                     newer server"
             ),
         )),
-        // What an older version has written is read as it is; what this one writes is not.
+        // Rows of an older version stay readable; older versions cannot read the rows that this one
+        // writes.
         v if v < LAYOUT_VERSION => write(),
         _ => Ok(()),
     }

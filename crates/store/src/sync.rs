@@ -1,6 +1,6 @@
 //! The synchronisation primitives of the modules whose interleavings are tested (`locks`, `gate`):
-//! the real ones, or with the feature `shuttle` those of the scheduler that `tests/interleave` runs
-//! them under. Same interface for both.
+//! the real ones, or with the feature `shuttle` those of the scheduler of `tests/interleave`. Both
+//! have the same interface.
 
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -56,7 +56,7 @@ mod scheduled {
     #[derive(Default)]
     pub(crate) struct Condvar(sync::Condvar);
 
-    /// What a wait with a time limit says.
+    /// The result of a wait with a time limit.
     pub(crate) struct WaitResult(bool);
 
     impl WaitResult {
@@ -77,8 +77,8 @@ mod scheduled {
             guard.0 = Some(self.0.wait(inner).unwrap_or_else(PoisonError::into_inner));
         }
         /// Time does not pass under the scheduler. A limit in the future is never reached, so that
-        /// a lost wake-up shows as a deadlock; one in the past is reached now, or after a wake-up
-        /// without a cause, as the scheduler likes.
+        /// a lost wake-up shows as a deadlock. A limit in the past is reached at once, or after a
+        /// spurious wake-up, as the scheduler chooses.
         pub(crate) fn wait_until<T>(
             &self,
             guard: &mut MutexGuard<'_, T>,

@@ -1,5 +1,5 @@
-//! `validate`: reads documents and indexes both ways and compares them with each other, with the
-//! counters and with the multikey marks.
+//! `validate`: reads documents and index entries and compares each with the other, and both with
+//! the counters and the multikey marks.
 
 use crate::catalog::collection::{Collection, State};
 use crate::error;
@@ -10,7 +10,7 @@ use operation::{Operation, SystemClock};
 use std::sync::Arc;
 use storage::{CursorOpts, KeyRange, Table};
 
-/// What a validation found.
+/// The result of a validation.
 #[derive(Clone, Debug, Default)]
 pub struct Validation {
     /// Documents read.
@@ -30,17 +30,17 @@ struct Buffers {
     key: Vec<u8>,
 }
 
-/// What the documents read so far need in one index.
+/// The entries and marks that the documents read so far need in one index.
 #[derive(Clone, Default)]
 struct Expected {
     entries: u64,
-    /// The fields, as bits, of which a document has several values.
+    /// One bit for each field of which some document has several values.
     multikey: u32,
 }
 
 impl Collection {
-    /// Checks everything, for no operation of a client. Writers wait meanwhile, so that both sides
-    /// are of one moment.
+    /// Checks everything, without an operation of a client. Writers are kept out, so that documents
+    /// and indexes are of one moment.
     ///
     /// # Errors
     /// Engine failures; findings are in the result.
@@ -49,7 +49,7 @@ impl Collection {
         self.validate_while(&operation, &|| Ok(()))
     }
 
-    /// [`Collection::validate`] for an operation, calling `go_on` now and then.
+    /// As [`Collection::validate`], for an operation; calls `go_on` repeatedly.
     ///
     /// # Errors
     /// Those of `go_on` and engine failures; the reason when the operation is interrupted while it
@@ -65,7 +65,7 @@ impl Collection {
             return Err(self.gone());
         }
         let mut v = Validation::default();
-        // An index that is being built has not all its entries yet and is not read.
+        // An index that is being built does not have all its entries yet and is not read.
         let ready: Vec<_> = state
             .indexes
             .iter()
@@ -102,7 +102,7 @@ impl Collection {
         Ok(v)
     }
 
-    /// Reads all documents, and tells by index what their entries must be.
+    /// Reads all documents and returns the entries that each index must have.
     fn check_documents(
         &self,
         state: &State,
@@ -142,7 +142,7 @@ impl Collection {
                     None => self.check_record(state, key, value, &mut buffers, v)?,
                 }
                 for (index, expected) in ready.iter().zip(&mut expected) {
-                    // What is damaged was told already.
+                    // Damaged rows were reported already.
                     if let Ok(Some(doc)) = self.indexed_document(index, key, value) {
                         self.check_entries(index, key, doc.doc(), expected, &mut buffers, v)?;
                     }
@@ -154,7 +154,7 @@ impl Collection {
         }
     }
 
-    /// A row of a bucket: its measurements are counted, and decoded when they are packed.
+    /// Checks a row of a bucket: its measurements are counted, and decoded when they are packed.
     fn check_bucket_row(&self, key: &[u8], value: &[u8], v: &mut Validation) {
         let count = |doc: Doc<'_>, v: &mut Validation| {
             v.documents += 1;
@@ -214,7 +214,7 @@ impl Collection {
         Ok(())
     }
 
-    /// Looks for every entry of a document in one index.
+    /// Checks that every entry of a document is in an index.
     fn check_entries(
         &self,
         index: &Index,
@@ -249,7 +249,7 @@ impl Collection {
         Ok(())
     }
 
-    /// The mark must be on disk and in memory; one too many does no harm.
+    /// The mark must be set on disk and in memory; a mark that is not needed does no harm.
     fn check_multikey_mark(&self, index: &Index, needed: u32, v: &mut Validation) -> Result<()> {
         let mut stored = 0;
         let see =
@@ -298,7 +298,7 @@ impl Collection {
     }
 }
 
-/// A key as a message shows it: its bytes, two digits each.
+/// A key in hexadecimal, for messages.
 pub(crate) fn hex(key: &[u8]) -> String {
     key.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,6 +1,6 @@
-//! `validate` of column indexes: segments can be read, lie beside each other, and have exactly the
-//! documents that are there, but for those that were touched. Must not know: how values come out of
-//! documents, so it does not compare them.
+//! `validate` of column indexes: segments can be read, do not overlap, and have exactly the
+//! documents of the collection, except for those that were touched. Must not know: how values are
+//! read from documents, so it does not compare them.
 
 use crate::catalog::Collection;
 use crate::error;
@@ -61,8 +61,7 @@ impl Collection {
         Ok(rows)
     }
 
-    /// The first id that is in the segment or in the collection and not in the other, and was not
-    /// touched.
+    /// The first id that is in only one of segment and collection and was not touched.
     fn find_stray(
         &self,
         index: &Index,

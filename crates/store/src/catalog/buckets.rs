@@ -1,8 +1,9 @@
-//! The open buckets of a time-series collection: where the next measurement of each metadata goes.
-//! Promises: a bucket takes no measurement after it was closed, and is handed out to be packed once
-//! the writers that were given a place in it have left. Must not know: bytes, the engine.
+//! The open buckets of a time-series collection: which bucket takes the next measurement of each
+//! metadata. Promises: a bucket takes no measurement after it was closed, and is handed out for
+//! packing once all writers that were given a place in it have left. Must not know: bytes, the
+//! engine.
 //!
-//! A restart closes all buckets: those that were open are found by their marks on disk.
+//! A restart closes all buckets: the ones that were open are found by their marks on disk.
 
 use crate::format::bucket::{self, BucketKey};
 use parking_lot::{Mutex, MutexGuard};
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) const ROWS_MAX: usize = 1000;
 /// Bytes of measurements after which a bucket takes no further one.
 pub(crate) const BYTES_MAX: usize = 125 * 1024;
-/// Open buckets of one collection; the one opened first is closed for another.
+/// Open buckets of one collection; beyond that the one opened first is closed.
 const OPEN_MAX: usize = 20_000;
 
 /// See the head of this file.
@@ -24,7 +25,7 @@ pub(crate) struct OpenBuckets {
     pub(crate) counts: BucketCounts,
 }
 
-/// What was done since the collection was opened.
+/// Counters since the collection was opened.
 #[derive(Default)]
 pub(crate) struct BucketCounts {
     pub(crate) inserts: AtomicU64,
@@ -38,12 +39,12 @@ pub(crate) struct BucketCounts {
     pub(crate) measurements: AtomicU64,
 }
 
-/// Adds one.
+/// Adds one to a counter.
 pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// What decides into which bucket a new measurement goes.
+/// The properties of a measurement that decide which bucket it goes into.
 pub(crate) struct NewMeasurement<'w> {
     pub(crate) time_ms: i64,
     pub(crate) bytes: usize,
@@ -54,16 +55,16 @@ pub(crate) struct NewMeasurement<'w> {
 
 #[derive(Default)]
 pub(crate) struct OpenList {
-    /// The marks on disk were read.
+    /// Whether the marks on disk were read.
     pub(crate) loaded: bool,
     by_meta: FxHashMap<Box<[u8]>, Open>,
-    /// Metadata in the order their buckets were opened; may name closed ones.
+    /// Metadata in the order in which their buckets were opened; may include closed buckets.
     opened: VecDeque<(Box<[u8]>, BucketKey)>,
-    /// Writers on their way into a bucket.
+    /// Number of writers that were given a place in each bucket.
     writers: FxHashMap<BucketKey, u32>,
-    /// Closed, with writers on their way.
+    /// Closed buckets that still have writers.
     closing: FxHashSet<BucketKey>,
-    /// Closed, to be packed.
+    /// Closed buckets that can be packed.
     pub(crate) packable: Vec<BucketKey>,
 }
 
@@ -80,8 +81,8 @@ impl OpenBuckets {
 }
 
 impl OpenList {
-    /// A place in the open bucket of the metadata; `None` when a bucket has to be opened, the one
-    /// that did not take the measurement is closed then.
+    /// Takes a place in the open bucket of the metadata. `None` when a new bucket has to be opened;
+    /// an open one that cannot take the measurement is closed then.
     pub(crate) fn place(
         &mut self,
         wanted: &NewMeasurement<'_>,
@@ -108,7 +109,7 @@ impl OpenList {
         None
     }
 
-    /// Opens a bucket for a first measurement.
+    /// Opens a bucket with its first measurement.
     pub(crate) fn open(
         &mut self,
         wanted: &NewMeasurement<'_>,
@@ -130,7 +131,7 @@ impl OpenList {
                 self.close(&meta);
             }
         }
-        // What was closed otherwise is taken off the list now and then.
+        // Buckets that were closed in other ways are removed from the list now and then.
         if self.opened.len() > 2 * self.by_meta.len() + 16 {
             let by_meta = &self.by_meta;
             let is_open = |(meta, key): &(Box<[u8]>, BucketKey)| {
@@ -161,19 +162,18 @@ impl OpenList {
         }
     }
 
-    /// Closes one bucket that nobody is on the way to, because it is changed and packed by the
-    /// caller.
+    /// Closes one bucket without writers, which the caller changes and packs itself.
     pub(crate) fn forget(&mut self, key: &BucketKey) {
         self.by_meta.retain(|_, open| open.key != *key);
         self.packable.retain(|k| k != key);
     }
 
-    /// A writer is on its way into a bucket.
+    /// Registers a writer of a bucket.
     pub(crate) fn enter(&mut self, key: BucketKey) {
         *self.writers.entry(key).or_insert(0) += 1;
     }
 
-    /// It has arrived or failed.
+    /// Ends a registration, whether the write succeeded or failed.
     pub(crate) fn leave(&mut self, key: BucketKey) {
         if let Some(n) = self.writers.get_mut(&key) {
             *n -= 1;
@@ -208,7 +208,7 @@ mod tests {
         list.open(&wanted(5, 10), first, &counts);
         list.enter(first);
         assert_eq!(list.place(&wanted(999, 10), &counts), Some(first));
-        // Too late for the bucket: it closes, and waits for its writer.
+        // The measurement is too late for the bucket: the bucket closes, and waits for its writer.
         assert_eq!(list.place(&wanted(1000, 10), &counts), None);
         assert!(list.packable.is_empty());
         list.leave(first);

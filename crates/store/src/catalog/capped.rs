@@ -1,14 +1,14 @@
-//! What is known in memory of a capped collection: its limits, and its oldest documents as far as
-//! they were read. Must not know: the engine, who inserts.
+//! The memory of a capped collection: its limits, and its oldest documents as far as they were
+//! read. Must not know: the engine, who inserts.
 
 use model::Doc;
 use parking_lot::Mutex;
 use std::sync::atomic::AtomicU64;
 
-/// What the buffer of old documents may keep when they are gone.
+/// Capacity that the buffer of old documents may keep when it is emptied.
 const KEPT_BYTES: usize = 512 << 10;
 
-/// How large a capped collection may be.
+/// The limits of a capped collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Bytes of all documents.
@@ -18,7 +18,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Those of a collection's options; `None` when it is not capped.
+    /// The limits in a collection's options; `None` when it is not capped.
     pub(crate) fn of(options: Doc<'_>) -> Option<Limits> {
         let limit = |name: &str| {
             let n = options.field(name).as_i64_exact()?;
@@ -30,7 +30,8 @@ impl Limits {
         })
     }
 
-    /// Whether so much is too much. The newest document stays, however large.
+    /// Whether this many documents and bytes exceed the limits. The newest document stays, however
+    /// large.
     pub(crate) fn are_exceeded(self, docs: u64, bytes: u64) -> bool {
         docs > 1 && (bytes > self.bytes || self.docs.is_some_and(|d| docs > d))
     }
@@ -39,17 +40,17 @@ impl Limits {
 /// The oldest documents of a capped collection, as far as they were read.
 #[derive(Default)]
 pub(crate) struct Oldest {
-    /// Keys and records, one behind another.
+    /// Keys and records of all documents, concatenated.
     bytes: Vec<u8>,
     /// In the order of their numbers.
     docs: Vec<OldDoc>,
-    /// How many of them are gone.
+    /// How many of them were deleted.
     pub(crate) gone: usize,
-    /// Where to read on.
+    /// The sequence number at which to read on.
     pub(crate) next_seq: u64,
-    /// How many the last read asked for.
+    /// How many documents the last read asked for.
     pub(crate) step: u64,
-    /// [`CappedGuards::changes`] before they were read.
+    /// [`CappedGuards::changes`] before the documents were read.
     pub(crate) changes: u64,
 }
 
@@ -63,7 +64,7 @@ pub(crate) struct OldDoc {
 }
 
 impl Oldest {
-    /// Those that are there still.
+    /// The documents that are not deleted.
     pub(crate) fn left(&self) -> impl Iterator<Item = &OldDoc> {
         self.docs.iter().skip(self.gone)
     }
@@ -78,7 +79,7 @@ impl Oldest {
         self.bytes.get(doc.record..doc.end).unwrap_or_default()
     }
 
-    /// Adds one that was read.
+    /// Adds a document that was read.
     pub(crate) fn push(&mut self, key: &[u8], record: &[u8], len: u64) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(key);
@@ -91,7 +92,7 @@ impl Oldest {
         });
     }
 
-    /// Forgets what is gone; true when nothing is known then.
+    /// Removes the deleted documents; true when none is left.
     pub(crate) fn compact(&mut self) -> bool {
         let start = self.left().next().map_or(self.bytes.len(), |d| d.key);
         self.bytes.drain(..start);
@@ -108,20 +109,20 @@ impl Oldest {
         self.docs.is_empty()
     }
 
-    /// Forgets all.
+    /// Removes all documents.
     pub(crate) fn forget(&mut self) {
         *self = Oldest::default();
     }
 }
 
-/// What only capped collections have.
+/// State that only capped collections have.
 #[derive(Default)]
 pub(crate) struct CappedGuards {
-    /// The next documents to go. Held from before sequence numbers are allocated until they are
-    /// visible; keys are locked under it.
+    /// The next documents to delete. Locked from before sequence numbers are allocated until they
+    /// are visible; keys are locked while it is held.
     pub(crate) oldest_docs: Mutex<Oldest>,
-    /// Counts changes of documents, behind their commits and under their locks.
+    /// Number of changes of documents; counted after each commit, while its locks are held.
     pub(crate) changes: AtomicU64,
-    /// No document is older than this: scans begin here and not among what was deleted.
+    /// No document has a lower sequence number: scans begin here, to skip deleted entries.
     pub(crate) oldest: AtomicU64,
 }

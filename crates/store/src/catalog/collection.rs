@@ -1,6 +1,6 @@
-//! An open collection: its options and indexes, its counters, the names of its keys. Promises: what
-//! a change of the catalog row changes is one immutable `State`, read without a lock; writers are
-//! inside the gate, changes close it.
+//! An open collection: its options and indexes, its counters, the names of its keys. Promises:
+//! everything that a change of the catalog row can change is in one immutable `State`, which is
+//! read without a lock; writers are inside the gate, changes close it.
 //! Must not know: how documents are read (`view`) or written (`write`, `ddl`).
 
 use crate::catalog::buckets::OpenBuckets;
@@ -24,10 +24,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use storage::{CommitPos, CursorOpts, KeyRange, Reader, Table, counter_decode};
 
-/// How often a change that waits at the gate looks whether it was interrupted.
+/// How often a change that waits at the gate checks whether it was interrupted.
 const GATE_LOOK: Duration = Duration::from_millis(50);
 
-/// A handle to a collection or view; shared by all who use it.
+/// A handle to a collection or view, shared by all its users.
 pub struct Collection {
     pub(crate) shared: Arc<Shared>,
     pub(crate) ns: Namespace,
@@ -35,53 +35,54 @@ pub struct Collection {
     pub(crate) ident: u32,
     pub(crate) kind: Kind,
     state: ArcSwap<State>,
-    /// Writers are inside; a change of the catalog row closes it.
+    /// Writers enter it; a change of the catalog row closes it.
     pub(crate) gate: Arc<Gate>,
     pub(crate) live: Live,
     pub(crate) id_collate: Option<Arc<dyn Collate>>,
     pub(crate) capped: CappedGuards,
     /// The open buckets of a time-series collection.
     pub(crate) buckets: OpenBuckets,
-    /// Where its changes are logged, see [`Collection::log_in`].
+    /// The log of its changes, see [`Collection::log_in`].
     log: Option<Arc<Log>>,
-    /// Whom its changes concern.
+    /// The database and collection that its log entries concern.
     pub(crate) concerned: Concerned,
-    /// `State::dropped` for readers, who ask once per document.
+    /// A copy of `State::dropped` for readers, which check it for every document.
     gone: AtomicBool,
-    /// Made in a transaction that has not committed: nothing of it is on disk, not even marks.
+    /// The collection was created in a transaction that has not committed: nothing of it is on
+    /// disk, not even marks.
     uncommitted: AtomicBool,
     /// Position of the last commit that may have changed its catalog row.
     unchanged_since: AtomicU64,
     id_usage: Usage,
-    /// What readers keep of it, see [`Collection::attached`].
+    /// What its readers cache with it, see [`Collection::attached`].
     attached: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
-/// What a change of the catalog row changes.
+/// The part of a collection that changes with its catalog row.
 #[derive(Clone)]
 pub(crate) struct State {
     pub(crate) options: Arc<DocBuf>,
     pub(crate) indexes: Arc<Vec<Arc<Index>>>,
     pub(crate) dropped: bool,
-    /// How large it may be when the options say `capped`.
+    /// The limits when the options say `capped`.
     pub(crate) capped: Option<Limits>,
-    /// The log keeps documents before their changes.
+    /// The log keeps the documents before their changes.
     pub(crate) images: bool,
-    /// What the options say of the buckets of a time series.
+    /// The options for the buckets of a time series.
     pub(crate) series: Option<Arc<SeriesOptions>>,
     /// Definitions of search indexes.
     pub(crate) search: Arc<Vec<DocBuf>>,
 }
 
 impl State {
-    /// A unique index is being built: two documents that were not compared yet may share a key, and
-    /// its entry may be the other's.
+    /// Whether a unique index is being built: then two documents that were not compared yet may
+    /// share a key, and the entry of that key may belong to either.
     pub(crate) fn builds_unique(&self) -> bool {
         self.indexes.iter().any(|i| i.is_unique() && !i.is_ready())
     }
 }
 
-/// Documents looked at to tell the share of their keys.
+/// Number of documents that are read to estimate the share of their keys.
 const SHARE_ROWS: usize = 32;
 
 /// Sizes for collStats.
@@ -91,13 +92,13 @@ pub struct CollStats {
     pub count: i64,
     /// Bytes of their BSON.
     pub size_bytes: i64,
-    /// Bytes of the documents on the device, estimated, without their keys.
+    /// Estimated bytes of the documents on the device, without their keys.
     pub storage_bytes: u64,
-    /// Bytes on the device that hold nothing any more, estimated.
+    /// Estimated bytes on the device that hold no live data.
     pub unused_bytes: u64,
-    /// Bytes of their keys, which are the index `_id_`, estimated.
+    /// Estimated bytes of the documents' keys, which are the index `_id_`.
     pub id_bytes: u64,
-    /// Bytes per other index on the device, estimated.
+    /// Estimated bytes of each other index on the device.
     pub index_bytes: Vec<(String, u64)>,
 }
 
@@ -110,11 +111,11 @@ impl CollStats {
 }
 
 impl Collection {
-    /// Opens from a catalog row, with what `reader` sees beside it. Unfinished indexes are left
-    /// out; the caller removes them from the row.
+    /// Opens a collection from its catalog row and from marks that `reader` reads. Unfinished
+    /// indexes are left out; the caller removes them from the row.
     ///
     /// # Cost
-    /// Two reads and one for each index; the last document when there is one.
+    /// Two reads and one for each index; a read of the last document when there is one.
     ///
     /// # Errors
     /// Engine failures; those of the hooks for filters and collations.
@@ -201,15 +202,15 @@ impl Collection {
     pub fn uuid(&self) -> [u8; 16] {
         self.uuid
     }
-    /// Reads and writes that found documents by their `_id`.
+    /// Counts reads and writes that found documents by their `_id`.
     pub fn id_usage(&self) -> &Usage {
         &self.id_usage
     }
-    /// What whoever reads it keeps as long as the handle lives; made when it is first asked for.
-    /// There is one type of it.
+    /// A value that readers cache with the handle; created at the first call. All callers must ask
+    /// for the same type.
     ///
     /// # Panics
-    /// When asked for another type than at first, which is a mistake of the program.
+    /// When another type is asked for than at first, which is a bug.
     pub fn attached<T: Default + Any + Send + Sync>(&self) -> &T {
         let attached = self.attached.get_or_init(|| Box::new(T::default()));
         match attached.downcast_ref() {
@@ -217,7 +218,7 @@ impl Collection {
             None => unreachable!("a collection has one kind of attachment"),
         }
     }
-    /// The same, where it was asked for before.
+    /// As [`Collection::attached`]; `None` when nothing was attached yet.
     pub fn attached_before<T: Any>(&self) -> Option<&T> {
         self.attached.get()?.downcast_ref()
     }
@@ -237,16 +238,16 @@ impl Collection {
     pub fn search_indexes(&self) -> Arc<Vec<DocBuf>> {
         self.state.load().search.clone()
     }
-    /// The collation of `_id`, which is the collection's.
+    /// The collation of `_id`, which is that of the collection.
     pub fn id_collate(&self) -> Option<&dyn Collate> {
         self.id_collate.as_deref()
     }
-    /// Bytes of the largest document of which it is known that it is or was there; 0 when none of
-    /// [`LARGE_BYTES`] is. No read.
+    /// Bytes of the largest document known to be or to have been in the collection; 0 when none of
+    /// at least [`LARGE_BYTES`] is known. No read.
     pub fn largest_bytes(&self) -> usize {
         self.live.largest_bytes()
     }
-    /// A document of so many bytes is or was there.
+    /// Records that the collection has or had a document of this many bytes.
     pub(crate) fn saw(&self, bytes: usize) {
         if bytes >= LARGE_BYTES {
             self.live.largest.note(bytes);
@@ -267,7 +268,7 @@ impl Collection {
             None => self.live.bytes(),
         }
     }
-    /// The numbers of documents and of their bytes, as `reader` sees them.
+    /// Reads the numbers of documents and of their bytes from `reader`.
     ///
     /// # Errors
     /// Engine failures.
@@ -280,18 +281,18 @@ impl Collection {
     pub fn changed(&self) -> u64 {
         self.live.changed()
     }
-    /// The log, when this collection shows it.
+    /// The log, when this is the collection that shows it.
     pub(crate) fn as_log(&self) -> Option<&Arc<Log>> {
         let log = self.shared.log.as_ref();
         log.filter(|l| l.ident == self.ident && !self.is_view())
     }
-    /// Where its changes are logged in a state. It holds until the gate is closed, so what a writer
-    /// is told at its begin is true at its commit.
+    /// The log of its changes in a state. The answer stays valid until the gate is closed, so a
+    /// writer that asks at its beginning can rely on it at its commit.
     pub(crate) fn log_in(&self, state: &State) -> Option<&Arc<Log>> {
         let log = self.log.as_ref();
         log.filter(|l| l.has_everything() || !state.search.is_empty())
     }
-    /// True when it shows the log of all changes. Nobody else writes to it.
+    /// Whether it shows the log of all changes. Only the log itself writes to it.
     pub fn is_log(&self) -> bool {
         self.as_log().is_some()
     }
@@ -299,18 +300,18 @@ impl Collection {
     pub fn is_dropped(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }
-    /// True while only the transaction that makes it knows of it.
+    /// Whether only the transaction that creates it knows it.
     pub(crate) fn is_uncommitted(&self) -> bool {
         self.uncommitted.load(Ordering::Acquire)
     }
     pub(crate) fn set_uncommitted(&self, yes: bool) {
         self.uncommitted.store(yes, Ordering::Release);
     }
-    /// So many rows cost a reader about as much as one; see [`storage::Caps::request_rows`].
+    /// Number of rows that cost a reader about as much as one; see [`storage::Caps::request_rows`].
     pub fn request_rows(&self) -> usize {
         self.shared.engine.caps().request_rows
     }
-    /// True when the oldest documents go as new ones come.
+    /// Whether it is capped: its oldest documents are deleted as new ones are inserted.
     pub fn is_capped(&self) -> bool {
         self.state.load().capped.is_some()
     }
@@ -318,17 +319,16 @@ impl Collection {
     pub fn is_series(&self) -> bool {
         self.state.load().series.is_some()
     }
-    /// What its options say of its buckets; `None` when it is no time series.
+    /// The options of its buckets; `None` when it is no time series.
     pub(crate) fn series_options(&self) -> Option<Arc<SeriesOptions>> {
         self.state.load().series.clone()
     }
-    /// The state of this moment. It may be another a moment later, unless the caller is inside the
-    /// gate.
+    /// The current state. It may be replaced at any time, unless the caller is inside the gate.
     pub(crate) fn state(&self) -> Guard<Arc<State>> {
         self.state.load()
     }
 
-    /// Its catalog row is the same in every state of the data from this commit on.
+    /// The commit since which its catalog row has not changed.
     pub(crate) fn unchanged_since(&self) -> CommitPos {
         CommitPos(self.unchanged_since.load(Ordering::Acquire))
     }
@@ -336,7 +336,7 @@ impl Collection {
         self.unchanged_since.store(pos.0, Ordering::Release);
     }
 
-    /// The catalog row of a state. `ready` is an index that the row says is ready.
+    /// The catalog row of a state. `ready` is an index that the row marks as ready.
     pub(crate) fn row(&self, state: &State, ready: Option<&Index>) -> CatalogRow {
         let index_row = |i: &Arc<Index>| IndexRow {
             ident: i.ident(),
@@ -355,14 +355,14 @@ impl Collection {
         }
     }
 
-    /// Replaces the state. The caller has closed the gate, and what the state says is on disk; or
-    /// the collection is not committed and the caller is its transaction.
+    /// Replaces the state. The caller has closed the gate and written the state to disk; or the
+    /// collection is not committed and the caller is its transaction.
     pub(crate) fn set_state(&self, state: State) {
         self.gone.store(state.dropped, Ordering::Release);
         self.state.store(Arc::new(state));
     }
 
-    /// The collection is no more.
+    /// Marks the collection as dropped.
     pub(crate) fn set_dropped(&self) {
         let state = State::clone(&self.state());
         let indexes = Arc::clone(&state.indexes);
@@ -430,7 +430,7 @@ impl Collection {
         .kind(ErrorKind::CollectionGone)
     }
 
-    /// A plan rests on what an index was when it was made, and the index has changed.
+    /// The error for a plan that was made for an earlier state of an index.
     pub(crate) fn plan_is_stale(&self) -> model::MongoError {
         self.gone()
     }
@@ -447,15 +447,15 @@ impl Collection {
         keys::encode(id, self.id_collate(), out);
     }
 
-    /// What of its entries an index has to say the top-level fields of these names, or whole
-    /// documents without names; `None` when entries do not say them all.
+    /// The parts of an index's entries that provide the top-level fields of these names, or whole
+    /// documents without names; `None` when the entries may not provide all of them.
     pub fn wanted_fields(&self, index: &Index, names: Option<&[String]>) -> Option<WantedFields> {
         let wanted = index.wanted_fields(names);
-        // Ids by a collation do not come back.
+        // Ids cannot be decoded from their keys in a collation.
         wanted.filter(|w| !w.id || self.id_collate.is_none())
     }
 
-    /// Its documents need no `_id`; those without are stored by a key that is not shown.
+    /// Whether its documents need no `_id`; a document without one is stored under a hidden key.
     pub(crate) fn lacks_ids(&self) -> bool {
         self.ns.coll() == "system.profile"
     }
@@ -514,7 +514,7 @@ impl Collection {
         Ok(stats)
     }
 
-    /// How many of the bytes of documents are their keys, by the first of them.
+    /// The part of the documents' bytes that are keys, estimated from the first documents.
     fn id_share(&self, all_bytes: u64) -> Result<u64> {
         let (lower, upper) = self.key_bounds();
         let range = KeyRange {
@@ -542,7 +542,8 @@ impl Collection {
     }
 }
 
-/// Collections of this database, and what the server itself writes, are not logged.
+/// Whether changes of a collection are logged: not in this database and not what the server itself
+/// writes.
 fn is_logged(ns: &Namespace) -> bool {
     ns.db() != "local" && ns.coll() != "system.profile"
 }
@@ -552,7 +553,7 @@ pub(crate) fn keeps_images(options: Doc<'_>) -> bool {
     images.is_some_and(|d| d.field("enabled").truthy())
 }
 
-/// Documents and bytes of their BSON.
+/// The number of documents and the bytes of their BSON.
 fn stored_counts(ident: u32, reader: &dyn Reader) -> Result<[i64; 2]> {
     let mut counts = [0, 0];
     let read = &mut |pair: &[u8]| counts = counter_decode(pair);
@@ -561,7 +562,7 @@ fn stored_counts(ident: u32, reader: &dyn Reader) -> Result<[i64; 2]> {
     Ok(counts)
 }
 
-/// Reads the last document: its key bounds all keys, and in an ordered collection it has the
+/// Reads the last document: no key is above its key, and in an ordered collection it has the
 /// highest sequence.
 fn load_last(reader: &dyn Reader, ident: u32, order: &mut Order) -> Result<()> {
     let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());

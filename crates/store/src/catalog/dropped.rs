@@ -1,10 +1,10 @@
 //! Identifiers of dropped collections and indexes whose keys may still be on disk. Promises: a
-//! record of each is written in the batch that takes the identifier out of the catalog, so no crash
-//! leaves keys without an owner; the record goes when the keys are gone, also while the server
-//! runs. Must not know: catalog rows.
+//! record of each is written in the batch that removes the identifier from the catalog, so no crash
+//! leaves keys without an owner; the record is deleted when the keys are gone, also while the
+//! server runs. Must not know: catalog rows.
 //!
-//! The engine leaves out keys of dropped identifiers whenever it rewrites data; it is told the set
-//! here.
+//! The engine discards keys of dropped identifiers whenever it rewrites data; this module tells it
+//! the identifiers.
 
 use crate::error;
 use crate::format::meta;
@@ -29,13 +29,13 @@ pub(crate) struct Leftover {
 #[derive(Default)]
 pub(crate) struct Dropped {
     pub(super) records: Mutex<Vec<(Table, u32)>>,
-    /// Those that a reader of an earlier state still sees, with the commits that dropped them. The
-    /// engine is not told of them.
+    /// Identifiers that a reader of an earlier state still uses, with the commits that dropped
+    /// them. The engine is not told of them yet.
     pub(super) awaited: Mutex<Vec<(CommitPos, Vec<Leftover>)>>,
 }
 
 impl Dropped {
-    /// Reads the records and tells the engine.
+    /// Reads the records and passes the identifiers to the engine.
     ///
     /// # Errors
     /// Engine failures.
@@ -85,7 +85,7 @@ impl Dropped {
     }
 }
 
-/// Tells the engine the dropped identifiers of a table.
+/// Passes the dropped identifiers of a table to the engine.
 pub(super) fn tell(engine: &dyn Engine, table: Table, records: &[(Table, u32)]) {
     let set: IdentSet = records
         .iter()
@@ -98,7 +98,7 @@ pub(super) fn tell(engine: &dyn Engine, table: Table, records: &[(Table, u32)]) 
 /// Adds a record of each dropped identifier to the batch that removes it from the catalog.
 pub(crate) fn record(batch: &mut WriteBatch, leftovers: &[Leftover]) {
     for l in leftovers {
-        // A capped collection lies in two tables under one identifier.
+        // A capped collection has keys in two tables under one identifier.
         let tables: Vec<u8> = leftovers
             .iter()
             .filter(|o| o.ident == l.ident)

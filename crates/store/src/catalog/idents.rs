@@ -1,6 +1,6 @@
-//! Identifiers of collections and indexes. Promises: none is given twice, also not by a server that
-//! crashed: a block of them is reserved on disk before the first is used. A process that shares its
-//! engine with others reserves its own blocks (ADR 0017). Must not know: what an identifier is for.
+//! Identifiers of collections and indexes. Promises: none is given twice, not even after a crash: a
+//! block of them is reserved on disk before the first is used. A process that shares its engine
+//! with others reserves its own blocks (ADR 0017). Must not know: what an identifier is for.
 
 use crate::commit::{WriteUnit, commit};
 use crate::error;
@@ -14,19 +14,19 @@ const BLOCK: u32 = 1024;
 
 /// See the head of this file.
 pub(crate) struct Idents {
-    /// Identifiers from here on were given by this process.
+    /// This process has given the identifiers from here on.
     pub(crate) first: u32,
     reserved: Mutex<Reserved>,
 }
 
 struct Reserved {
     next: u32,
-    /// Identifiers below this are covered by the mark on disk.
+    /// Identifiers below this are reserved on disk.
     mark: u32,
 }
 
 impl Idents {
-    /// Begins behind what was reserved before.
+    /// Begins after the identifiers that were reserved before.
     ///
     /// # Errors
     /// Engine failures.
@@ -60,7 +60,7 @@ impl Idents {
                 mark.ok_or_else(|| MongoError::internal("all collection identifiers are used up"))?;
             let mut batch = WriteBatch::new();
             batch.put(Table::Meta, meta::IDENT_MARK, &mark.to_be_bytes());
-            // Not synced: whoever uses the identifier writes later into the same journal.
+            // Not synced: a user of the identifier writes to the same journal later.
             let applied = &mut |_| reserved.mark = mark;
             commit(engine, WriteUnit::new(&batch).then(applied))?;
         }

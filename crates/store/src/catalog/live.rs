@@ -1,9 +1,9 @@
 //! What a collection keeps in memory of its documents: exact counters, the highest key, sequence
-//! numbers, and for small collections whose ids came out of order the order of insertion. Must not
+//! numbers, and the insertion order of small collections whose ids arrived out of order. Must not
 //! know: the engine, who writes.
 //!
-//! Counters and the order of insertion change when a commit was applied (`crate::commit`). Sequence
-//! numbers and the highest key are given out before; a write that fails leaves a gap, which no
+//! Counters and insertion order change after a commit was applied (`crate::commit`). Sequence
+//! numbers and the highest key are assigned before it; a write that fails leaves a gap, which no
 //! reader sees.
 
 use crate::catalog::large::Largest;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering}
 /// Above this many documents a collection out of order is scanned in key order instead of insertion
 /// order (ADR 0007).
 pub(crate) const NATURAL_ORDER_DOCS: u64 = 1 << 16;
-/// Bytes the insertion orders of all collections of a store may take.
+/// Bytes that the insertion orders of all collections of a store may take.
 const ORDER_BYTES_MAX: usize = 32 << 20;
 /// Bytes of one entry besides its key.
 const ENTRY_BYTES: usize = 48;
@@ -27,19 +27,19 @@ pub(crate) struct Live {
     /// Documents inserted, replaced and deleted since the collection was opened.
     changed: AtomicU64,
     order: Mutex<Order>,
-    /// Ids arrived in key order so far, so key order is the order of insertion.
+    /// Ids arrived in key order so far, so key order is insertion order.
     in_order: AtomicBool,
-    /// The order of insertion is kept or being read; false spares writers the lock.
+    /// The insertion order is kept or being read; false saves writers the lock.
     kept: AtomicBool,
     insertion: Mutex<Insertion>,
-    /// What all collections keep, see [`ORDER_BYTES_MAX`].
+    /// Bytes that the insertion orders of all collections take, see [`ORDER_BYTES_MAX`].
     bytes_of_all: Arc<AtomicUsize>,
     pub(crate) largest: Largest,
 }
 
 /// What a commit changes.
 pub(crate) struct LiveChange<'c> {
-    /// Documents more, and bytes of their BSON.
+    /// Change of the number of documents and of the bytes of their BSON.
     pub(crate) docs: i64,
     pub(crate) bytes: i64,
     pub(crate) inserted: &'c dyn InsertedKeys,
@@ -49,9 +49,9 @@ pub(crate) struct LiveChange<'c> {
     pub(crate) changed: u64,
 }
 
-/// Documents that a commit has inserted.
+/// The documents that a commit inserts.
 pub(crate) trait InsertedKeys {
-    /// Shows the sequence number and the record key of each.
+    /// Calls `f` with the sequence number and the record key of each.
     fn each(&self, f: &mut dyn FnMut(u64, &[u8]));
 }
 
@@ -72,7 +72,7 @@ type Keys = BTreeMap<u64, Box<[u8]>>;
 enum Insertion {
     #[default]
     Unknown,
-    /// A reader is listing the keys; what commits meanwhile change is noted.
+    /// A reader is listing the keys; the changes of concurrent commits are recorded.
     Reading {
         added: Keys,
         removed: Vec<u64>,
@@ -100,8 +100,8 @@ impl Live {
         }
     }
 
-    /// Bytes of the largest document of which it is known that it is or was there; 0 for none that
-    /// is large.
+    /// Bytes of the largest document known to be or to have been in the collection; 0 when no large
+    /// one is known.
     pub(crate) fn largest_bytes(&self) -> usize {
         let average = self.bytes() / self.docs().max(1);
         self.largest.or(usize::try_from(average).unwrap_or(0))
@@ -115,7 +115,7 @@ impl Live {
         self.bytes.load(Ordering::Acquire).max(0) as u64
     }
 
-    /// Counters as they were read.
+    /// Sets the counters as they were read.
     pub(crate) fn set_counts(&self, [docs, bytes]: [i64; 2]) {
         self.docs.store(docs, Ordering::Release);
         self.bytes.store(bytes, Ordering::Release);
@@ -125,7 +125,7 @@ impl Live {
         self.changed.load(Ordering::Relaxed)
     }
 
-    /// A commit was applied.
+    /// Records a commit that was applied.
     pub(crate) fn apply(&self, change: &LiveChange<'_>) {
         self.docs.fetch_add(change.docs, Ordering::AcqRel);
         self.bytes.fetch_add(change.bytes, Ordering::AcqRel);
@@ -136,7 +136,7 @@ impl Live {
         if self.docs() > NATURAL_ORDER_DOCS {
             return self.forget_insertion_order();
         }
-        // A transaction may have deleted what it has inserted.
+        // A transaction may have deleted documents that it inserted itself.
         change
             .inserted
             .each(&mut |seq, key| self.add_inserted(seq, key));
@@ -193,8 +193,8 @@ impl Live {
         }
     }
 
-    /// Begins to note changes for a reader that lists all keys; false when the order is known or
-    /// somebody else lists.
+    /// Begins to record changes for a reader that lists all keys; false when the order is known or
+    /// another reader is listing.
     pub(crate) fn begin_listing(&self) -> bool {
         let mut insertion = self.insertion.lock();
         if !matches!(*insertion, Insertion::Unknown) {
@@ -208,8 +208,8 @@ impl Live {
         true
     }
 
-    /// Ends a listing with the keys that were read (`None` when that failed). They are kept unless
-    /// all collections together keep too much already.
+    /// Ends a listing with the keys that were read (`None` when reading failed). They are kept
+    /// unless all collections together keep too much already.
     pub(crate) fn end_listing(&self, read: Option<Keys>) {
         let mut insertion = self.insertion.lock();
         let noted = std::mem::take(&mut *insertion);
@@ -226,7 +226,7 @@ impl Live {
         self.kept.store(false, Ordering::Release);
     }
 
-    /// The order of insertion is not wanted any more.
+    /// Discards the insertion order.
     pub(crate) fn forget_insertion_order(&self) {
         if !self.kept.load(Ordering::Acquire) {
             return;
@@ -240,8 +240,8 @@ impl Live {
         }
     }
 
-    /// Up to `max` keys behind `last` (from the beginning without one) in the order of insertion,
-    /// and before `end`; `None` when the order is not known.
+    /// Up to `max` keys after `last` (from the beginning without one) and before `end` in insertion
+    /// order; `None` when the order is not known.
     pub(crate) fn inserted_after(
         &self,
         last: Option<u64>,

@@ -1,5 +1,5 @@
-//! What exists: catalog rows, identifiers, open collections, and what of dropped ones is still on
-//! disk. Must not know: how documents are read or written.
+//! The catalog: its rows, identifiers, open collections, and the remains of dropped ones on disk.
+//! Must not know: how documents are read or written.
 
 pub(crate) mod buckets;
 pub(crate) mod capped;

@@ -1,5 +1,5 @@
-//! The oldest state of the data that somebody reads. Promises: what was dropped after a held state
-//! is known to be needed as long as the state is held. Must not know: what is read or dropped.
+//! The oldest state of the data that has a reader. Promises: while a state is held, everything that
+//! was dropped after it is known to be still needed. Must not know: what is read or dropped.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub(crate) struct Pin {
 }
 
 impl Pins {
-    /// Holds the state of now. A snapshot taken afterwards is held as well: it is this state or a
+    /// Holds the current state. A snapshot taken afterwards is covered, too: it is this state or a
     /// later one.
     pub(crate) fn hold(self: &Arc<Self>, engine: &dyn Engine) -> Pin {
         let mut held = self.held.lock();
@@ -31,8 +31,8 @@ impl Pins {
         }
     }
 
-    /// Whether a state before this commit is held. Once it says no for a commit that is visible,
-    /// it never says yes for it again.
+    /// Whether a state before this commit is held. Once the answer is no for a visible commit, it
+    /// stays no.
     pub(crate) fn is_held_before(&self, pos: CommitPos) -> bool {
         let held = self.held.lock();
         held.first_key_value()

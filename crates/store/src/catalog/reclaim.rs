@@ -9,17 +9,17 @@ use crate::format::meta;
 use model::Result;
 use storage::{CommitPos, CursorOpts, IdentSet, KeyRange, Table, WriteBatch};
 
-/// Fewer keys than this are deleted one by one when a collection or index is dropped: that leaves
-/// nothing behind.
+/// A dropped collection or index with fewer keys than this is deleted key by key, which leaves
+/// nothing on disk.
 const SMALL_DROP_KEYS: u64 = 1000;
 
-/// Keys of one dropped identifier that a sweep deletes.
+/// Keys of one dropped identifier that one sweep deletes.
 const SWEEP_KEYS: usize = 10_000;
 
 impl Shared {
-    /// Deletes the keys of identifiers whose records were committed at `dropped_at`; later, when a
-    /// state before that is read. What fails here is left to the engine, which leaves the keys out
-    /// when it rewrites data, and to the sweeps.
+    /// Deletes the keys of identifiers whose records were committed at `dropped_at`, once no reader
+    /// uses an earlier state. Keys that remain after a failure are deleted by the sweeps, or by the
+    /// engine when it rewrites data.
     pub(crate) fn remove_leftovers(&self, leftovers: Vec<Leftover>, dropped_at: CommitPos) {
         if leftovers.is_empty() {
             return;
@@ -63,7 +63,7 @@ impl Shared {
                 continue;
             }
             tell(self.engine.as_ref(), l.table, &self.dropped.records.lock());
-            // The drop has succeeded even if its space is not given back at once.
+            // The drop has succeeded even if its space is not freed at once.
             let _ = self.engine.drop_range(l.table, range);
         }
         let _ = self.forget_dropped(&gone);
@@ -124,8 +124,9 @@ impl Shared {
         self.commit(WriteUnit::new(&batch).then(forget)).map(|_| ())
     }
 
-    /// Forgets dropped identifiers whose keys are all gone, and deletes keys of the others: those a
-    /// crash has left behind, and what lies in files together with keys that live. The number left.
+    /// Deletes the records of dropped identifiers whose keys are all gone, and keys of the others:
+    /// those that a crash left behind, and those in files together with live keys. Returns the
+    /// number of identifiers left.
     ///
     /// # Cost
     /// A seek for each identifier, and [`SWEEP_KEYS`] deletions at most.
@@ -173,8 +174,8 @@ impl Shared {
         Ok(!more)
     }
 
-    /// Drops the keys of identifiers below `below` that nobody owns: left by a crash of an older
-    /// version.
+    /// Deletes the keys of unowned identifiers below `below`, which a crash of an older version may
+    /// have left.
     ///
     /// # Output
     /// Their number.

@@ -1,5 +1,5 @@
-//! The catalog row of a collection: one BSON document under `c db \0 coll`. It is the only place
-//! that says what exists.
+//! The catalog row of a collection: one BSON document under `c db \0 coll`. A collection or index
+//! exists if and only if a row names it.
 
 use crate::error;
 use model::{Binary, Doc, DocBuf, Result, Value};
@@ -26,7 +26,7 @@ pub struct CatalogRow {
     pub options: DocBuf,
     /// Secondary indexes in order of creation.
     pub indexes: Vec<IndexRow>,
-    /// Definitions of search indexes, which the store keeps and does not read.
+    /// Definitions of search indexes, which the store keeps without interpreting them.
     pub search: Vec<DocBuf>,
 }
 
@@ -37,11 +37,11 @@ pub struct IndexRow {
     pub ident: u32,
     /// Its specification.
     pub spec: DocBuf,
-    /// False while it is being built; an index found so at open is removed.
+    /// False while it is being built; an index that is not ready at open is removed.
     pub ready: bool,
-    /// Its kind has entries in the layout it was made in.
+    /// Indexes of its kind have entries in the layout in which it was created.
     pub keyed: bool,
-    /// Its entries have marks, where its kind has them.
+    /// Its entries have marks, if its kind has them.
     pub marked: bool,
 }
 

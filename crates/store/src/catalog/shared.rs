@@ -1,6 +1,6 @@
-//! What all collections of a store share: the engine, locks, versions, and what is known of
-//! identifiers and of what was dropped. Must not know: documents. What of it another process could
-//! change is listed in ADR 0017.
+//! State that all collections of a store share: the engine, locks, versions, identifiers and
+//! dropped identifiers. Must not know: documents. ADR 0017 lists the parts that another process
+//! could change.
 
 use crate::catalog::dropped::Dropped;
 use crate::catalog::idents::Idents;
@@ -30,7 +30,7 @@ pub(crate) struct Shared {
     pub(crate) hooks: Arc<dyn Hooks>,
     pub(crate) locks: LockTable,
     pub(crate) dropped: Dropped,
-    /// States that are read.
+    /// The states that have readers.
     pub(crate) pins: Arc<Pins>,
     versions: AtomicU64,
     owners: AtomicU64,
@@ -40,21 +40,22 @@ pub(crate) struct Shared {
     pub(crate) order_bytes: Arc<AtomicUsize>,
     /// The log of all changes.
     pub(crate) log: Option<Arc<Log>>,
-    /// The log that consumers follow: that of all changes, or one that is kept for them alone.
+    /// The log that consumers follow: the log of all changes, or one that is kept only for
+    /// consumers.
     pub(crate) feed: Option<Arc<Log>>,
-    /// Collections with indexes whose builds were given up.
+    /// Collections with indexes whose builds were abandoned.
     given_up: Mutex<Vec<Namespace>>,
-    /// Of all collections that were opened.
+    /// The largest document of all collections that were opened.
     pub(crate) large: Largest,
 }
 
 impl Shared {
-    /// Notes that the build of an index was given up.
+    /// Records that the build of an index was abandoned.
     pub(crate) fn build_given_up(&self, ns: &Namespace) {
         self.given_up.lock().push(ns.clone());
     }
 
-    /// Collections with such indexes, noted since the last call.
+    /// Collections with abandoned builds, recorded since the last call.
     pub(crate) fn builds_given_up(&self) -> Vec<Namespace> {
         std::mem::take(&mut self.given_up.lock())
     }
@@ -80,7 +81,7 @@ impl Shared {
         }
     }
 
-    /// Whether an operation may wait on its thread for something that is held. `register` has its
+    /// Whether an operation may wait on its thread until something is released. `register` has the
     /// release call a waker.
     ///
     /// # Errors
@@ -102,7 +103,7 @@ impl Shared {
         Err(error::set_aside())
     }
 
-    /// Over an engine whose layout version was checked.
+    /// Opens the shared state over an engine whose layout version was checked.
     ///
     /// # Errors
     /// Engine failures.
@@ -122,8 +123,8 @@ impl Shared {
         Ok(shared)
     }
 
-    /// As [`Shared::open`], leaving the log as it is: for whoever changes nothing that it would
-    /// tell.
+    /// As [`Shared::open`], without touching the log: for a caller that makes no change that would
+    /// be logged.
     ///
     /// # Errors
     /// Engine failures.
@@ -159,7 +160,7 @@ impl Shared {
         Owner(self.owners.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// A number that was never used before, also not by a server that crashed.
+    /// A number that was never used before, not even before a crash.
     ///
     /// # Errors
     /// Engine failures; 1 when all are used up.
@@ -167,10 +168,10 @@ impl Shared {
         self.idents.next(self.engine.as_ref())
     }
 
-    /// Whether the engine is one for a new index.
+    /// Whether the engine supports a new index.
     ///
     /// # Errors
-    /// 67 for a column index where somebody without our locks may write.
+    /// 67 for a column index where another process, which does not know our locks, may write.
     pub(crate) fn check_engine(&self, index: &Index) -> Result<()> {
         let is_shared = || self.engine.begin().map(|unit| unit.is_checked());
         if index.is_columns() && is_shared().map_err(error::storage)? {
@@ -191,8 +192,9 @@ impl Shared {
         );
     }
 
-    /// Waits until the engine admits another `bytes` and the operation's debt: waiting is not
-    /// allowed under locks, so a write that was larger than admitted has the next one wait.
+    /// Waits until the engine admits another `bytes` and the operation's debt. Waiting is not
+    /// allowed under locks, so a write that turned out larger than admitted makes the next one
+    /// wait.
     pub(crate) fn admit(&self, operation: &Operation, bytes: usize) {
         let bytes = bytes + operation.writes().take_debt();
         self.engine.admit(bytes, WriteClass::Client);

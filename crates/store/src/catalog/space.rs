@@ -1,4 +1,4 @@
-//! The space of a collection on the device: how much holds nothing, and giving that back. Must not
+//! The space of a collection on the device: how much of it is unused, and freeing that. Must not
 //! know: how an engine does it.
 
 use crate::catalog::Collection;
@@ -6,7 +6,7 @@ use crate::error;
 use model::Result;
 use storage::{KeyRange, Table};
 
-/// A range of keys of a collection, and how many rows are in it where that is known.
+/// A range of keys of a collection, and the number of its rows where that is known.
 struct Part {
     table: Table,
     lower: [u8; 4],
@@ -48,8 +48,8 @@ impl Collection {
         parts
     }
 
-    /// Estimated bytes on the device that hold nothing any more; what is only in memory is left
-    /// out.
+    /// Estimated bytes on the device that hold no live data; data that is only in memory is not
+    /// counted.
     ///
     /// # Errors
     /// Engine failures.
@@ -63,8 +63,8 @@ impl Collection {
         self.parts().iter().map(unused).sum()
     }
 
-    /// Gives unused space back, as far as the engine does so on demand, until `check` says that the
-    /// operation has to end.
+    /// Frees unused space, as far as the engine does so on demand, until `check` fails to end the
+    /// operation.
     ///
     /// # Output
     /// How many bytes were given back, as well as the engine can tell.

@@ -1,5 +1,5 @@
-//! Creating, dropping and renaming collections and views; options. Must not know: which options
-//! mean what, but for `viewOn` and `capped`.
+//! Creating, dropping and renaming collections and views; options. Must not know: the meaning of
+//! options, except for `viewOn` and `capped`.
 
 use crate::catalog::capped::Limits;
 use crate::catalog::collection::keeps_images;
@@ -51,7 +51,7 @@ impl CatalogWriter<'_> {
         Ok(c)
     }
 
-    /// A collection that is in no catalog yet, and its row.
+    /// A collection that is not in the catalog yet, and its row.
     pub(super) fn new_collection(
         &self,
         ns: &Namespace,
@@ -86,8 +86,8 @@ impl CatalogWriter<'_> {
                 return Ok(None);
             };
             self.check_write(ns)?;
-            // Writers inside finish first, later ones are told it is gone. Nothing else is held
-            // while they are waited for, so that only users of this collection wait.
+            // Writers inside finish first, later ones get an error that it is gone. Nothing else is
+            // locked during the wait, so that only users of this collection wait.
             let closed = c.close(self.operation)?;
             if let Some(indexes) = self.drop_alone(ns, &c, closed)? {
                 return Ok(Some(indexes));
@@ -96,7 +96,7 @@ impl CatalogWriter<'_> {
     }
 
     /// Drops a collection whose gate the caller has closed; `None` when the name leads to another
-    /// one meanwhile.
+    /// one by now.
     fn drop_alone(
         &self,
         ns: &Namespace,
@@ -127,12 +127,12 @@ impl CatalogWriter<'_> {
         Ok(Some(state.indexes.len() + usize::from(by_id)))
     }
 
-    /// Renames; with `drop_target` an existing target goes in the same commit.
+    /// Renames; with `drop_target` an existing target is dropped in the same commit.
     ///
     /// # Errors
-    /// 20 IllegalOperation for one name twice, 26 NamespaceNotFound, 48 NamespaceExists, 12587
-    /// while an index is built on one of both; the reason when the operation is interrupted while
-    /// it waits for writers; engine failures.
+    /// 20 IllegalOperation when both names are the same, 26 NamespaceNotFound, 48 NamespaceExists,
+    /// 12587 while an index is built on one of the two; the reason when the operation is
+    /// interrupted while it waits for writers; engine failures.
     pub fn rename_collection(
         &self,
         from: &Namespace,
@@ -160,8 +160,8 @@ impl CatalogWriter<'_> {
         }
         self.check_write(from)?;
         self.check_write(to)?;
-        // As for a drop nothing else is held while writers are waited for; gates are closed in the
-        // order of names, as another rename of the two does.
+        // As for a drop, nothing else is locked while writers are waited for. Gates are closed in
+        // the order of names, so that two renames of the same pair cannot wait for each other.
         let mut both: Vec<&Collection> = [Some(&c), target.as_ref()]
             .into_iter()
             .flatten()
@@ -212,7 +212,7 @@ impl CatalogWriter<'_> {
         Ok(())
     }
 
-    /// Drops all collections of a database; the number dropped.
+    /// Drops all collections of a database; returns the number dropped.
     ///
     /// # Errors
     /// Engine failures.
@@ -227,7 +227,7 @@ impl CatalogWriter<'_> {
         Ok(entries.len())
     }
 
-    /// Says in the log that a database was dropped, after its collections.
+    /// Logs that a database was dropped, after its collections.
     ///
     /// # Errors
     /// Engine failures.
@@ -263,7 +263,7 @@ fn not_building(c: &Collection, state: &State) -> Result<()> {
 }
 
 impl Writer<'_> {
-    /// Replaces the options (collMod); `command` is what the log says of it.
+    /// Replaces the options (collMod); `command` is what the log records.
     ///
     /// # Errors
     /// 175 when the collection is gone; engine failures.

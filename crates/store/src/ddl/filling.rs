@@ -1,7 +1,7 @@
-//! Fills an index that is registered with the entries of the documents that are there (ADR 0082).
-//! Documents are read without locks, their entries gathered, sorted and written in large batches;
-//! what a writer has changed meanwhile is then looked at again under its lock. Must not know: how
-//! an index is registered and made ready.
+//! Fills a registered index with the entries of existing documents (ADR 0082). Documents are read
+//! without locks; their entries are gathered, sorted and written in large batches. Documents that
+//! writers changed meanwhile are then checked again under their locks. Must not know: how an index
+//! is registered and made ready.
 
 use crate::catalog::{Collection, State};
 use crate::commit::WriteUnit;
@@ -28,22 +28,22 @@ const UNIQUE_ENTRIES: usize = 256;
 /// The build ended because its index or collection was dropped.
 pub(super) const INDEX_BUILD_ABORTED: i32 = 276;
 
-/// What a build has done so far, kept while the operation that builds is set aside.
+/// The progress of a build, kept while its operation is set aside.
 pub(super) struct Filling {
-    /// Where the next document lies; `None` when all were read.
+    /// The key of the next document; `None` when all were read.
     next: Option<Vec<u8>>,
-    /// Entries that are not written yet.
+    /// Entries that were gathered and not written yet.
     run: Run,
-    /// What has to be looked at under its lock.
+    /// Documents and entries that must be checked under a lock.
     pending: VecDeque<Pending>,
     buffers: Buffers,
 }
 
-/// A document that is looked at by itself.
+/// A document that is checked by itself.
 enum Pending {
-    /// Its entries are to be put.
+    /// Put all its entries.
     Put { id: Vec<u8> },
-    /// This entry of it was put and may be none any more.
+    /// This entry was put, but the document may not have it any more.
     Check { id: Vec<u8>, components: Vec<u8> },
 }
 
@@ -65,7 +65,7 @@ impl Filling {
         }
     }
 
-    /// Of an index without entries.
+    /// The progress of an index that has no entries.
     pub(super) fn none() -> Filling {
         Filling {
             next: None,
@@ -98,8 +98,8 @@ impl Writer<'_> {
         )
     }
 
-    /// Puts the entries that are missing. `on_progress` is called whenever `filling` says all that
-    /// was done, `go_on` before each step.
+    /// Puts the missing entries. `on_progress` is called whenever `filling` covers everything done
+    /// so far, `go_on` before each step.
     pub(super) fn fill_index(
         &self,
         index: &Index,
@@ -107,12 +107,12 @@ impl Writer<'_> {
         on_progress: &dyn Fn(),
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
-        // Whoever may write without our locks is not in the set of what was changed.
+        // Changes by a process without our locks are not in the set of changed documents.
         let engine = &self.shared.engine;
         let is_shared = engine.begin().map_err(error::storage)?.is_checked();
         loop {
             go_on()?;
-            // Inside the gate: once the index or the collection is dropped, nothing more is written
+            // Inside the gate: once the index or the collection is dropped, no entries are written
             // for it.
             let (_inside, state) = self.enter(self.operation)?;
             self.check_registered(&state, index)?;
@@ -176,7 +176,7 @@ impl Writer<'_> {
         })?;
         result?;
         index.add_documents_read(number);
-        // Before the entries that need the marks.
+        // The marks must be written before the entries that need them.
         self.mark_multikey(index, multikey)?;
         match more {
             true => {
@@ -188,7 +188,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Names the next documents, each of which is read again under its lock.
+    /// Lists the next documents, each of which is read again under its lock.
     fn name_documents(&self, filling: &mut Filling) -> Result<()> {
         let Some(next) = &mut filling.next else {
             return Ok(());
@@ -211,8 +211,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Shows some rows of documents from `next` on; false when there are no more. True only after
-    /// one was shown.
+    /// Shows some document rows from `next` on; false when there are no more, true only after at
+    /// least one was shown.
     fn visit_documents(
         &self,
         next: &[u8],
@@ -240,7 +240,7 @@ impl Writer<'_> {
         more.map(|more| more && any).map_err(error::storage)
     }
 
-    /// The keys of what one row of the table of documents holds; none for a row without entries.
+    /// The keys for one row of the table of documents; none for a row without entries.
     fn keys_of_row(&self, index: &Index, key: &[u8], value: &[u8], set: &mut KeySet) -> Result<()> {
         set.clear();
         if bucket::of(key).is_some() {
@@ -257,9 +257,9 @@ impl Writer<'_> {
         check_length(index, set, key.len(), max)
     }
 
-    /// Writes the next entries beside all writers; gives their number. Entries of changed documents
-    /// are checked afterwards. A writer that deleted an entry before it was put has announced that
-    /// before its commit; a later one deletes the entry itself.
+    /// Writes the next entries while writers are active; returns their number. Entries of changed
+    /// documents are checked afterwards. A writer that deleted an entry before it was put has
+    /// recorded that before its commit; a later writer deletes the entry itself.
     fn write_sorted(&self, index: &Index, filling: &mut Filling) -> Result<usize> {
         let (b, mut number) = (&mut filling.buffers, 0);
         b.batch.clear();
@@ -287,9 +287,9 @@ impl Writer<'_> {
         Ok(number)
     }
 
-    /// As [`Writer::write_sorted`], of an index whose keys no two documents share. Keys and
-    /// documents are locked, so that what has not been changed stays so until the commit; what is
-    /// not that simple is left to a look at the document itself.
+    /// As [`Writer::write_sorted`], for a unique index. Keys and documents are locked, so that
+    /// those that have not changed stay unchanged until the commit; all others are checked one by
+    /// one.
     fn write_unique(&self, index: &Index, filling: &mut Filling) -> Result<usize> {
         let Filling {
             run,
@@ -354,7 +354,7 @@ impl Writer<'_> {
         [&self.ident.to_be_bytes(), id].concat()
     }
 
-    /// Deletes an entry that its document has no more, or says of it what is so now.
+    /// Deletes an entry that its document no longer has, or updates the entry's value.
     fn check_one(
         &self,
         index: &Index,

@@ -1,6 +1,6 @@
 //! Creating, dropping and changing indexes. A build runs while the collection is in use: the index
 //! is registered first, so that writers maintain it; then it gets the entries of the documents that
-//! were there before; then readers may use it. Must not know: which specifications are allowed.
+//! existed before; then readers may use it. Must not know: which specifications are allowed.
 
 use crate::catalog::dropped::Leftover;
 use crate::catalog::{Collection, Shared, State};
@@ -12,33 +12,33 @@ use model::{Doc, DocBuf, ErrorKind, MongoError, Namespace, Result, code};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often a command that waits for another's build of the same index looks again.
+/// How often a command that waits for another build of the same index checks it.
 const BUILD_POLL: Duration = Duration::from_millis(10);
 
-/// Whether an index of another specification stands in the way of a new one, because it is the
-/// same.
+/// Whether an existing index makes a new one unnecessary, because it is the same index with another
+/// specification.
 ///
 /// # Errors
 /// Those that refuse the new one.
 pub type SameIndex<'s> = dyn Fn(Doc<'_>) -> Result<bool> + 's;
 
 /// An index that was registered and is being built, kept while the operation that builds it is set
-/// aside. The build is given up when it is dropped: `Store::sweep_abandoned` removes its index.
+/// aside. Dropping it abandons the build: `Store::sweep_abandoned` removes the index.
 pub struct IndexBuild {
     shared: Arc<Shared>,
     ns: Namespace,
     index: Arc<Index>,
-    /// The index whose place it takes, and what the log says of that.
+    /// The index that it replaces, and what the log records of that.
     replaces: Option<(Arc<Index>, Option<Note>)>,
     filling: Filling,
-    /// Why it has failed; its index is to be removed.
+    /// Why the build failed; its index has to be removed.
     failed: Option<MongoError>,
     ended: bool,
 }
 
 impl IndexBuild {
     fn new(coll: &Collection, index: Arc<Index>) -> IndexBuild {
-        // A column index is whole without a segment.
+        // A column index is complete without segments.
         let filling = match index.is_columns() {
             true => Filling::none(),
             false => Filling::new(coll),
@@ -65,7 +65,7 @@ impl Drop for IndexBuild {
 }
 
 impl Writer<'_> {
-    /// Builds an index from a complete specification, unless one of its name is there.
+    /// Builds an index from a complete specification, unless one of that name exists.
     ///
     /// # Errors
     /// As [`Writer::create_index_unless`].
@@ -81,8 +81,8 @@ impl Writer<'_> {
             .map(|_| ())
     }
 
-    /// Builds an index, unless one that `same` recognises is there; waits for one that is being
-    /// built. `go_on` is asked every few documents.
+    /// Builds an index, unless one that `same` recognises exists; waits for one that is being
+    /// built. `go_on` is called every few documents.
     ///
     /// # Output
     /// False when it was there already.
@@ -101,7 +101,7 @@ impl Writer<'_> {
     }
 
     /// As [`Writer::create_index_unless`], for an operation that may be set aside: it is called
-    /// again with `build`, and `on_progress` is called whenever `build` says all that was done.
+    /// again with `build`. `on_progress` is called whenever `build` covers everything done so far.
     ///
     /// # Errors
     /// As [`Writer::create_index_unless`]; [`ErrorKind::SetAside`].
@@ -128,7 +128,7 @@ impl Writer<'_> {
         result.map(|()| true)
     }
 
-    /// Registers a new index; `None` when it was there already.
+    /// Registers a new index; `None` when it exists already.
     fn begin_build(
         &self,
         spec: DocBuf,
@@ -138,12 +138,12 @@ impl Writer<'_> {
     ) -> Result<Option<IndexBuild>> {
         let index = self.new_index(spec)?;
         loop {
-            // Nothing was done that a second run would do again.
+            // Nothing was done that a second run would repeat.
             on_progress();
             match self.register(&index, same)? {
                 None => return Ok(Some(IndexBuild::new(self, index))),
                 Some(other) if other.is_ready() => return Ok(None),
-                // A build that could not even clean up after itself.
+                // An index whose build failed and could not remove it.
                 Some(other) if other.is_abandoned() => self.remove_index(&other, false)?,
                 Some(other) => {
                     go_on()?;
@@ -164,9 +164,9 @@ impl Writer<'_> {
         Ok(Arc::new(index))
     }
 
-    /// Builds an index anew under another specification while the old one serves; they change
-    /// places in one commit. `command` is what the log says of it. For an operation that may be
-    /// set aside, as [`Writer::create_index_with_progress`].
+    /// Builds an index again under another specification while the old one stays in use; they are
+    /// exchanged in one commit. `command` is what the log records. For an operation that may be set
+    /// aside, as [`Writer::create_index_with_progress`].
     ///
     /// # Errors
     /// As [`Writer::create_index_with_progress`]; 27 when there is no ready index of that
@@ -185,7 +185,7 @@ impl Writer<'_> {
             None => {
                 let old = self.ready_index(name)?;
                 let index = self.new_index(spec)?;
-                // Nothing was done that a second run would do again.
+                // Nothing was done that a second run would repeat.
                 on_progress();
                 self.register(&index, &|_| Ok(false))?;
                 let note = command.map(|o| Note { o, o2: None });
@@ -222,7 +222,7 @@ impl Writer<'_> {
     }
 
     /// Replaces the specification of an index (collMod: hidden, expireAfterSeconds, ...) by one
-    /// with the same entries. `command` is what the log says of it.
+    /// with the same entries. `command` is what the log records.
     ///
     /// # Errors
     /// As [`Index::open`]; 27 when there is no ready index of that name; engine failures.
@@ -265,7 +265,7 @@ impl Writer<'_> {
             for old in state.indexes.iter() {
                 if same(old.spec())? {
                     found = Some(old.clone());
-                    // An alteration that is refused changes nothing.
+                    // An alteration that fails changes nothing.
                     return Err(MongoError::internal("an index stands in the way"));
                 }
             }
@@ -281,7 +281,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Removes an index; `logged` when the log knows of it.
+    /// Removes an index; `logged` says whether the log records it.
     fn remove_index(&self, index: &Arc<Index>, logged: bool) -> Result<()> {
         let note = (logged && index.is_ready()).then(|| {
             let note = Note::new(|w| {
@@ -304,8 +304,8 @@ impl Writer<'_> {
         state.indexes = Arc::new(other.cloned().collect());
     }
 
-    /// Removes indexes whose builds were given up, without waiting for writers; false when some are
-    /// in the way.
+    /// Removes indexes whose builds were abandoned, without waiting for writers; false when writers
+    /// prevented it.
     ///
     /// # Errors
     /// Engine failures.
@@ -363,7 +363,7 @@ impl Writer<'_> {
         Err(if aborted { self.aborted(&own.index) } else { e })
     }
 
-    /// Makes an index that was filled ready, in place of the one it replaces.
+    /// Makes a filled index ready and removes the one it replaces.
     fn make_ready(&self, build: &IndexBuild) -> Result<()> {
         let index = &build.index;
         let own = Note::index(self, index.spec());

@@ -5,7 +5,7 @@ use crate::log::{Concerned, EntryList, LogRows, uuid};
 use model::{Doc, DocBuf, DocWriter, Namespace};
 use storage::WriteBatch;
 
-/// What an entry says of a command: `o` and, where there is more to know, `o2`.
+/// The log entry of a command: `o` and, where needed, `o2`.
 pub(crate) struct Note {
     pub(crate) o: DocBuf,
     pub(crate) o2: Option<DocBuf>,
@@ -38,7 +38,7 @@ impl Note {
         })
     }
 
-    /// A collection was renamed, in the place of the one with identifier `dropped`.
+    /// A collection was renamed and replaced the one with identifier `dropped`.
     pub(crate) fn rename(from: &Namespace, to: &Namespace, dropped: Option<[u8; 16]>) -> Note {
         Note::new(|w| {
             w.put("renameCollection", &from.to_string())
@@ -50,7 +50,7 @@ impl Note {
         })
     }
 
-    /// The entry of the command on a database, on the collection with this identity.
+    /// The entry of the command for a database, and for the collection with this identity.
     pub(crate) fn entry(&self, db: &str, id: Option<&[u8; 16]>) -> EntryList {
         let mut list = EntryList::default();
         list.push(|w| {
@@ -79,8 +79,8 @@ impl Note {
 }
 
 impl Shared {
-    /// Adds the entry of a command on a namespace to a batch, on the whole database when the
-    /// collection's name is empty; `None` where nothing is logged.
+    /// Adds the entry of a command on a namespace to a batch; the command is on the whole database
+    /// when the collection's name is empty. `None` where nothing is logged.
     pub(crate) fn log_command(
         &self,
         batch: &mut WriteBatch,

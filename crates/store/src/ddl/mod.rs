@@ -1,7 +1,7 @@
 //! Changes of the catalog: collections, indexes, options. Promises: a change is one commit of the
-//! catalog row with the records of what it drops, made while the collection's gate is closed; what
-//! is on disk is told to memory after it, and a failed change leaves both as they were. Must not
-//! know: commands.
+//! catalog row with the records of what it drops, made while the collection's gate is closed;
+//! memory changes after the commit, and a failed change leaves disk and memory as they were. Must
+//! not know: commands.
 
 mod collections;
 mod filling;
@@ -29,7 +29,7 @@ use storage::{CommitPos, Table, WriteBatch};
 
 impl Writer<'_> {
     /// Changes the catalog row. `change` gets the state to alter and adds what it drops. `ready` is
-    /// an index that the row says is ready from this commit on, `note` what the log says of it.
+    /// an index that the row marks as ready from this commit on, `note` what the log records.
     ///
     /// # Errors
     /// 175 when the collection is gone; those of `change`; the reason when the operation is
@@ -47,7 +47,7 @@ impl Writer<'_> {
         self.alter_alone(closed, ready, note, change)
     }
 
-    /// As [`Writer::alter`], of a collection that is there and whose gate is closed.
+    /// As [`Writer::alter`], for an existing collection whose gate is closed.
     fn alter_alone<T>(
         &self,
         closed: Closing,
@@ -67,7 +67,7 @@ impl Writer<'_> {
             }
             self.set_unchanged_since(pos);
             self.set_state(new.clone());
-            // Before their entries go, so that scans of them learn of it.
+            // Set before the entries are deleted, so that scans of them notice it.
             let left = |i: &&Arc<Index>| new.indexes.iter().any(|n| n.ident() == i.ident());
             old.indexes
                 .iter()
@@ -88,9 +88,9 @@ impl Writer<'_> {
 }
 
 impl Collection {
-    /// What remains of an index that is dropped.
+    /// The keys that a dropped index leaves.
     fn leftover(&self, index: &Index) -> Leftover {
-        // A multikey index may have many more entries than documents, and so has a wildcard index.
+        // A multikey or wildcard index may have many more entries than documents.
         let keys = if index.is_multikey() || index.wildcard().is_some() {
             u64::MAX
         } else {
@@ -103,8 +103,8 @@ impl Collection {
         }
     }
 
-    /// What remains of the whole collection when it is dropped, with the removal of its rows beside
-    /// the catalog row.
+    /// The keys that a dropped collection leaves; adds the deletion of its rows other than the
+    /// catalog row to `batch`.
     fn leftovers(&self, state: &State, batch: &mut WriteBatch) -> Vec<Leftover> {
         batch.delete(Table::Meta, &meta::counter(self.ident));
         batch.delete(Table::Meta, &meta::unordered(self.ident));
@@ -113,7 +113,7 @@ impl Collection {
             return Vec::new();
         }
         let mut all: Vec<Leftover> = state.indexes.iter().map(|i| self.leftover(i)).collect();
-        // Of a time-series collection the marks of open buckets.
+        // For a time-series collection these are the marks of open buckets.
         if state.capped.is_some() || state.series.is_some() {
             all.push(Leftover {
                 ident: self.ident,

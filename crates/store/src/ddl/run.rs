@@ -1,31 +1,30 @@
-//! Entries of an index under construction, gathered and put in the order of their keys. Promises:
-//! bounded memory, if whoever adds asks `is_full`. Must not know: the engine, where they come from.
+//! Entries of an index under construction, gathered and sorted by key. Promises: bounded memory, if
+//! the caller checks `is_full` before adding. Must not know: the engine, where they come from.
 
 use crate::index::{Key, KeySet};
 
-/// Bytes at which a run is full. The engine merges runs, as it merges everything that is written
-/// to it in pieces.
+/// Bytes at which a run is full. The engine merges runs as it merges all other writes.
 const RUN_BYTES: usize = 16 << 20;
 
 /// Entries of many documents.
 #[derive(Default)]
 pub(super) struct Run {
-    /// Of each entry its components and behind them the encoded id and the marks.
+    /// For each entry its components, followed by the encoded id and the marks.
     bytes: Vec<u8>,
     places: Vec<Place>,
-    /// How many were taken.
+    /// How many entries were taken.
     taken: usize,
     sorted: bool,
 }
 
 #[derive(Clone, Copy)]
 struct Place {
-    /// The first bytes of the components, as a number of the same order.
+    /// The first bytes of the components, as a number with the same order.
     first: u64,
     start: u32,
-    /// Bytes of the components.
+    /// Length of the components.
     components: u32,
-    /// Bytes of the id.
+    /// Length of the id.
     id: u32,
     marks: u32,
 }
@@ -55,12 +54,12 @@ impl Run {
         }
     }
 
-    /// What it holds is to be written before more is added.
+    /// Whether its entries have to be written before more are added.
     pub(super) fn is_full(&self) -> bool {
         self.sorted || self.bytes.len() + self.places.len() * size_of::<Place>() >= RUN_BYTES
     }
 
-    /// Puts the entries in the order of their keys, those of equal keys in the order of their ids.
+    /// Sorts the entries by key, and those of equal keys by id.
     pub(super) fn sort(&mut self) {
         if self.sorted {
             return;
@@ -81,7 +80,7 @@ impl Run {
         left.iter().map(|p| entry(&self.bytes, p))
     }
 
-    /// Notes that the next `number` entries are done with; forgets all behind the last one.
+    /// Removes the next `number` entries; frees the run after the last one.
     pub(super) fn take(&mut self, number: usize) {
         self.taken += number;
         if self.taken >= self.places.len() {

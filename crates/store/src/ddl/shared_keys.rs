@@ -1,4 +1,4 @@
-//! Documents that share a key of an index which shall become unique.
+//! Finds documents that share a key of an index that is to become unique.
 
 use crate::catalog::Collection;
 use crate::error;
@@ -9,7 +9,7 @@ use model::{OwnedValue, Result};
 use std::cell::Cell;
 use storage::{CursorOpts, KeyRange, Table};
 
-/// Entries between two questions whether to go on.
+/// Number of entries between two calls of `go_on`.
 const STEP: usize = 4096;
 
 impl Collection {
@@ -91,18 +91,18 @@ impl Collection {
     }
 }
 
-/// Encoded ids by key, those of keys that several documents have.
+/// Groups encoded ids by key; keeps the groups of several documents.
 #[derive(Default)]
 struct Groups {
-    /// Of the key that is being read.
+    /// Ids of the key that is being read.
     open: Vec<Vec<u8>>,
     ended: Vec<Vec<Vec<u8>>>,
-    /// Of ids beside another one.
+    /// Bytes of all ids after the first of their key.
     bytes: usize,
 }
 
 impl Groups {
-    /// Adds an id; the bytes there are now.
+    /// Adds an id; returns the total bytes.
     fn add(&mut self, id: &[u8]) -> usize {
         self.open.push(id.to_vec());
         if self.open.len() > 1 {

@@ -1,5 +1,5 @@
-//! Background deletion of keys of dropped identifiers, of keys that no catalog row owns, and of
-//! indexes whose builds were given up.
+//! Deletes in the background keys of dropped identifiers, keys that no catalog row owns, and
+//! indexes whose builds were abandoned.
 
 use crate::catalog::CatalogRow;
 use crate::ddl::writer::CatalogWriter;
@@ -9,16 +9,17 @@ use model::Result;
 use storage::{CursorOpts, IdentSet, KeyRange, Table};
 
 impl CatalogWriter<'_> {
-    /// Removes indexes whose builds were given up, as when the client of one has gone that waited
-    /// for a transaction: until then writers maintain them. What is in use is left to the next
-    /// call. One load when there is nothing to do; to be called every second or so.
+    /// Removes indexes whose builds were abandoned, for example because the client disconnected
+    /// while the build waited for a transaction: until then writers maintain them. An index in use
+    /// is left to the next call. One load when there is nothing to do; to be called about every
+    /// second.
     ///
     /// # Errors
     /// Engine failures.
     pub fn sweep_abandoned(&self) -> Result<()> {
         let mut result = Ok(());
         for ns in self.shared.builds_given_up() {
-            // Opened anew it has no unfinished indexes.
+            // A collection that is opened again has no unfinished indexes.
             let there = self.collection(&ns).transpose();
             let removed = there.map_or(Ok(true), |c| c?.writer(self.operation).remove_abandoned());
             if !matches!(removed, Ok(true)) {
@@ -31,8 +32,8 @@ impl CatalogWriter<'_> {
 }
 
 impl Store {
-    /// Forgets dropped identifiers whose keys are gone from disk. Cheap; to be called every minute
-    /// or so.
+    /// Deletes the records of dropped identifiers whose keys are gone from disk. Cheap; to be
+    /// called about every minute.
     ///
     /// # Output
     /// How many are left.
@@ -43,9 +44,9 @@ impl Store {
         self.shared.sweep_dropped()
     }
 
-    /// Gives back the space of documents and entries that no catalog row owns: those a crash during
-    /// a drop left behind before drops were one commit. To be called once after the start, in the
-    /// background; `go_on` is asked now and then.
+    /// Frees the space of documents and entries that no catalog row owns: versions in which a drop
+    /// was not yet one commit left them after a crash. To be called once after the start, in the
+    /// background; `go_on` is called repeatedly.
     ///
     /// # Output
     /// Identifiers found.
@@ -85,7 +86,7 @@ impl Store {
         while cursor.visit(1024, each).map_err(error::storage)? {
             go_on()?;
         }
-        // A row that cannot be read may own anything.
+        // An unreadable row may own any identifier.
         if let Some(e) = failed {
             return Err(e);
         }

@@ -1,4 +1,4 @@
-//! Collections and indexes made in transactions. Promises: until the commit only the transaction
+//! Collections and indexes created in transactions. Promises: until the commit only the transaction
 //! sees them and nothing of them is on disk, so an abort or a crash leaves nothing; the commit
 //! writes their catalog rows in its one batch, or fails when the name was taken meanwhile. Must not
 //! know: sessions.
@@ -19,11 +19,11 @@ use std::sync::Arc;
 use storage::{CommitPos, Table, WriteBatch};
 
 impl CatalogWriter<'_> {
-    /// Makes a collection that only the transaction sees until it commits.
+    /// Creates a collection that only the transaction sees until it commits.
     ///
     /// # Errors
-    /// 112 when another open transaction makes one of this name, or somebody has made one since
-    /// this transaction began; 48 NamespaceExists; engine failures.
+    /// 112 when another open transaction creates one of this name, or one was created since this
+    /// transaction began; 48 NamespaceExists; engine failures.
     pub fn create_collection_in(
         &self,
         ns: &Namespace,
@@ -31,7 +31,7 @@ impl CatalogWriter<'_> {
         uuid: [u8; 16],
         transaction: &Transaction,
     ) -> Result<Arc<Collection>> {
-        // Transactions alone look at this claim; who makes the name outside of one has it.
+        // Only transactions check this claim; a creation outside of a transaction succeeds at once.
         let key = KeyId::of(&meta::catalog(ns.db(), ns.coll()));
         transaction.claim(self.operation, &mut KeyIds::from_slice(&[key]))?;
         if self.collection_in(transaction.view(), ns)?.is_some() {
@@ -47,8 +47,8 @@ impl CatalogWriter<'_> {
         Ok(c)
     }
 
-    /// Adds an index to a collection that the transaction has made and not written to, unless one
-    /// that `same` recognises is there.
+    /// Adds an index to a collection that the transaction has created and not written to, unless
+    /// one that `same` recognises exists.
     ///
     /// # Output
     /// False when it was there already.
@@ -93,16 +93,17 @@ impl CatalogWriter<'_> {
         Ok(true)
     }
 
-    /// Commits all writes of a transaction at once, with what it has made, and with a row of the
-    /// session that says so. Nothing may be written to the transaction afterwards.
+    /// Commits all writes of a transaction at once, with the collections that it has created and
+    /// with a row of the session that records the commit. Nothing may be written to the transaction
+    /// afterwards.
     ///
     /// # Output
     /// The position of the commit.
     ///
     /// # Errors
-    /// 112 when somebody else has made a collection or view of a name that the transaction has made
-    /// one of: nothing was committed then. Engine failures; whether the commit was applied is
-    /// unknown then.
+    /// 112 when a collection or view was created meanwhile under a name that the transaction uses
+    /// for a new one: nothing was committed then. Engine failures; whether the commit was applied
+    /// is unknown then.
     pub fn commit_transaction(
         &self,
         transaction: &Transaction,
@@ -116,7 +117,7 @@ impl CatalogWriter<'_> {
             };
             return transaction.commit_with(self.operation, record, nothing);
         }
-        // Nobody who holds this lock waits for the gates and claims that the transaction has.
+        // No holder of this lock waits for gates or claims of the transaction.
         let catalog = self.lock_catalog();
         for c in &made {
             if self.open_locked(&catalog, c.ns())?.is_some() {
@@ -139,7 +140,7 @@ impl CatalogWriter<'_> {
 }
 
 impl Collection {
-    /// The entry of a command on it; empty where nothing is logged.
+    /// The log entry of a command on it; empty where nothing is logged.
     fn entry(&self, note: &Note) -> EntryList {
         match self.log_in(&self.state()) {
             Some(log) if log.has_everything() => note.entry(self.ns.db(), Some(&self.uuid)),
@@ -147,7 +148,7 @@ impl Collection {
         }
     }
 
-    /// Puts the catalog row and the marks, none of which is on disk yet.
+    /// Puts the catalog row and the marks, none of which are on disk yet.
     fn put_all(&self, batch: &mut WriteBatch) {
         let state = self.state();
         Shared::put_row(batch, &self.ns, &self.row(&state, None));

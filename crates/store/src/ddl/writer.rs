@@ -1,4 +1,4 @@
-//! The catalog, as an operation writes to it. Must not know: what is written.
+//! The catalog for the writes of one operation. Must not know: what is written.
 
 use crate::commit::WriteUnit;
 use crate::store::Store;
@@ -33,12 +33,12 @@ impl Store {
 }
 
 impl<'w> CatalogWriter<'w> {
-    /// Who writes.
+    /// The operation that writes.
     pub fn operation(&self) -> &'w Operation {
         self.operation
     }
 
-    /// Asked right before a change, so that what changes nothing is not refused.
+    /// Called right before a change, so that an operation that changes nothing is not refused.
     ///
     /// # Errors
     /// Why the operation may not write to the collection.
