@@ -1,11 +1,11 @@
-//! What the entries of a clustering index carry of their documents, in place of marks (ADR 0096).
-//! Promises: what is carried is a document with its fields in the order of the whole one. Must not
-//! know: keys, the engine.
+//! Fields of documents that the entries of a clustering index store instead of marks (ADR 0096).
+//! Promises: the stored document has its fields in the order of the whole one. Must not know: keys,
+//! the engine.
 
 use super::{IndexField, WantedFields};
 use model::{Doc, DocWriter, Value};
 
-/// What is carried.
+/// The part of a document that an entry stores.
 pub(super) enum Carried {
     /// The whole document.
     Document,
@@ -14,7 +14,7 @@ pub(super) enum Carried {
 }
 
 impl Carried {
-    /// As a specification asks for it: `clustering` is true, or names top-level fields.
+    /// Parses a specification: `clustering` is true, or names top-level fields.
     pub(super) fn parse(spec: Doc<'_>, fields: &[IndexField]) -> Option<Carried> {
         match spec.field("clustering") {
             Value::Array(names) => {
@@ -36,7 +36,7 @@ impl Carried {
         }
     }
 
-    /// Appends what is carried of a document.
+    /// Appends the stored part of a document.
     pub(super) fn put(&self, doc: Doc<'_>, out: &mut Vec<u8>) {
         let Carried::Fields(_) = self else {
             out.extend_from_slice(doc.as_bytes());
@@ -50,8 +50,8 @@ impl Carried {
         w.finish();
     }
 
-    /// What is wanted of entries for these top-level fields, or whole documents without names;
-    /// `None` when it is not carried.
+    /// What to read from entries for these top-level fields, or for whole documents without names;
+    /// `None` when the entries do not store all of it.
     pub(super) fn wanted(&self, names: Option<&[String]>) -> Option<WantedFields> {
         let is_carried = match (self, names) {
             (Carried::Document, _) => true,
@@ -61,7 +61,7 @@ impl Carried {
         is_carried.then(WantedFields::default)
     }
 
-    /// Whether two versions of a document are carried alike.
+    /// Whether two versions of a document have the same stored part.
     pub(super) fn is_same(&self, old: Doc<'_>, new: Doc<'_>) -> bool {
         match self {
             Carried::Document => old.as_bytes() == new.as_bytes(),

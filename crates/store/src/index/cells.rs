@@ -1,6 +1,5 @@
-//! The keys of a document in a geospatial index: a component for each field, that of a place being
-//! a cell (`docs/on-disk.md`). Which cells a document has comes in through
-//! [`crate::hooks::Places`].
+//! The keys of a document in a geospatial index: a component for each field, which for a place is a
+//! cell (`docs/on-disk.md`). The cells of a document come from [`crate::hooks::Places`].
 
 use super::field::{FieldKind, IndexField};
 use super::key_set::KeySet;
@@ -18,8 +17,7 @@ pub fn encode_cell(cell: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&cell.to_be_bytes());
 }
 
-/// The distinct components of one field, and whether a document with them may need more entries
-/// than one or be found around a cell.
+/// The distinct components of one field; whether there are several, and whether they are cells.
 struct Components {
     list: BTreeSet<Vec<u8>>,
     several: bool,
@@ -27,8 +25,8 @@ struct Components {
 }
 
 impl Index {
-    /// One key for each combination of the components of its fields. None for a document without
-    /// a place.
+    /// One key for each combination of the components of its fields. A document without a place has
+    /// no keys.
     pub(super) fn cell_keys(
         &self,
         places: &dyn Places,

@@ -1,5 +1,5 @@
-//! Which documents were changed while an index is built, as well as bounded memory can tell. It may
-//! say so of one that was not, never the other way round. Must not know: why it is asked.
+//! The set of documents that were changed during an index build, in bounded memory. It may contain
+//! a document that was not changed, but never misses one that was. Must not know: why it is asked.
 
 use std::hash::Hasher;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Bits, as powers of two: 64 KiB to 8 MiB.
 const BITS: std::ops::RangeInclusive<u32> = 19..=26;
 
-/// A set of documents, told apart by a hash.
+/// A set of documents, each represented by a hash.
 pub(crate) struct Changed {
     words: Box<[AtomicU64]>,
 }
 
 impl Changed {
-    /// Empty; wide enough that a build of `documents` rarely takes one for another.
+    /// An empty set, large enough that a build of `documents` rarely confuses two of them.
     pub(crate) fn new(documents: u64) -> Changed {
         let wanted = documents.max(1).ilog2() + 3;
         let bits = wanted.clamp(*BITS.start(), *BITS.end());
@@ -31,7 +31,7 @@ impl Changed {
         }
     }
 
-    /// False: it was not changed by a commit that the caller's last one came behind.
+    /// False when no commit before the caller's last one has changed the document.
     pub(crate) fn may_hold(&self, id: &[u8]) -> bool {
         let (word, bit) = self.place(id);
         let word = self.words.get(word).map(|w| w.load(Ordering::SeqCst));

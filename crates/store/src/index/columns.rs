@@ -1,4 +1,4 @@
-//! A column index (docs/adr/0103-column-segments.md): which paths its segments have. It has no
+//! A column index (docs/adr/0103-column-segments.md): the paths that its segments have. It has no
 //! entries. Must not know: what segments hold.
 
 use super::{Form, Index};
@@ -9,19 +9,19 @@ use model::{FieldPath, Result};
 const ALL_PATHS: &str = "$**";
 
 impl Index {
-    /// It is a column index: no entries, but segments of columns.
+    /// Whether it is a column index: it has no entries, but segments of columns.
     pub fn is_columns(&self) -> bool {
         matches!(self.form, Form::Columns)
     }
 
-    /// The paths its segments have; `None` for all top-level fields.
+    /// The paths of its segments; `None` for all top-level fields.
     pub fn column_paths(&self) -> Option<impl Iterator<Item = &FieldPath>> {
         let all = self.fields.iter().any(|f| f.path.as_str() == ALL_PATHS);
         (!all).then(|| self.fields.iter().map(|f| &f.path))
     }
 
-    /// The path of its columns that has what lies at a path: that one, or one above it; `None`
-    /// where there is none. Each segment has `_id`.
+    /// The path of the column that contains the values at a path: the path itself, or one above it;
+    /// `None` without such a column. Each segment has `_id`.
     pub fn column_over(&self, path: &FieldPath) -> Option<FieldPath> {
         let first = || FieldPath::new(path.first());
         let Some(mut paths) = self.column_paths() else {
@@ -38,7 +38,8 @@ impl Index {
         all.into_iter().max_by_key(|p| p.parts().len()).cloned()
     }
 
-    /// The number of the next write; `new_run` gives that of the run when there is none yet.
+    /// The number of the next write; `new_run` gives the number of the server run when it is not
+    /// known yet.
     ///
     /// # Errors
     /// Those of `new_run`.

@@ -1,37 +1,37 @@
-//! The values of entries: whose they are, and what they say beside their keys. Must not know: the
-//! engine.
+//! The values of entries: the document's id, and the information that the key lacks. Must not know:
+//! the engine.
 
 use super::{FieldKind, Index, IndexField, WantedFields, marks};
 use crate::format::keys;
 use model::{Doc, DocWriter};
 
-/// In the place of the number of an entry's marks: it has more than that number could say, and
-/// none is there.
+/// Replaces the number of marks when there are more than a byte can count; the marks are left out
+/// then.
 const UNMARKED: u8 = u8::MAX;
 
 /// An entry of an index.
 #[derive(Clone, Copy)]
 pub struct EntryParts<'e> {
-    /// Behind the identifier of the index.
+    /// The key after the identifier of the index.
     pub key: &'e [u8],
-    /// The encoded id of its document.
+    /// The encoded id of the document.
     pub id: &'e [u8],
-    /// As it is stored.
+    /// The value as stored.
     pub value: &'e [u8],
 }
 
-/// The value of an entry of a unique index, taken apart.
+/// The parts of the value of an entry in a unique index.
 struct ValueParts<'e> {
     id: &'e [u8],
-    /// Marks, or what is carried of the document.
+    /// Marks, or the stored part of the document.
     carried: &'e [u8],
-    /// There were more marks than are kept.
+    /// There were more marks than an entry stores.
     is_cut: bool,
 }
 
 impl Index {
-    /// What of its entries has the top-level fields of these names, or whole documents without
-    /// names; `None` when they may not have it.
+    /// What to read from its entries for the top-level fields of these names, or for whole
+    /// documents without names; `None` when the entries may not contain all of it.
     pub fn wanted_fields(&self, names: Option<&[String]>) -> Option<WantedFields> {
         if let Some(carried) = &self.carried {
             return carried.wanted(names);
@@ -52,8 +52,8 @@ impl Index {
         self.marked.then_some(wanted)
     }
 
-    /// What an entry says of its document, in the order of the document, written to `bytes`; `None`
-    /// when it does not say all that is wanted.
+    /// Decodes the fields of a document from its entry into `bytes`, in the order of the document;
+    /// `None` when the entry does not contain all that is wanted.
     pub fn said<'b>(
         &self,
         wanted: &WantedFields,
@@ -101,7 +101,7 @@ impl Index {
         )
     }
 
-    /// The id of the document that an entry, with the identifier of the index, is of; `None` for
+    /// The id of an entry's document; `entry` includes the identifier of the index. `None` for
     /// bytes that are no entry.
     pub(crate) fn id_of<'e>(&self, entry: &'e [u8], value: &'e [u8]) -> Option<&'e [u8]> {
         match (self.unique, self.marked) {
@@ -111,8 +111,7 @@ impl Index {
         }
     }
 
-    /// The parts of the value of an entry of this unique index with marks; `None` for bytes that
-    /// are none.
+    /// Splits the value of an entry of this unique index with marks; `None` for malformed bytes.
     fn split_value<'e>(&self, value: &'e [u8]) -> Option<ValueParts<'e>> {
         let (bytes, carried_len) = match &self.carried {
             Some(_) => {
@@ -138,14 +137,13 @@ impl Index {
         })
     }
 
-    /// Whether the value of an entry of this unique index says that it is of the document with this
-    /// id.
+    /// Whether the value of an entry of this unique index names the document with this id.
     pub(crate) fn is_owned_by(&self, value: &[u8], id: &[u8]) -> bool {
         self.id_of(&[], value) == Some(id)
     }
 
-    /// Appends the value of an entry: in a unique index the id, in others something, and the marks
-    /// or what is carried of the document.
+    /// Appends the value of an entry: in a unique index the id, then the marks or the stored part of
+    /// the document; in other indexes these alone, or a zero byte when they are empty.
     pub(crate) fn append_value(&self, marks: &[u8], id: &[u8], out: &mut Vec<u8>) {
         match (self.unique, self.marked) {
             (true, false) => out.extend_from_slice(id),

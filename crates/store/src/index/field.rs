@@ -12,14 +12,14 @@ pub enum FieldKind {
     Descending,
     /// A 64-bit hash of the value.
     Hashed,
-    /// The number of a cell of a surface; never a value.
+    /// The number of a geospatial cell; it cannot be decoded to a value.
     Cells,
 }
 
 /// One field of an index key.
 #[derive(Clone, Debug)]
 pub struct IndexField {
-    /// Where in the document.
+    /// The path of the field in the document.
     pub path: FieldPath,
     /// How it is encoded.
     pub kind: FieldKind,
@@ -37,10 +37,11 @@ pub(super) fn encode_component(
         FieldKind::Descending => keys::encode_directed(v, true, collate, out),
         FieldKind::Hashed => {
             let mut canonical = Vec::new();
-            // A missing field is found as null, as in ordered components.
+            // A missing field is indexed as null, as in ordered components.
             let v = if v.is_missing() { &Value::Null } else { v };
             model::compare::equality_key(v, collate, &mut canonical);
-            // FNV-1a: on disk, so it is written here and not taken from a library.
+            // FNV-1a is implemented here and not taken from a library, because the hash is stored
+            // on disk.
             let hash = canonical.iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
                 (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3)
             });

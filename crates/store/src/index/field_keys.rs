@@ -1,4 +1,4 @@
-//! The keys of a document in an index with one component a field, and what arrays do to them.
+//! The keys of a document in an index with one component for each field, and the effect of arrays.
 
 use super::field::{FieldKind, encode_component};
 use super::key_set::KeySet;
@@ -26,8 +26,8 @@ impl Index {
         Ok(())
     }
 
-    /// Appends what entries carry of the document, or the marks of the key with these values;
-    /// `arrays` says which fields went through an array.
+    /// Appends the stored part of the document, or the marks of the key with these values; `arrays`
+    /// says which fields go through an array.
     fn put_marks(&self, states: &[Reach<'_>], arrays: u32, doc: Doc<'_>, out: &mut Vec<u8>) {
         if let Some(carried) = &self.carried {
             return carried.put(doc, out);
@@ -42,8 +42,8 @@ impl Index {
         marks::end(&self.fields, doc, start, out);
     }
 
-    /// Emits one key, or one per element of the array that some fields run into. Keys have marks
-    /// when the caller gives the document.
+    /// Emits one key, or one for each element of the array in which some fields are. Keys have
+    /// marks when the caller passes the document.
     pub(super) fn expand(
         &self,
         states: &mut [Reach<'_>],
@@ -56,7 +56,7 @@ impl Index {
             set.multikey |= 1 << i.min(31);
             match blocking {
                 None => blocking = Some(*a),
-                // The same array is the same bytes at the same address.
+                // Two fields are in the same array when its bytes have the same address.
                 Some(b) if std::ptr::eq(b.as_bytes(), a.as_bytes()) => {}
                 Some(_) => {
                     return Err(MongoError::new(

@@ -9,7 +9,7 @@ pub struct KeySet {
     pub multikey: u32,
 }
 
-/// Where a key is, and its marks behind it.
+/// Where a key lies in the buffer, followed by its marks.
 #[derive(Clone, Copy)]
 struct Range {
     start: u32,
@@ -22,8 +22,8 @@ struct Range {
 pub struct Key<'k> {
     /// Its components.
     pub components: &'k [u8],
-    /// What they do not say of their values (`marks.rs`); empty where that is nothing, and in
-    /// indexes without marks.
+    /// The information about its values that the components lack (`marks.rs`); empty when nothing
+    /// is missing, and in indexes without marks.
     pub marks: &'k [u8],
 }
 
@@ -53,8 +53,8 @@ impl KeySet {
             self.ranges.dedup_by(|a, b| same(a, b));
         }
     }
-    /// Gives memory back when a large document has blown the buffers up beyond `bytes_max`; forgets
-    /// the keys.
+    /// Frees the buffers when a large document has grown them beyond `bytes_max`; the keys are
+    /// removed.
     pub(crate) fn shrink(&mut self, bytes_max: usize) {
         self.bytes.clear();
         self.ranges.clear();
@@ -69,7 +69,7 @@ impl KeySet {
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = Key<'_>> + ExactSizeIterator {
         self.ranges.iter().map(|r| key(&self.bytes, r))
     }
-    /// Bytes of all keys, or a little more.
+    /// Bytes of all keys, or slightly more.
     pub fn byte_len(&self) -> usize {
         self.bytes.len()
     }
@@ -77,11 +77,11 @@ impl KeySet {
     pub fn len(&self) -> usize {
         self.ranges.len()
     }
-    /// No keys.
+    /// Whether it has no keys.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
-    /// True when there is a key with these components.
+    /// Whether it has a key with these components.
     pub fn contains(&self, components: &[u8]) -> bool {
         self.get(components).is_some()
     }

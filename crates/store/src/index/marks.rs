@@ -1,35 +1,35 @@
-//! What a component does not say of its value. Components of equal values are equal, so the type of
-//! a number and more is told beside them: an entry carries a mark for each field of its index, one
-//! for `_id` and one for the order of the fields in the document, as far as they are not the usual
-//! ones. A reader makes of key and marks what the document has, or learns that it must read the
-//! document. Must not know: entries, the engine.
+//! The information about a value that its component lacks. Equal values have equal components, so
+//! the type of a number and more is stored as marks: an entry has a mark for each field of its
+//! index, one for `_id` and one for the order of the fields in the document; the usual ones are
+//! left out. From key and marks a reader restores the document's values, or learns that it must
+//! read the document. Must not know: entries, the engine.
 
 use super::{FieldKind, IndexField};
 use crate::format::decode;
 use model::{Decimal128, Doc, DocWriter, Value};
 use smallvec::SmallVec;
 
-/// What the component decodes to.
+/// The value is the one that the component decodes to.
 const PLAIN: u8 = 0;
-/// A whole number that has more room than it needs.
+/// A 64-bit integer whose value would fit into 32 bits.
 const INT64: u8 = 1;
-/// A whole number.
+/// A double that is a whole number.
 const DOUBLE: u8 = 2;
 /// The bits of a double (8) follow.
 const BITS: u8 = 3;
 /// The bytes of a decimal (16) follow.
 const DECIMAL: u8 = 4;
-/// There is no such field.
+/// The field is missing.
 const MISSING: u8 = 5;
-/// Only the document says it.
+/// The value is only in the document.
 const UNKNOWN: u8 = 6;
-/// The numbers of the fields in the order of the document follow, to the end.
+/// The numbers of the fields in document order follow, up to the end.
 const ORDER: u8 = 7;
-/// In place of all: only the document says anything.
+/// Replaces all marks: all values are only in the document.
 const NOTHING: u8 = 8;
 
-/// Appends the mark of a value; `known` is false when the value is not all that the document has
-/// there.
+/// Appends the mark of a value; `known` is false when the document has more at that path than this
+/// value.
 pub(super) fn put(v: &Value<'_>, known: bool, out: &mut Vec<u8>) {
     match v {
         _ if !known => out.push(UNKNOWN),
@@ -65,22 +65,22 @@ fn put_double(d: f64, out: &mut Vec<u8>) {
         out.extend_from_slice(&d.to_bits().to_be_bytes());
         return;
     }
-    // What an integer of 64 bits may be as well.
+    // The double equals a 64-bit integer.
     let whole = d.fract() == 0.0
         && (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&d);
     out.push(if whole { DOUBLE } else { PLAIN });
 }
 
-/// How a document has the fields of an index.
+/// The order in which a document has the fields of an index.
 #[derive(PartialEq, Eq)]
 pub(super) struct Layout {
-    /// Their numbers, as they come.
+    /// The numbers of the fields in document order.
     order: SmallVec<[u8; 8]>,
-    /// Each once, and `_id`, if there is one, in front of all.
+    /// Each field occurs once, and `_id`, if there is one, comes first.
     is_plain: bool,
 }
 
-/// How `doc` has the fields of an index.
+/// The layout of the fields of an index in `doc`.
 pub(super) fn layout(fields: &[IndexField], doc: Doc<'_>) -> Layout {
     let (mut order, mut is_plain) = (SmallVec::<[u8; 8]>::new(), true);
     for (n, e) in doc.elements().enumerate() {
@@ -94,8 +94,8 @@ pub(super) fn layout(fields: &[IndexField], doc: Doc<'_>) -> Layout {
     Layout { order, is_plain }
 }
 
-/// Ends the marks of a key, which begin at `start`: adds those of `_id` and of the order of the
-/// fields and takes the usual ones off the end.
+/// Completes the marks of a key, which begin at `start`: adds the marks of `_id` and of the field
+/// order and removes the usual marks at the end.
 pub(super) fn end(fields: &[IndexField], doc: Doc<'_>, start: usize, out: &mut Vec<u8>) {
     put(&doc.field("_id"), true, out);
     let layout = layout(fields, doc);
@@ -117,7 +117,7 @@ pub(super) fn end(fields: &[IndexField], doc: Doc<'_>, start: usize, out: &mut V
     }
 }
 
-/// One mark with what follows it.
+/// One mark with the bytes that belong to it.
 #[derive(Clone, Copy)]
 struct Mark<'m> {
     code: u8,
@@ -143,7 +143,7 @@ impl<'m> Mark<'m> {
         Mark { code: *code, more }
     }
 
-    /// Writes the value of a component, which is an ascending one; gives its length.
+    /// Writes the value of an ascending component; returns the length of the component.
     fn write(&self, component: &[u8], name: &str, w: &mut DocWriter<'_>) -> Option<usize> {
         match self.code {
             PLAIN => return decode::write(component, name, w),
@@ -164,26 +164,26 @@ impl<'m> Mark<'m> {
     }
 }
 
-/// The parts of an entry.
+/// The parts of an entry that values are restored from.
 #[derive(Clone, Copy)]
 pub(super) struct EntryFields<'e> {
-    /// Behind the identifier of the index.
+    /// The key after the identifier of the index.
     pub(super) components: &'e [u8],
     pub(super) id: &'e [u8],
     pub(super) marks: &'e [u8],
 }
 
-/// What is wanted of an entry's document.
+/// The fields of an entry's document that a reader wants.
 #[derive(Clone, Debug, Default)]
 pub struct WantedFields {
     /// Numbers of fields of the index.
     pub fields: SmallVec<[usize; 4]>,
-    /// `_id`, too, which is none of them.
+    /// Whether `_id` is wanted, too; it is not among the fields.
     pub id: bool,
 }
 
-/// Writes what an entry says of its document, in the order of the document. `None` when it does not
-/// say all that is wanted; something may have been written then.
+/// Writes the wanted fields of an entry's document, in the order of the document. `None` when the
+/// entry does not contain all of them; part of them may have been written then.
 pub(super) fn write(
     fields: &[IndexField],
     wanted: &WantedFields,

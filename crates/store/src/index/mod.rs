@@ -46,7 +46,7 @@ use touches::TouchNumbers;
 
 /// Bytes of all keys one document may have in an index.
 const KEYS_BYTES_MAX: usize = 64 << 20;
-/// What is waited for without a thread: that the build ends.
+/// The event for which a waker can be registered: the build has ended.
 const BUILT: u64 = 0;
 /// CannotBuildIndexKeys.
 const CANNOT_BUILD_INDEX_KEYS: i32 = 201;
@@ -63,58 +63,59 @@ pub struct Index {
     partial: Option<Predicate>,
     places: Option<Arc<dyn Places>>,
     collate: Option<Arc<dyn Collate>>,
-    /// Its entries have marks, or carry documents.
+    /// Its entries have marks, or store fields of documents.
     marked: bool,
-    /// What its entries carry in place of marks.
+    /// The fields of documents that its entries store instead of marks.
     carried: Option<Carried>,
     state: Arc<IndexState>,
 }
 
-/// What its entries are.
+/// The kind of its entries.
 enum Form {
-    /// One component a field.
+    /// One component for each field.
     Fields,
-    /// Those of a text index; `fields` are the others.
+    /// Entries of a text index; `fields` are the fields without text.
     Text(TextPart),
-    /// One component a field; of places it is a cell. Documents without a place have none.
+    /// One component for each field; the component of a place is a cell. Documents without a place
+    /// have no entries.
     Cells,
-    /// Those of a wildcard index; `fields` are the others and, in its place, the wildcard.
+    /// Entries of a wildcard index; `fields` are the other fields and, in its place, the wildcard.
     Wildcard(WildcardPart),
-    /// Segments beside the documents, see [`columns`].
+    /// No entries; it has segments of columns, see [`columns`].
     Columns,
-    /// There are none, and no plan reads it.
+    /// No entries; no plan reads it.
     Nothing,
 }
 
-/// What changes while an index is in use; kept when its specification is replaced.
+/// State that changes while an index is in use; kept when its specification is replaced.
 #[derive(Default)]
 struct IndexState {
-    /// Bit per field that has seen an array on its way; never unset. On disk before it is here, and
-    /// here before an entry that needs it is visible: a reader that asks after it has taken its
-    /// view never misses one.
+    /// One bit for each field on whose path an array was seen; never unset. A bit is set on disk
+    /// before it is set here, and here before an entry that needs it is visible: a reader that
+    /// checks the bits after taking its view never misses one.
     multikey: AtomicU32,
     /// Held while a bit is added on disk.
     marking: Mutex<()>,
-    /// False while it is being built: maintained by writers, not used by readers.
+    /// False during the build: writers maintain the index, readers do not use it.
     ready: AtomicBool,
-    /// Views from here on have all its entries.
+    /// Views of this position and later ones see all its entries.
     ready_at: AtomicU64,
-    /// It was dropped; its entries are going.
+    /// It was dropped; its entries are being deleted.
     dropped: AtomicBool,
-    /// Its build has failed, and removing it, too.
+    /// Its build has failed, and so has its removal.
     abandoned: AtomicBool,
-    /// Documents that were changed since it is built; `None` when it is not.
+    /// Documents that were changed since its build began; `None` when it is not being built.
     changed: ArcSwapOption<Changed>,
-    /// Documents its build has read.
+    /// Number of documents that its build has read.
     read: AtomicU64,
-    /// Who waits until its build has ended.
+    /// Operations that wait for the end of its build.
     waiters: Arc<Waiters>,
     usage: Usage,
-    /// Numbers of what writers note for a column index.
+    /// Numbers for the notes of writers, in a column index.
     touches: TouchNumbers,
 }
 
-/// Its key pattern.
+/// Writes its key pattern.
 impl std::fmt::Display for Index {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.key_pattern())
@@ -122,7 +123,7 @@ impl std::fmt::Display for Index {
 }
 
 impl Index {
-    /// Understands a specification document (`key`, `name`, `unique`, ...).
+    /// Parses a specification document (`key`, `name`, `unique`, ...).
     ///
     /// # Errors
     /// 67 CannotCreateIndex for a key this store cannot build; those of the hooks for filter and
@@ -171,7 +172,7 @@ impl Index {
         })
     }
 
-    /// The same index under another specification, whose entries are the same.
+    /// This index with another specification that has the same entries.
     ///
     /// # Errors
     /// As [`Index::open`].
@@ -184,9 +185,8 @@ impl Index {
         })
     }
 
-    /// The same index, as a server has made it that gave entries to its kind, or none: before
-    /// version 3 of the layout geospatial and wildcard indexes had none. Before version 4 no
-    /// entries had marks.
+    /// This index in the format of the server that created it: before version 3 of the layout
+    /// geospatial and wildcard indexes had no entries, before version 4 no entries had marks.
     pub(crate) fn with_format(self, has_entries: bool, has_marks: bool) -> Index {
         let form = match has_entries || matches!(self.form, Form::Fields | Form::Text(_)) {
             true => self.form,
@@ -199,17 +199,17 @@ impl Index {
         }
     }
 
-    /// Its entries have marks: what they say of their documents is all there is to say.
+    /// Whether its entries have marks, so that values can be restored from them.
     pub(crate) fn has_marks(&self) -> bool {
         self.marked
     }
 
-    /// It has entries of the documents.
+    /// Whether it has entries of documents.
     pub(crate) fn has_entries(&self) -> bool {
         !matches!(self.form, Form::Nothing)
     }
 
-    /// Prefix of its keys.
+    /// The identifier at the beginning of its keys.
     pub fn ident(&self) -> u32 {
         self.ident
     }
@@ -229,11 +229,11 @@ impl Index {
     pub fn fields(&self) -> &[IndexField] {
         &self.fields
     }
-    /// Its entries are one component a field.
+    /// Whether its entries have one component for each field.
     pub fn is_keyed(&self) -> bool {
         matches!(self.form, Form::Fields)
     }
-    /// Its entries are those of places: one component a field, of documents with a place.
+    /// Whether it is geospatial: one component for each field, for documents with a place.
     pub fn has_cells(&self) -> bool {
         matches!(self.form, Form::Cells)
     }
@@ -251,19 +251,19 @@ impl Index {
             _ => None,
         }
     }
-    /// No two documents share a key.
+    /// Whether no two documents may share a key.
     pub fn is_unique(&self) -> bool {
         self.unique
     }
-    /// Documents without any of the fields are left out.
+    /// Whether documents without any of the fields are left out.
     pub fn is_sparse(&self) -> bool {
         self.sparse
     }
-    /// Has a partial filter.
+    /// Whether it has a partial filter.
     pub fn is_partial(&self) -> bool {
         self.partial.is_some()
     }
-    /// Hidden from the planner.
+    /// Whether it is hidden from the planner.
     pub fn is_hidden(&self) -> bool {
         self.spec.doc().field("hidden").truthy()
     }
@@ -275,19 +275,19 @@ impl Index {
     pub fn collation(&self) -> Option<Doc<'_>> {
         self.spec.doc().field("collation").as_doc()
     }
-    /// Bits of fields that have seen an array.
+    /// Bits of the fields that have seen an array.
     pub fn multikey_bits(&self) -> u32 {
         self.state.multikey.load(Ordering::Acquire)
     }
-    /// Some document has several entries.
+    /// Whether some document may have several entries.
     pub fn is_multikey(&self) -> bool {
         self.multikey_bits() != 0
     }
-    /// Usable by readers.
+    /// Whether readers may use it.
     pub fn is_ready(&self) -> bool {
         self.state.ready.load(Ordering::Acquire)
     }
-    /// The position from which on views have all its entries.
+    /// Views of this position and later ones see all its entries.
     pub fn ready_at(&self) -> CommitPos {
         CommitPos(self.state.ready_at.load(Ordering::Acquire))
     }
@@ -304,12 +304,12 @@ impl Index {
     pub(crate) fn add_documents_read(&self, number: u64) {
         self.state.read.fetch_add(number, Ordering::Relaxed);
     }
-    /// Has documents that are changed noted from here on, for a build of about so many.
+    /// Records changed documents from now on, for a build of about this many documents.
     pub(crate) fn watch_changes(&self, documents: u64) {
         let changed = Arc::new(Changed::new(documents));
         self.state.changed.store(Some(changed));
     }
-    /// Notes that entries of the document with this encoded id are deleted or replaced; to be
+    /// Records that entries of the document with this encoded id will be deleted or replaced; to be
     /// called before the commit that does it.
     pub(crate) fn note_change(&self, id: &[u8]) {
         if !self.is_ready()
@@ -324,32 +324,36 @@ impl Index {
         let changed = self.state.changed.load();
         changed.as_ref().is_none_or(|c| c.may_hold(id))
     }
-    /// Has `waker` called when its build has ended, well or not; `None` when it has.
+    /// Has `waker` called when the build has ended, with or without success; `None` when it has
+    /// ended already.
     pub(crate) fn when_built(&self, waker: Waker) -> Option<Registered> {
         let registered = self.state.waiters.register(BUILT, waker);
         let ended = self.is_ready() || self.is_dropped() || self.is_abandoned();
         (!ended).then_some(registered)
     }
-    /// Calls who waits for its build.
+    /// Calls the operations that wait for its build.
     pub(crate) fn build_ended(&self) {
-        // Who registers looks behind its registration, and is looked for behind the end.
+        // A waiter checks the state after it registers, and this looks for waiters after the state
+        // has changed: neither misses the other.
         fence(Ordering::SeqCst);
         self.state.waiters.released(BUILT);
     }
-    /// Held while bits are added on disk and here.
+    /// Locks the addition of bits on disk and here.
     pub(crate) fn marking(&self) -> MutexGuard<'_, ()> {
         self.state.marking.lock()
     }
-    /// It was dropped: entries that a scan does not find may be gone with it.
+    /// Whether it was dropped: then entries that a scan does not find may have been deleted by the
+    /// drop.
     pub(crate) fn is_dropped(&self) -> bool {
         self.state.dropped.load(Ordering::Acquire)
     }
-    /// To be called when the drop is committed and before entries go.
+    /// Marks it as dropped; to be called after the commit of the drop and before entries are
+    /// deleted.
     pub(crate) fn set_dropped(&self) {
         self.state.dropped.store(true, Ordering::Release);
         self.build_ended();
     }
-    /// Its build has failed, and so has removing it.
+    /// Whether its build has failed, and so has its removal.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.state.abandoned.load(Ordering::Acquire)
     }
@@ -357,7 +361,7 @@ impl Index {
         self.state.abandoned.store(true, Ordering::Release);
         self.build_ended();
     }
-    /// Scans, and since when they are counted.
+    /// The number of scans, and the time since which they are counted.
     pub fn usage(&self) -> &Usage {
         &self.state.usage
     }
@@ -392,8 +396,8 @@ impl Index {
         out.push(keys::END);
     }
 
-    /// As [`Index::keys_of`], for a document that is written: one that the index cannot hold is
-    /// refused, while one that is there already may go on being there.
+    /// As [`Index::keys_of`], for a document that is about to be written: one that the index cannot
+    /// hold is refused, while an existing document may stay.
     ///
     /// # Errors
     /// As [`Index::keys_of`]; those of [`Places::check`].
@@ -456,7 +460,7 @@ impl Index {
         )
     }
 
-    /// Whether two versions of a document certainly have the same keys, with the same marks.
+    /// Whether two versions of a document certainly have the same keys and marks.
     pub(crate) fn sees_same(&self, old: Doc<'_>, new: Doc<'_>) -> bool {
         if let Some(carried) = &self.carried
             && !carried.is_same(old, new)
@@ -476,7 +480,7 @@ impl Index {
     }
 }
 
-/// The fields of a key pattern, what its entries are, and what it demands of places.
+/// The fields of a key pattern, the kind of its entries, and its requirements on places.
 type Understood = (Vec<IndexField>, Form, Option<Arc<dyn Places>>);
 
 fn understand(spec: Doc<'_>, key: Doc<'_>, hooks: &dyn Hooks) -> Result<Understood> {
@@ -522,7 +526,7 @@ fn understand(spec: Doc<'_>, key: Doc<'_>, hooks: &dyn Hooks) -> Result<Understo
         });
     }
     let parts = || fields.iter().flat_map(|f| f.path.parts());
-    // A test finds places at a position in an array by more paths than entries are made by.
+    // A query finds places at a position of an array by more paths than entries are made from.
     if places.is_some() && !parts().any(|p| p.index.is_some()) {
         form = Form::Cells;
     }

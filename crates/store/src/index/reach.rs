@@ -1,4 +1,4 @@
-//! Following the path of an index field into a document, up to the array it runs into.
+//! Follows the path of an index field into a document, up to the array in which it continues.
 
 use model::path::PathPart;
 use model::{Array, MongoError, Result, Value};
@@ -7,7 +7,7 @@ use model::{Array, MongoError, Result, Value};
 pub(super) enum Reach<'a> {
     /// At a value (or `Missing`).
     At(Value<'a>),
-    /// At an array, with the rest of the path still to go.
+    /// At an array, with the remaining part of the path.
     Blocked(Array<'a>, &'a [PathPart]),
 }
 

@@ -1,5 +1,5 @@
-//! The components of a text index's entries (`docs/on-disk.md`): the term and its score. Which
-//! terms a document has comes in through [`crate::hooks::Terms`].
+//! The components of a text index's entries (`docs/on-disk.md`): the term and its score. The terms
+//! of a document come from [`crate::hooks::Terms`].
 
 use super::field::encode_component;
 use super::interval::KeyInterval;
@@ -11,18 +11,18 @@ use crate::hooks::Terms;
 use model::{Doc, MongoError, Result, Value};
 use std::sync::Arc;
 
-/// Bytes of a term that are kept as they are; what is longer is cut and ends in a hash.
+/// Terms longer than this are cut and end in a hash.
 const TERM_MAX: usize = 64;
 const SCORE_LEN: usize = 8;
 
 /// The text part of an index key.
 pub struct TextPart {
-    /// Fields before the term; the others stand behind its score.
+    /// Number of fields before the term; the others come after its score.
     pub at: usize,
     pub(crate) terms: Arc<dyn Terms>,
 }
 
-/// True when the component of a term is that of other terms, too.
+/// Whether the term is cut, so that other terms may have the same component.
 pub(crate) fn is_cut(term: &str) -> bool {
     term.len() > TERM_MAX
 }
@@ -32,22 +32,22 @@ pub(crate) fn encode_term(term: &str, out: &mut Vec<u8>) {
     if !is_cut(term) {
         return keys::encode(&Value::String(term), None, out);
     }
-    // FNV-1a: on disk, so it is written here and not taken from a library.
+    // FNV-1a is implemented here and not taken from a library, because the hash is stored on disk.
     let hash = term.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
         (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
     });
-    // Longer than any term kept whole, so never equal to one.
+    // A cut term is longer than any term stored whole, so never equal to one.
     let cut = format!("{}{hash:016x}", &term[..term.floor_char_boundary(TERM_MAX)]);
     keys::encode(&Value::String(&cut), None, out);
 }
 
-/// Appends a score: the bits of a positive binary64 are in its order, and none begins with the byte
-/// of an end or bound.
+/// Appends a score: the bits of positive binary64 numbers sort as the numbers do, and none begins
+/// with the byte of an end or bound.
 pub(crate) fn encode_score(score: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(&score.to_be_bytes());
 }
 
-/// All entries of a term, after encoded values of the fields before the text.
+/// All entries of a term, after the encoded values of the fields before the text.
 fn term_interval(before: &[u8], term: &str) -> KeyInterval {
     let mut lower = before.to_vec();
     encode_term(term, &mut lower);
@@ -57,7 +57,7 @@ fn term_interval(before: &[u8], term: &str) -> KeyInterval {
     KeyInterval { lower, upper }
 }
 
-/// The score in the components of an entry found in an interval of a term.
+/// The score in the components of an entry that was found in an interval of a term.
 pub(crate) fn score_of(interval: &KeyInterval, components: &[u8]) -> f64 {
     let at = interval.lower.len().saturating_sub(1);
     let bytes = components
@@ -105,8 +105,8 @@ impl Index {
             set.bytes.extend_from_slice(&behind);
             set.end(start);
         };
-        // A document has one entry for a component, so that a walk over it never meets the document
-        // twice.
+        // A document has one entry for each component, so that a walk over a component meets each
+        // document once.
         let (mut cut, mut encoded) = (
             std::collections::BTreeMap::<Vec<u8>, f64>::new(),
             Vec::new(),
@@ -137,7 +137,7 @@ mod tests {
     use crate::hooks::{Hooks, Predicate};
     use model::{Collate, doc};
 
-    /// Words at spaces, each with its length as score.
+    /// A test splitter: words at spaces, each with its length as score.
     struct Words;
 
     impl Terms for Words {
@@ -225,7 +225,7 @@ mod tests {
         let (x, y) = ("é".repeat(40) + "x", "é".repeat(40) + "y");
         assert!(encoded(&x) != encoded(&y) && encoded(&x).len() == 82);
         assert_eq!(encoded(&"a".repeat(64)).len(), 66);
-        // What a document could hold to look like a cut term is cut itself.
+        // A word that looks like a cut term is longer than the limit, so it is cut itself.
         let shown = String::from_utf8(encoded(&x)[1..81].to_vec()).unwrap();
         assert_ne!(encoded(&shown), encoded(&x));
     }

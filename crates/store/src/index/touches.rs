@@ -1,12 +1,12 @@
-//! Numbers of what writers note for a column index. Must not know: indexes.
+//! Numbers of the notes that writers make for a column index. Must not know: indexes.
 
 use crate::format::segment::Touch;
 use model::Result;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Numbers that no two writes have, also not those of a server that crashed: a number of this run
-/// of the server, and one within it.
+/// Numbers that no two writes share, not even after a crash: the number of the server run, and one
+/// within the run.
 #[derive(Default)]
 pub(super) struct TouchNumbers {
     run: OnceLock<u32>,
@@ -14,7 +14,7 @@ pub(super) struct TouchNumbers {
 }
 
 impl TouchNumbers {
-    /// The next one; `new_run` gives the number of the run when there is none yet.
+    /// The next number; `new_run` gives the number of the run when it is not known yet.
     ///
     /// # Errors
     /// Those of `new_run`.

@@ -1,4 +1,5 @@
-//! How often an index was used, and since when that is counted. Must not know: what an index is.
+//! How often an index was used, and since when that is counted. Must not know: other facts about an
+//! index.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::SystemTime;
@@ -12,7 +13,7 @@ pub struct Usage {
 }
 
 impl Default for Usage {
-    /// Counts from now on.
+    /// Starts counting now.
     fn default() -> Usage {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let since_ms = now.map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX));

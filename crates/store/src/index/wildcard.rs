@@ -9,7 +9,7 @@ use super::{Index, KEYS_BYTES_MAX};
 use crate::format::{decode, keys};
 use model::{Array, Collate, Doc, MongoError, Result, Value};
 
-/// Ends a field of a key pattern that stands for all paths below.
+/// The end of a field of a key pattern that stands for all paths below.
 const WILDCARD: &str = "$**";
 /// The first byte of the component of a string.
 const STRING: u8 = 0x50;
@@ -21,9 +21,9 @@ pub struct WildcardPart {
     scope: Scope,
 }
 
-/// What of a subtree of a document is in the index.
+/// Which parts of a subtree of a document are indexed.
 struct Scope {
-    /// Whether what no child names is.
+    /// Whether children that are not listed are indexed.
     rest: bool,
     children: Vec<(String, Scope)>,
 }
@@ -33,14 +33,14 @@ static WHOLE: Scope = Scope {
     children: Vec::new(),
 };
 
-/// How much of what lies at and below a path has entries.
+/// Which values at and below a path have entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Coverage {
-    /// Not its own values.
+    /// The values at the path have no entries.
     Nothing,
-    /// Values at the path, perhaps not all below it.
+    /// The values at the path have entries, those below it perhaps not all.
     Values,
-    /// Everything.
+    /// All values at and below the path have entries.
     Subtree,
 }
 
@@ -52,7 +52,7 @@ impl Scope {
         }
     }
 
-    /// What is below a name; `None` when nothing of it is inside.
+    /// The scope below a name; `None` when nothing below it is indexed.
     fn child(&self, name: &str) -> Option<&Scope> {
         let named = self.children.iter().find(|(n, _)| n == name);
         match named {
@@ -61,7 +61,7 @@ impl Scope {
         }
     }
 
-    /// The subtree at `path` is inside, or is not, whatever the rest is.
+    /// Includes or excludes the subtree at `path`.
     fn set(&mut self, path: &str, inside: bool) {
         let (name, below) = match path.split_once('.') {
             Some((name, below)) => (name, Some(below)),
@@ -81,7 +81,8 @@ impl Scope {
     }
 }
 
-/// Shows each path of a projection, documents inside it being paths, too, and whether it includes.
+/// Calls `each` with each path of a projection (documents inside it are parts of paths) and whether
+/// it is included.
 fn projected<'d>(prefix: &str, d: Doc<'d>, each: &mut dyn FnMut(&str, bool)) {
     for (name, v) in d.iter() {
         let path = match prefix {
@@ -96,8 +97,8 @@ fn projected<'d>(prefix: &str, d: Doc<'d>, each: &mut dyn FnMut(&str, bool)) {
 }
 
 impl WildcardPart {
-    /// Of an index specification; `None` when its key has no wildcard, or one beside fields of
-    /// other kinds.
+    /// The wildcard part of an index specification; `None` when its key has no wildcard, or one
+    /// beside fields of other kinds.
     pub(super) fn of(spec: Doc<'_>) -> Option<WildcardPart> {
         let key = spec.field("key").as_doc()?;
         let below = |name: &'_ str| name == WILDCARD || name.ends_with(".$**");
@@ -117,7 +118,7 @@ impl WildcardPart {
         Some(WildcardPart { at, scope })
     }
 
-    /// `_id` is outside unless it is named; it may be included beside exclusions.
+    /// `_id` is not indexed unless it is named; it may be included in a projection that excludes.
     fn scope_of(projection: Option<Doc<'_>>) -> Scope {
         let (mut includes, mut others, mut id) = (false, false, None);
         projected("", projection.unwrap_or(Doc::EMPTY), &mut |path, inside| {
@@ -141,7 +142,7 @@ impl WildcardPart {
         scope
     }
 
-    /// What has entries at and below a path, whose numbers are names of fields.
+    /// Which values at and below a path have entries; numbers in the path are names of fields.
     pub fn covers(&self, path: &str) -> Coverage {
         let mut scope = &self.scope;
         for name in path.split('.') {
@@ -157,11 +158,12 @@ impl WildcardPart {
         }
     }
 
-    /// The multikey bit of all paths that begin with the same field as this one. Other fields may
-    /// share it.
+    /// The multikey bit that all paths with the same first field share. Other fields may have the
+    /// same bit.
     pub fn array_bit(path: &str) -> u32 {
         let first = path.split_once('.').map_or(path, |(first, _)| first);
-        // FNV-1a: on disk, so it is written here and not taken from a library.
+        // FNV-1a is implemented here and not taken from a library, because the hash is stored on
+        // disk.
         let hash = first.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
             (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
         });
@@ -174,7 +176,7 @@ impl WildcardPart {
     }
 }
 
-/// The walk over one document.
+/// The walk over one document that makes its entries.
 struct Walk<'w> {
     path: String,
     kind: FieldKind,
@@ -202,7 +204,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Elements have the path of their array; an array among them is a value as it stands.
+    /// Elements have the path of their array; an array inside an array is a value.
     fn array(&mut self, a: Array<'_>, scope: &Scope) {
         self.out.multikey |= WildcardPart::array_bit(&self.path);
         if a.is_empty() {
@@ -227,7 +229,7 @@ impl Walk<'_> {
     }
 }
 
-/// The path a component begins with, if it is one, and its length.
+/// The path at the beginning of a component, and its length; `None` when there is none.
 fn path_of(component: &[u8]) -> Option<(&str, usize)> {
     let rest = component.strip_prefix(&[STRING])?;
     let len = rest.iter().position(|b| *b == 0)?;
@@ -235,8 +237,9 @@ fn path_of(component: &[u8]) -> Option<(&str, usize)> {
 }
 
 impl Index {
-    /// An entry for each path and value below the root, for each key of the other fields. A
-    /// document without such values has one entry in a compound index, with MinKey for both.
+    /// An entry for each path and value below the root, combined with each key of the other fields.
+    /// In a compound index a document without such values has one entry, with MinKey for path and
+    /// value.
     pub(super) fn wildcard_keys(
         &self,
         part: &WildcardPart,
@@ -265,8 +268,8 @@ impl Index {
         }
     }
 
-    /// The other fields of a compound index have one value each. Documents of before this was
-    /// checked keep their entries.
+    /// Checks that the other fields of a compound index have one value each. Documents written
+    /// before this check existed keep their entries.
     ///
     /// # Errors
     /// 7246301 where one of them is an array.
@@ -288,7 +291,7 @@ impl Index {
         Ok(())
     }
 
-    /// What the other fields are, and MinKey in the place of the wildcard.
+    /// The values of the other fields, with MinKey in the place of the wildcard.
     fn reach_others<'d>(
         &'d self,
         part: &WildcardPart,
@@ -304,7 +307,7 @@ impl Index {
             .collect()
     }
 
-    /// Puts the components of the other fields around paths and values.
+    /// Puts the components of the other fields around each path and value.
     fn between_others(
         &self,
         part: &WildcardPart,
@@ -321,7 +324,7 @@ impl Index {
         encode_component(kind, &Value::MinKey, None, &mut nothing);
         let nothing = [nothing.as_slice()];
         for other in others.iter() {
-            // The wildcard's own component there is one byte.
+            // The wildcard's own component is one byte in these keys.
             let at = self.components_len(other, part.at).unwrap_or_default();
             let (before, behind) = (other.get(..at), other.get(at + 1..));
             let mut put = |leaf: &[u8]| {
@@ -353,7 +356,7 @@ impl Index {
         })
     }
 
-    /// Whether a scan of intervals may meet a document more than once, `bits` being the multikey
+    /// Whether a scan of intervals may meet a document more than once; `bits` are the multikey
     /// bits.
     pub(crate) fn may_repeat(&self, intervals: &[KeyInterval], bits: u32) -> bool {
         let Some(part) = self.wildcard() else {
@@ -383,8 +386,8 @@ impl Index {
     }
 }
 
-/// A path that has several values counts as one with an array, whatever the reason: a field may
-/// stand in a document twice, or have a point in its name.
+/// Marks paths with several values as multikey, whatever the reason: a field may occur twice in a
+/// document, or have a dot in its name.
 fn mark_repeated(set: &mut KeySet) {
     let (mut bits, mut last) = (0, None);
     for key in set.iter() {
@@ -407,7 +410,7 @@ mod tests {
         Index::open(1, spec, true, 0, &NoHooks).unwrap()
     }
 
-    /// The entries as text: `path=value`, with the components of the other fields around.
+    /// The entries as text: `path=value` between the components of the other fields.
     fn entries(spec: DocBuf, d: &DocBuf) -> Vec<String> {
         let (i, mut set) = (index(spec), KeySet::default());
         i.keys_of(d.doc(), &mut set).unwrap();

@@ -1,11 +1,11 @@
-//! Whom a log is kept for. Must not know: what it has.
+//! The readers of a log. Must not know: its entries.
 
-/// Whom a log is kept for.
+/// The readers for which a log is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
-    /// Everybody: it tells of all changes, and a collection shows it.
+    /// All readers: the log has all changes, and a collection shows it.
     Everybody,
-    /// Consumers alone: it tells of changes in collections with search indexes, and no client sees
-    /// it.
+    /// Only consumers: the log has the changes of collections with search indexes, and no client
+    /// sees it.
     Consumers,
 }

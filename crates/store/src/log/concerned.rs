@@ -1,9 +1,10 @@
-//! Whom entries concern, as two small numbers. Must not know: entries, readers.
+//! Which database and collection an entry concerns, as two small numbers. Must not know: entries,
+//! readers.
 
 use std::hash::Hasher;
 
-/// Who is concerned by an entry: a database and a collection as numbers. Different names may share
-/// a number; then somebody looks in vain.
+/// A database and a collection as hashed numbers. Different names may share a number; then a reader
+/// looks for entries without finding any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Concerned {
     /// The database; `None` for all.
@@ -13,7 +14,7 @@ pub struct Concerned {
 }
 
 impl Concerned {
-    /// Everybody.
+    /// All databases.
     pub const ALL: Concerned = Concerned {
         db: None,
         coll: None,
@@ -32,7 +33,7 @@ impl Concerned {
         }
     }
 
-    /// True when both speak of a common collection.
+    /// Whether both include a common collection.
     pub fn meets(&self, other: &Concerned) -> bool {
         let common = |a: Option<u32>, b: Option<u32>| a.zip(b).is_none_or(|(a, b)| a == b);
         common(self.db, other.db) && common(self.coll, other.coll)

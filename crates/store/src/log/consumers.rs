@@ -1,6 +1,6 @@
-//! Consumers of the log: who follows it, and how far each is (ADR 0075). Promises: a consumer's
-//! position holds the log from there on, up to a bound; it never says more than what the consumer
-//! has saved. Must not know: what consumers do, when the log is cut.
+//! Consumers of the log and their positions (ADR 0075). Promises: the log is kept from a consumer's
+//! position on, up to a bound; a position is never later than what the consumer has saved. Must not
+//! know: what consumers do, when the log is cut.
 
 use super::positions::{Position, put_position, remove_position};
 use super::reader::{EachEntryOfLog, LogReader, Read};
@@ -11,31 +11,31 @@ use model::{Result, Timestamp};
 use std::sync::Arc;
 use storage::Engine;
 
-/// How a consumer stands.
+/// The state of a consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerState {
     /// Its name.
     pub name: String,
-    /// Everything before this time is saved.
+    /// The consumer has saved everything before this time.
     pub saved: Timestamp,
-    /// Entries it has not dealt with.
+    /// Number of entries that it has not processed.
     pub lag_operations: u64,
-    /// Age of the oldest of these in milliseconds.
+    /// Age of the oldest of these entries in milliseconds.
     pub lag_ms: u64,
-    /// The log no longer reaches back to it: it must begin anew.
+    /// Entries that it needs were removed from the log: it must begin again.
     pub stale: bool,
 }
 
-/// Whether a position outlives the process.
+/// Whether a position survives the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// It stands in the engine until the consumer is ended.
+    /// The position is stored in the engine until the consumer is removed.
     Durable,
-    /// It is gone when the consumer is dropped: what it has made is in memory, too.
+    /// The position is gone when the consumer is dropped: its results are in memory only, too.
     Process,
 }
 
-/// A follower of the log with a position.
+/// A reader of the log with a registered position.
 pub struct LogConsumer {
     engine: Arc<dyn Engine>,
     log: Arc<Log>,
@@ -46,8 +46,8 @@ pub struct LogConsumer {
 }
 
 impl Log {
-    /// Registers a consumer that has everything before `from`. When the log no longer reaches back
-    /// to it, its first look says [`Read::Lost`].
+    /// Registers a consumer that has processed everything before `from`. When the log no longer has
+    /// the entries from there on, its first visit returns [`Read::Lost`].
     ///
     /// # Errors
     /// Engine failures.
@@ -62,7 +62,8 @@ impl Log {
         if lifetime == Lifetime::Durable {
             put_position(engine.as_ref(), name, at)?;
         }
-        // A log that is being cut is cut before this: what is lost then is found at reading.
+        // The lock waits for a cut in progress; entries removed by it are detected at the first
+        // read.
         let registration = self.consumers.register(name, at);
         Ok(LogConsumer {
             engine: Arc::clone(engine),
@@ -74,7 +75,7 @@ impl Log {
         })
     }
 
-    /// The position of a consumer: everything before it is saved.
+    /// The position of a consumer: it has saved everything before this time.
     pub fn saved_position(&self, name: &str) -> Option<Timestamp> {
         let positions = self.consumers.positions.lock();
         positions.get(name).map(|p| Timestamp::from_u64(p.saved))
@@ -85,7 +86,7 @@ impl Log {
         self.consumers.positions.lock().keys().cloned().collect()
     }
 
-    /// Forgets a consumer: the log is not held for it any more.
+    /// Removes a consumer: the log is not kept for it any more.
     ///
     /// # Errors
     /// Engine failures.
@@ -98,7 +99,7 @@ impl Log {
         Ok(())
     }
 
-    /// How all consumers stand.
+    /// The state of each consumer.
     ///
     /// # Cost
     /// One seek for each.
@@ -121,13 +122,13 @@ impl Log {
         positions.into_iter().map(state).collect()
     }
 
-    /// Entries from a time on, and the age of the first in milliseconds.
+    /// Number of entries from a time on, and the age of the first one in milliseconds.
     fn lag(&self, engine: &dyn Engine, from: u64) -> Result<(u64, u64)> {
         let total = self.entries_total();
         let Some((last, late, entries, _)) = first_row(engine, self.ident, from)? else {
             return Ok((0, 0));
         };
-        // The times of a row's entries follow each other, and the key has the last.
+        // A row's entries have consecutive times, and its key is the last one.
         let of_row = last.saturating_sub(from).saturating_add(1);
         let behind = total.saturating_sub(late.entries_total);
         let age = (self.now_ms)().saturating_sub(late.wall_ms);
@@ -150,33 +151,33 @@ impl LogConsumer {
         self.reader.visit(rows_max, f)
     }
 
-    /// Leaves out everything before a time: it concerns the consumer not.
+    /// Skips everything before a time because it does not concern the consumer.
     pub fn skip_to(&mut self, time: Timestamp) {
         self.reader.skip_to(time);
     }
 
-    /// Shows the entries from a time on again.
+    /// Continues at an earlier time, whose entries are shown again.
     pub fn go_back_to(&mut self, time: Timestamp) {
         self.reader = LogReader::new(Arc::clone(&self.engine), Arc::clone(&self.log), time);
     }
 
-    /// Lets go of the engine between two looks.
+    /// Releases the resources of the engine until the next visit.
     pub fn pause(&mut self) {
         self.reader.pause();
     }
 
-    /// Nothing before this time is left to do. Memory alone knows it: it is for who asks how far
-    /// behind the consumer is.
+    /// Records that everything before this time was processed. The record is only in memory and is
+    /// used to report the lag of the consumer.
     pub fn reached(&self, next: Timestamp) {
         self.log.consumers.raise(&self.name, None, next.as_u64());
     }
 
-    /// Saves what was made of everything before `next`, and then the position. What was read is
-    /// made durable first: the consumer must not keep what a loss of power takes back. After a
-    /// crash between the two entries are shown again; none is left out.
+    /// Calls `save` for everything before `next`, and then stores the position. The entries are
+    /// made durable first, so that the consumer saves nothing that a loss of power can undo. After
+    /// a crash between the two steps entries are shown again; none is left out.
     ///
     /// # Errors
-    /// Engine failures; those of `save`, and the position is as before.
+    /// Engine failures; those of `save`. The position is unchanged then.
     pub fn save(
         &self,
         next: Timestamp,

@@ -1,20 +1,21 @@
-//! When the log is to be cut. Promises: who cuts it is woken by the commit that makes it too large,
-//! so that it does not grow for as long as nobody looks. Must not know: what is cut, and how.
+//! Decides when the log has to be cut. Promises: the commit that makes the log too large wakes the
+//! thread that cuts it, so that it does not grow until that thread's next check. Must not know:
+//! what is cut, and how.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, Thread};
 
-/// Whether the log is to be cut, and who does it.
+/// Whether the log has to be cut, and the thread that cuts it.
 pub(super) struct Due {
-    /// The log is to be cut once so many bytes were ever written.
+    /// The total number of bytes written at which the log has to be cut.
     at_bytes: AtomicU64,
     is_due: AtomicBool,
     cutter: Mutex<Option<Thread>>,
 }
 
 impl Default for Due {
-    /// Never, until it was looked at for the first time.
+    /// Not due until the cutting thread has checked the log once.
     fn default() -> Due {
         Due {
             at_bytes: AtomicU64::new(u64::MAX),
@@ -29,7 +30,7 @@ impl Due {
         self.is_due.load(Ordering::Acquire)
     }
 
-    /// To be called when `bytes_total` were ever written.
+    /// To be called when the total number of bytes written has reached `bytes_total`.
     pub(super) fn written(&self, bytes_total: u64) {
         if bytes_total >= self.at_bytes.load(Ordering::Relaxed)
             && !self.is_due.swap(true, Ordering::AcqRel)
@@ -39,8 +40,8 @@ impl Due {
         }
     }
 
-    /// The calling thread has looked, and looks again when so many bytes were ever written; until
-    /// then it may park.
+    /// The calling thread has checked the log; the next check is due at this total number of bytes.
+    /// It may park until then.
     pub(super) fn looked(&self, again_at_bytes: u64) {
         let mut cutter = self.cutter.lock();
         let here = thread::current();

@@ -1,6 +1,5 @@
-//! Building entries into the batch of the change they tell of. Promises: a document that is
-//! inserted is copied once more, into the batch; no tree of values is made. Must not know: locks,
-//! how a change came about.
+//! Writes log entries into the batch of their change. Promises: an inserted document is copied once
+//! more, into the batch; no tree of values is made. Must not know: locks, how a change came about.
 
 use super::concerned::Concerned;
 use super::times::{Log, Reserved};
@@ -10,7 +9,7 @@ use model::{Binary, Doc, DocBuf, DocWriter, Namespace, Timestamp};
 use smallvec::SmallVec;
 use storage::{PutAt, Table, WriteBatch};
 
-/// SHA-256 of the empty user name, as sessions of nobody have it.
+/// SHA-256 of the empty user name, for sessions without a user.
 const NOBODY: [u8; 32] = [
     0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24,
     0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
@@ -21,7 +20,7 @@ const NOBODY: [u8; 32] = [
 pub(crate) struct SessionFields {
     pub(crate) id: [u8; 16],
     pub(crate) number: i64,
-    /// Time of the last entry of this number, 0 before the first.
+    /// Time of the last entry with this transaction number, 0 before the first.
     pub(crate) previous: u64,
 }
 
@@ -40,7 +39,7 @@ impl SessionFields {
         w.put("txnNumber", self.number);
     }
 
-    /// Writes which entry was the one before.
+    /// Writes the time of the previous entry.
     pub(crate) fn write_previous(&self, w: &mut DocWriter<'_>) {
         w.put(row::PREVIOUS, Timestamp::from_u64(self.previous));
     }
@@ -50,14 +49,14 @@ pub(crate) fn uuid(bytes: &[u8; 16]) -> Binary<'_> {
     Binary { subtype: 4, bytes }
 }
 
-/// Entries one behind another, without the fields that end all of them alike.
+/// A list of entries without the fields that all of them end with.
 #[derive(Default)]
 pub(crate) struct EntryList {
     pub(crate) bytes: Vec<u8>,
     pub(crate) count: u32,
 }
 
-/// A length that a list had.
+/// A length of a list, to roll back to.
 #[derive(Clone, Copy)]
 pub(crate) struct EntryMark {
     len: usize,
@@ -80,7 +79,7 @@ impl EntryList {
         self.count += more.count;
     }
 
-    /// What to go back to with [`EntryList::rollback_to`].
+    /// The current length, for [`EntryList::rollback_to`].
     pub(crate) fn mark(&self) -> EntryMark {
         EntryMark {
             len: self.bytes.len(),
@@ -94,7 +93,7 @@ impl EntryList {
     }
 }
 
-/// Writes what entries of operations on documents begin with.
+/// Writes the first fields of an entry for an operation on a document.
 pub(crate) fn operation(w: &mut DocWriter<'_>, op: &str, ns: &Namespace, id: &[u8; 16]) {
     w.put("op", op);
     put_ns(w, ns);
@@ -109,14 +108,14 @@ fn put_ns(w: &mut DocWriter<'_>, ns: &Namespace) {
     w.put("ns", std::str::from_utf8(&name).unwrap_or_default());
 }
 
-/// The rows of one commit; their times are filled in when it is made.
+/// The rows of one commit; their times are filled in at the commit.
 pub(crate) struct LogRows<'l> {
     log: &'l Log,
     rows: SmallVec<[(PutAt, u32); 1]>,
     entries: u32,
     bytes: u64,
     concerned: SmallVec<[Concerned; 1]>,
-    /// Until the commit has arrived; also when it unwinds.
+    /// Held until the commit is complete; also released when it unwinds.
     reserved: Option<Reserved<'l>>,
     /// Time of the last entry.
     last: u64,
@@ -135,12 +134,12 @@ impl<'l> LogRows<'l> {
         }
     }
 
-    /// Time of the last entry, once the commit has one.
+    /// Time of the last entry; set at the commit.
     pub(crate) fn last(&self) -> u64 {
         self.last
     }
 
-    /// The same, of concern to others as well.
+    /// Adds a database or collection that the entries concern.
     pub(crate) fn concerning(mut self, others: Concerned) -> LogRows<'l> {
         if !self.concerned.contains(&others) {
             self.concerned.push(others);
@@ -161,13 +160,13 @@ impl<'l> LogRows<'l> {
         self.bytes += (batch.byte_len() - before) as u64;
     }
 
-    /// Adds a row of whole entries.
+    /// Adds a row of complete entries.
     pub(crate) fn documents(&mut self, batch: &mut WriteBatch, list: &EntryList) {
         let head = row::head(row::DOCUMENTS, list.count);
         self.put(batch, list.count, [&head[..], &list.bytes].into_iter());
     }
 
-    /// Adds a row of inserts; `common` is what stands in each of their entries.
+    /// Adds a row of inserts; `common` has the fields that all their entries share.
     pub(crate) fn inserts<'d>(
         &mut self,
         batch: &mut WriteBatch,
@@ -182,7 +181,7 @@ impl<'l> LogRows<'l> {
 }
 
 impl Stamp for LogRows<'_> {
-    /// Gives the rows their times.
+    /// Writes the times into the rows.
     fn stamp(&mut self, batch: &mut WriteBatch) {
         let concerned = std::mem::take(&mut self.concerned);
         let reserved = self.log.reserve(self.entries, self.bytes, concerned);
@@ -194,7 +193,8 @@ impl Stamp for LogRows<'_> {
         for (n, (at, entries)) in self.rows.iter().enumerate() {
             last += u64::from(*entries);
             late.entries_total += u64::from(*entries);
-            // Among rows of one commit the bytes are spread evenly; the last has the sum.
+            // The bytes are spread evenly over the rows of one commit; the last row has the exact
+            // sum.
             late.bytes_total = if n as u64 + 1 == rows {
                 reserved.late().bytes_total
             } else {
@@ -216,7 +216,7 @@ impl Stamp for LogRows<'_> {
     }
 }
 
-/// What all inserts of a commit have in common.
+/// The fields that all inserts of a commit share.
 pub(crate) fn common(
     ns: &Namespace,
     id: &[u8; 16],

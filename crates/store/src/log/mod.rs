@@ -1,6 +1,6 @@
-//! The log of all changes, `local.oplog.rs` (ADR 0020). Promises: an entry is in the batch of the
-//! change it tells of; readers see entries in the order of their times, each once. Must not know:
-//! documents, sessions, cursors.
+//! The log of all changes, `local.oplog.rs` (ADR 0020). Promises: an entry is in the batch of its
+//! change; readers see entries in the order of their times, each once. Must not know: documents,
+//! sessions, cursors.
 
 mod audience;
 mod concerned;

@@ -1,4 +1,4 @@
-//! Entries that change nothing.
+//! Entries that record no change.
 
 use super::concerned::Concerned;
 use super::entry::{EntryList, LogRows};
@@ -8,7 +8,7 @@ use model::{DocBuf, Result, Timestamp};
 use storage::{Engine, WriteBatch};
 
 impl Log {
-    /// Writes an entry that changes nothing (`op: "n"`).
+    /// Writes an entry that records no change (`op: "n"`).
     ///
     /// # Errors
     /// Engine failures.

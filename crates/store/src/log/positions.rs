@@ -1,5 +1,6 @@
 //! Positions of the consumers of the log (ADR 0075). Promises: they are rows of the engine, read at
-//! the start; nobody registers while the log is cut. Must not know: the log, what consumers do.
+//! the start; no consumer can register while the log is cut. Must not know: the log, what consumers
+//! do.
 
 use crate::commit::{WriteUnit, commit};
 use crate::error;
@@ -9,14 +10,14 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use storage::{CursorOpts, Engine, KeyRange, Table, WriteBatch};
 
-/// Where a consumer is.
+/// The position of a consumer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Position {
-    /// Everything before this time is saved; the log is held from here on.
+    /// The consumer has saved everything before this time; the log is kept from here on.
     pub(super) saved: u64,
-    /// Nothing before this time is left to do.
+    /// The consumer has processed everything before this time.
     pub(super) done: u64,
-    /// Which registration of the name it is of.
+    /// Number of the registration that it belongs to.
     pub(super) registration: u64,
 }
 
@@ -37,7 +38,7 @@ pub(super) struct Consumers {
 
 pub(super) type Positions = BTreeMap<String, Position>;
 
-/// The positions while the log is cut: nobody registers meanwhile.
+/// The locked positions during a cut: no consumer can register meanwhile.
 pub(super) struct HeldPositions<'c>(MutexGuard<'c, Positions>);
 
 impl Consumers {
@@ -78,7 +79,7 @@ impl Consumers {
         HeldPositions(self.positions.lock())
     }
 
-    /// Registers a name anew; the number of the registration.
+    /// Registers a name again; returns the number of the registration.
     pub(super) fn register(&self, name: &str, at: u64) -> u64 {
         let mut positions = self.positions.lock();
         let number = positions.get(name).map_or(0, |p| p.registration) + 1;
@@ -96,22 +97,22 @@ impl Consumers {
 }
 
 impl HeldPositions<'_> {
-    /// The earliest time from which a consumer needs the log. A consumer whose entries are gone
-    /// already does not count.
+    /// The earliest time from which a consumer needs the log. A consumer whose entries are already
+    /// removed does not count.
     pub(super) fn earliest(&self, oldest: u64) -> u64 {
         let saved = self.0.values().map(|p| p.saved);
         saved.filter(|at| *at >= oldest).min().unwrap_or(u64::MAX)
     }
 }
 
-/// Puts the position of a consumer into the engine.
+/// Stores the position of a consumer in the engine.
 pub(super) fn put_position(engine: &dyn Engine, name: &str, at: u64) -> Result<()> {
     let mut batch = WriteBatch::new();
     batch.put(Table::Meta, &meta::consumer(name), &at.to_be_bytes());
     commit(engine, WriteUnit::new(&batch)).map(|_| ())
 }
 
-/// Takes the position of a consumer off the engine.
+/// Deletes the position of a consumer from the engine.
 pub(super) fn remove_position(engine: &dyn Engine, name: &str) -> Result<()> {
     let mut batch = WriteBatch::new();
     batch.delete(Table::Meta, &meta::consumer(name));

@@ -1,6 +1,7 @@
-//! Reading the log by time. Promises: entries in the order of their times, each once, none that an
-//! earlier one could still precede; a reader whose next entry may be gone is told. It holds a
-//! position between calls and nothing of the engine. Must not know: what entries mean.
+//! Reads the log by time. Promises: entries in the order of their times, each once, and none before
+//! which an earlier one may still appear; a reader whose next entry may be removed gets
+//! [`Read::Lost`]. Between calls it keeps a position and nothing of the engine. Must not know: what
+//! entries mean.
 
 use super::retention::damaged;
 use super::times::Log;
@@ -17,22 +18,22 @@ pub type EachEntryOfLog<'f> = dyn FnMut(Timestamp, Doc<'_>) -> bool + 'f;
 pub struct LogReader {
     engine: Arc<dyn Engine>,
     log: Arc<Log>,
-    /// Time of the first entry not shown.
+    /// Time of the first entry that was not shown.
     next: u64,
-    /// Entries come with the documents before the changes.
+    /// Entries are shown with the documents before their changes.
     images: bool,
     cursor: Option<(Box<dyn Cursor>, u64)>,
     buf: Vec<u8>,
 }
 
-/// How a look at the log ended.
+/// The result of a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
     /// There are more entries.
     More,
-    /// Everything that can be read now was shown.
+    /// All entries that can be read now were shown.
     End,
-    /// The next entry may be gone.
+    /// The next entry may have been removed.
     Lost,
 }
 
@@ -48,7 +49,7 @@ impl LogReader {
         }
     }
 
-    /// The same, showing the documents before the changes where they were kept.
+    /// Makes the reader show the documents before the changes where they were kept.
     #[must_use]
     pub fn with_images(self) -> LogReader {
         LogReader {
@@ -62,13 +63,13 @@ impl LogReader {
         Timestamp::from_u64(self.next)
     }
 
-    /// Leaves out everything before a time.
+    /// Skips everything before a time.
     pub fn skip_to(&mut self, time: Timestamp) {
         self.cursor = None;
         self.next = self.next.max(time.as_u64());
     }
 
-    /// Lets go of the engine.
+    /// Releases the resources of the engine.
     pub fn pause(&mut self) {
         self.cursor = None;
     }
@@ -79,7 +80,7 @@ impl LogReader {
     /// 1 for a damaged row; engine failures.
     pub fn visit(&mut self, rows_max: usize, f: &mut EachEntryOfLog<'_>) -> Result<Read> {
         if self.cursor.is_none() {
-            // First how far it may be read, then the state that is read.
+            // The end is read before the state: everything up to it is in that state.
             let end = self.log.visible().as_u64();
             if end < self.next {
                 return Ok(Read::End);
@@ -94,7 +95,7 @@ impl LogReader {
                 .engine
                 .cursor(Table::Log, KeyRange::new(&lower, &upper), opts)
                 .map_err(error::storage)?;
-            // After the cursor has its files: what it finds from here on was not deleted before.
+            // Checked after the cursor is open: what it reads from here on was not removed before.
             if self.next < self.log.oldest().as_u64() {
                 return Ok(Read::Lost);
             }
@@ -128,7 +129,7 @@ impl LogReader {
             return Err(damaged());
         }
         if !wanted {
-            // The row may have more entries.
+            // The row may have further entries: the cursor is opened at it again.
             self.cursor = None;
             return Ok(Read::More);
         }

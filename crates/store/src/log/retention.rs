@@ -1,6 +1,6 @@
-//! How much of the log is kept. Promises: a time before which entries may be gone is on disk and
-//! known to readers before the first of them goes; what goes is given back as whole files, without
-//! a deletion per entry. Must not know: who reads.
+//! Keeps the log at its size. Promises: the time before which entries may be removed is on disk and
+//! known to readers before the first of them is removed; removed entries free whole files, without
+//! a deletion for each entry. Must not know: who reads.
 
 use super::audience::Audience;
 use crate::commit::{WriteUnit, commit};
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use storage::{CursorOpts, Engine, KeyRange, Table, WriteBatch};
 
-/// What the disk says.
+/// The stored settings and state of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stored {
     pub(super) ident: u32,
@@ -41,7 +41,7 @@ impl Stored {
                 oldest: number(4)?,
                 bytes_max: number(12)?,
                 keep_ms: number(20)?,
-                // Older versions have written no byte for it.
+                // Older versions did not write this byte.
                 audience: match buf.get(28) {
                     Some(1) => Audience::Consumers,
                     _ => Audience::Everybody,
@@ -51,7 +51,7 @@ impl Stored {
         stored().map(Some).ok_or_else(damaged)
     }
 
-    /// Begins an empty log.
+    /// Creates an empty log.
     pub(super) fn begin(
         engine: &dyn Engine,
         ident: u32,
@@ -71,8 +71,8 @@ impl Stored {
         Ok(stored)
     }
 
-    /// Gives up all entries; the log that begins here is of `audience`. A time is left out, so that
-    /// a position at the last entry is seen to be none of the new log.
+    /// Removes all entries and begins a log for `audience`. One time is skipped, so that a position
+    /// at the last entry can be recognised as one of the old log.
     pub(super) fn end(self, engine: &dyn Engine, audience: Audience) -> Result<Stored> {
         let (last, _) = last_row(engine, self.ident)?;
         let ended = Stored {
@@ -99,10 +99,10 @@ impl Stored {
 }
 
 pub(super) struct Retention {
-    /// Held while it is changed.
+    /// Locked during a change.
     pub(super) stored: Mutex<Stored>,
     oldest: AtomicU64,
-    /// Sums before the first row that is kept, once they were looked up.
+    /// Sums before the first remaining row, once they were read.
     before: Mutex<Option<Late>>,
 }
 
@@ -113,7 +113,7 @@ impl Retention {
             oldest: AtomicU64::new(stored.oldest),
             before: Mutex::new(None),
         };
-        // What a crash has left of rows that were given up.
+        // Rows that were removed before a crash may still be there.
         drop_before(engine, &stored)?;
         Ok(retention)
     }
@@ -122,7 +122,7 @@ impl Retention {
         self.oldest.load(Ordering::Acquire)
     }
 
-    /// Entries before this time may be gone from now on.
+    /// From now on entries before this time may be removed.
     pub(super) fn raise(&self, oldest: u64) {
         self.oldest.store(oldest, Ordering::Release);
         *self.before.lock() = None;
@@ -132,7 +132,7 @@ impl Retention {
         *self.stored.lock()
     }
 
-    /// Sums before the first row that is kept.
+    /// Sums before the first remaining row.
     pub(super) fn before(&self, engine: &dyn Engine, ident: u32) -> Result<Late> {
         let mut before = self.before.lock();
         if let Some(late) = *before {

@@ -1,9 +1,10 @@
-//! Which times entries get, and up to where the log may be read. Promises: times of changes to one
-//! document grow; a reader that stops at `visible` misses no entry, because every commit with an
-//! earlier time was applied or has failed. Must not know: what entries say, how they are read.
+//! Assigns times to entries, and knows up to which time the log can be read. Promises: times of
+//! changes to one document grow; a reader that stops at `visible` misses no entry, because every
+//! commit with an earlier time was applied or has failed. Must not know: what entries contain, how
+//! they are read.
 //!
-//! Writers commit in parallel, so the engine may apply a later time first. Times are given under a
-//! lock, and `visible` is the time before the earliest commit that is still on its way.
+//! Writers commit in parallel, so the engine may apply a later time first. Times are assigned under
+//! a lock, and `visible` is the time before the earliest commit in progress.
 
 use super::audience::Audience;
 use super::concerned::Concerned;
@@ -20,17 +21,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use storage::{Engine, Table};
 
-/// For consumers that are behind, the log is held up to so many times its size.
+/// For consumers that are behind, the log may grow to this many times its size.
 const HELD_SIZES: u64 = 2;
-/// What a log that is kept for consumers alone keeps of what all of them have.
+/// Size of a log that is kept only for consumers, once all of them have read it.
 const CONSUMED_BYTES_MAX: u64 = 16 << 20;
 
 /// How a store with a log is opened.
 #[derive(Clone)]
 pub struct LogSettings {
-    /// Size of a new log; one that is there keeps its own.
+    /// Size of a new log; an existing log keeps its own.
     pub bytes_max: u64,
-    /// Identity of the collection that shows a new log.
+    /// UUID of the collection that shows a new log.
     pub uuid: [u8; 16],
     /// Who reads it.
     pub audience: Audience,
@@ -45,11 +46,11 @@ pub struct Log {
     uuid: [u8; 16],
     pub(super) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     times: Mutex<Times>,
-    /// Signalled when the last commit on its way has arrived, and when times are given again.
+    /// Signalled when no commit is in progress any more, and when times are assigned again.
     drained: Condvar,
-    /// Every entry up to here is applied or will never be.
+    /// Every commit with a time up to here was applied or has failed.
     visible: AtomicU64,
-    /// The latest time heard of from elsewhere.
+    /// The latest time received from outside, see [`Log::advance`].
     heard: AtomicU64,
     pub(super) retention: Retention,
     pub(super) consumers: Consumers,
@@ -57,14 +58,14 @@ pub struct Log {
     watches: Arc<Watches>,
 }
 
-/// The times given out.
+/// The assigned times.
 struct Times {
     last: u64,
     entries_total: u64,
     bytes_total: u64,
-    /// Commits on their way and those behind them, by time.
+    /// Commits in progress and the completed ones after them, by time.
     pending: VecDeque<PendingCommit>,
-    /// No times are given out.
+    /// Whether the assignment of times is stopped.
     held: bool,
 }
 
@@ -75,7 +76,7 @@ struct PendingCommit {
     concerned: SmallVec<[Concerned; 1]>,
 }
 
-/// The times of one commit; arrives when dropped.
+/// The times of one commit; dropping it completes the commit.
 pub(crate) struct Reserved<'l> {
     log: &'l Log,
     first: u64,
@@ -83,7 +84,7 @@ pub(crate) struct Reserved<'l> {
 }
 
 impl Log {
-    /// Opens the log of a store, or begins it.
+    /// Opens the log of a store, or creates it.
     ///
     /// # Errors
     /// Engine failures.
@@ -94,7 +95,7 @@ impl Log {
     ) -> Result<Log> {
         let audience = settings.audience;
         let retention = match Stored::read(engine)? {
-            // What was written meanwhile is not in it, or others than its readers wrote it.
+            // The other kind of log lacks the changes that were made meanwhile.
             Some(stored) if stored.audience != audience => stored.end(engine, audience)?,
             Some(stored) => stored,
             None => Stored::begin(engine, ident()?, settings.bytes_max, audience)?,
@@ -102,7 +103,8 @@ impl Log {
         let (last, late) = last_row(engine, retention.ident)?;
         let mut last = last.max(retention.oldest.saturating_sub(1));
         if audience == Audience::Consumers {
-            // Nobody notes the start in it, and a position should say when it was.
+            // This log gets no entry at the start, so the clock makes its positions tell when they
+            // were taken.
             let now_s = u64::try_from((settings.now_ms)() / 1000).unwrap_or(0);
             last = last.max(now_s << 32);
         }
@@ -130,8 +132,8 @@ impl Log {
         Ok(log)
     }
 
-    /// For a store that is opened without a log: what it writes will not be told, so a log that is
-    /// there ends here.
+    /// For a store that is opened without a log: its changes are not logged, so an existing log
+    /// ends here.
     ///
     /// # Errors
     /// Engine failures.
@@ -146,12 +148,12 @@ impl Log {
         }
     }
 
-    /// True when it tells of all changes; else of those in collections with search indexes.
+    /// Whether it has all changes, or only those of collections with search indexes.
     pub(crate) fn has_everything(&self) -> bool {
         self.audience == Audience::Everybody
     }
 
-    /// Gives times to a commit.
+    /// Assigns times to a commit.
     pub(crate) fn reserve(
         &self,
         entries: u32,
@@ -203,7 +205,7 @@ impl Log {
                     way.push_front(w);
                     break;
                 }
-                // Marked before it can be read: see `watch`.
+                // Marked before the entries can be read, see `watch`.
                 self.watches.mark(&w.concerned, w.last);
                 self.visible.store(w.last, Ordering::SeqCst);
                 told.extend(w.concerned);
@@ -215,8 +217,8 @@ impl Log {
         self.watches.wake(&told);
     }
 
-    /// Runs `f` while no commit is on its way: what it sees of the engine is the state of exactly
-    /// the time it is given.
+    /// Runs `f` while no commit is in progress: the state that it sees in the engine is exactly
+    /// that of the time it gets.
     pub fn at_rest<T>(&self, f: impl FnOnce(Timestamp) -> T) -> T {
         let mut times = self.times.lock();
         while times.held {
@@ -228,52 +230,53 @@ impl Log {
         }
         let at = times.last;
         drop(times);
-        // Opens again also when `f` unwinds.
+        // Assigns times again, also when `f` unwinds.
         let _opens = Opens(self);
         f(Timestamp::from_u64(at))
     }
 
-    /// Waits until changes up to a time can be read, as far as there are such.
+    /// Waits until all changes up to a time can be read, or all changes if the time is in the
+    /// future.
     ///
     /// # Cost
-    /// One atomic load, unless a commit of such a time is on its way.
+    /// One atomic load, unless a commit with such a time is in progress.
     pub fn catch_up(&self, to: Timestamp) {
         if self.visible() < to && self.visible() < self.latest() {
             self.at_rest(|_| ());
         }
     }
 
-    /// Watches for entries of concern to `of`. Any entry there is may be one.
+    /// Watches for entries that concern `of`. Every existing entry counts as one of them.
     pub fn watch(&self, of: Concerned) -> Watch {
         let watch = self.watches.watch(of);
-        // Those on their way may have been told of before the watch was there.
+        // Commits in progress may have marked the watches before this one was added.
         let last = self.times.lock().last;
         watch.expect(last.max(self.visible.load(Ordering::SeqCst)));
         watch
     }
 
-    /// Every entry up to this time can be read, and no earlier one will come. What is read after
-    /// this was asked for has all changes up to it.
+    /// Every entry up to this time can be read, and no earlier one will be added. A read that
+    /// begins after this call sees all changes up to it.
     pub fn visible(&self) -> Timestamp {
         Timestamp::from_u64(self.visible.load(Ordering::SeqCst))
     }
 
-    /// The latest time that a commit was given, also one that is still on its way.
+    /// The latest time that was assigned to a commit, which may be in progress.
     pub fn latest(&self) -> Timestamp {
         Timestamp::from_u64(self.times.lock().last)
     }
 
-    /// Entries before this time may be gone.
+    /// Entries before this time may have been removed.
     pub fn oldest(&self) -> Timestamp {
         Timestamp::from_u64(self.retention.oldest())
     }
 
-    /// Later entries get later times than this.
+    /// Makes later entries get later times than this.
     pub fn advance(&self, to: Timestamp) {
         self.heard.fetch_max(to.as_u64(), Ordering::AcqRel);
     }
 
-    /// Entries that can be read, and the bytes they take.
+    /// Number of entries that can be read, and the bytes they take.
     ///
     /// # Errors
     /// Engine failures.
@@ -293,17 +296,17 @@ impl Log {
         self.uuid
     }
 
-    /// Entries ever written.
+    /// Number of entries ever written.
     pub(super) fn entries_total(&self) -> u64 {
         self.times.lock().entries_total
     }
 
-    /// Bytes ever written.
+    /// Number of bytes ever written.
     pub(super) fn bytes_total(&self) -> u64 {
         self.times.lock().bytes_total
     }
 
-    /// Size in bytes it is kept to.
+    /// Size in bytes at which the log is kept.
     pub fn bytes_max(&self) -> u64 {
         let bytes_max = self.retention.stored().bytes_max;
         match self.audience {
@@ -312,8 +315,8 @@ impl Log {
         }
     }
 
-    /// Size in bytes up to which the log is held for consumers that are behind, give or take the
-    /// row of one commit.
+    /// Size in bytes up to which the log is kept for consumers that are behind; the row of one
+    /// commit may exceed it.
     pub fn held_bytes_max(&self) -> u64 {
         let sizes = self.bytes_max().saturating_mul(HELD_SIZES);
         match self.audience {
@@ -322,7 +325,7 @@ impl Log {
         }
     }
 
-    /// Milliseconds entries are kept at least, however large the log.
+    /// Milliseconds for which entries are kept at least, however large the log is.
     pub fn keep_ms(&self) -> u64 {
         self.retention.stored().keep_ms
     }
@@ -338,7 +341,7 @@ impl Drop for Opens<'_> {
 }
 
 impl Reserved<'_> {
-    /// Sums with this commit's entries.
+    /// The sums including this commit's entries.
     pub(crate) fn late(&self) -> Late {
         self.late
     }
@@ -422,8 +425,8 @@ mod tests {
         assert!(!a.meets(&b) && a.meets(&Concerned::ALL));
     }
 
-    /// A watch is told of an entry a moment before the entry can be read. A reader that looked in
-    /// that moment, and found nothing, must look again.
+    /// A watch is marked a moment before the entry can be read. A reader that looked in that
+    /// moment, and found nothing, must look again.
     #[test]
     fn a_look_between_telling_and_showing_loses_nothing() {
         let log = log();

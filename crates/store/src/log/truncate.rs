@@ -1,5 +1,5 @@
-//! Giving up the oldest entries. Promises: readers are held off, and the disk says so, before the
-//! first file goes; files go whole, without a deletion per entry.
+//! Removes the oldest entries. Promises: readers are refused, and the new beginning is on disk,
+//! before the first file is deleted; whole files are deleted, without a deletion for each entry.
 
 use super::retention::{Stored, drop_before, first_row};
 use super::times::Log;
@@ -7,27 +7,27 @@ use crate::commit::{WriteUnit, commit};
 use model::Result;
 use storage::{Engine, Table, WriteBatch};
 
-/// A log is cut when it is larger than it should be by this part of it.
+/// A log is cut when it exceeds its size by one part in this many.
 const SLACK: u64 = 16;
-/// What is written at least between two looks at the size of the log.
+/// Bytes that are written at least between two checks of the log's size.
 const LOOK_BYTES_MIN: u64 = 64 << 10;
 
-/// Which entries may go.
+/// Which entries may be removed.
 struct Removable {
-    /// Those below this sum of bytes, when all consumers are past them.
+    /// Entries below this sum of bytes, if all consumers have processed them.
     below: u64,
-    /// Those below this sum of bytes, whoever needs them.
+    /// Entries below this sum of bytes, even if a consumer needs them.
     below_anyway: u64,
-    /// Some consumer needs entries from this time on.
+    /// The earliest time that some consumer needs.
     needed_from: u64,
 }
 
 impl Log {
-    /// Gives up the oldest entries when the log is too large and they are old enough.
+    /// Removes the oldest entries when the log is too large and they are old enough.
     ///
     /// # Cost
-    /// Nothing but a comparison when it is not; else some thirty seeks. What consumers have not
-    /// saved stays until the log has twice its size (ADR 0075).
+    /// A comparison when the log is not too large, otherwise about thirty seeks. Entries that
+    /// consumers have not saved stay until the log has twice its size (ADR 0075).
     ///
     /// # Errors
     /// Engine failures.
@@ -36,13 +36,13 @@ impl Log {
         let slack = self.bytes_max() / SLACK;
         let size = self.counts(engine).map_or(0, |(_, bytes)| bytes);
         let left = (self.bytes_max() + slack).saturating_sub(size);
-        // What could not be given up now is looked at again when there is as much more.
+        // Entries that could not be removed now are checked again when as much more was written.
         let left = left.max(slack.max(LOOK_BYTES_MIN));
         self.due.looked(self.bytes_total().saturating_add(left));
         cut
     }
 
-    /// Whether so much was written that the log is to be cut.
+    /// Whether enough was written that the log has to be cut.
     ///
     /// # Cost
     /// One load.
@@ -57,7 +57,8 @@ impl Log {
         if size <= bytes_max + bytes_max / SLACK {
             return Ok(false);
         }
-        // Until the entries are gone: who registers meanwhile is told that they are.
+        // Locked until the entries are removed: a consumer that registers later finds that they
+        // are.
         let positions = self.consumers.hold();
         let held = self.held_bytes_max();
         let removable = Removable {
@@ -71,7 +72,7 @@ impl Log {
         self.give_up(engine, last + 1).map(|()| true)
     }
 
-    /// Keeps the log to another size, and entries for at least so long.
+    /// Sets the size of the log and the minimum time for which entries are kept.
     ///
     /// # Errors
     /// Engine failures.
@@ -97,7 +98,7 @@ impl Log {
         self.truncate(engine).map(|_| ())
     }
 
-    /// Time of the last row that may go. Rows are looked for by halving the range of times.
+    /// Time of the last row that may be removed. It is found by halving the range of times.
     fn last_removable(
         &self,
         engine: &dyn Engine,
@@ -137,7 +138,7 @@ impl Log {
             *stored = new;
             self.retention.raise(oldest);
         };
-        // On the device before the first file is deleted.
+        // Durable before the first file is deleted.
         commit(engine, WriteUnit::new(&batch).durable().then(raised))?;
         drop_before(engine, &new)
     }

@@ -1,7 +1,8 @@
-//! Who waits for entries. Promises: a watch knows the time of the newest entry that may concern it
-//! before that entry can be read, and its waker is called after; so a reader that takes how far it
-//! may read, and then finds nothing newer than where it is, has nothing to look at up to there.
-//! Readers of quiet namespaces cost nothing while others are busy. Must not know: what readers do.
+//! Readers that wait for entries. Promises: a watch is marked with the time of the newest entry
+//! that may concern it before that entry can be read, and its waker is called afterwards. So a
+//! reader that takes the visible time first, and then finds its watch not marked beyond its own
+//! position, has no entries to read up to that time. Readers of quiet namespaces cost nothing while
+//! others are busy. Must not know: what readers do.
 
 use super::concerned::Concerned;
 use model::Timestamp;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// Called when there is something to read. Must not block.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
-/// All watches by what they watch.
+/// All watches by the numbers that they watch.
 #[derive(Default)]
 pub(super) struct Watches {
     count: AtomicUsize,
@@ -22,10 +23,10 @@ pub(super) struct Watches {
 
 #[derive(Default)]
 struct Mark {
-    /// Time of the newest entry that may concern the watch. Never taken back: an entry that is
-    /// known here and cannot be read yet must still be looked for at the next look.
+    /// Time of the newest entry that may concern the watch. Never lowered: an entry that is marked
+    /// here and cannot be read yet must still be found by the next look.
     newest: AtomicU64,
-    /// Several may wait at a watch that is shared.
+    /// Several readers may wait at a shared watch.
     wakers: Mutex<Vec<(u64, Waker)>>,
     next_waker: Mutex<u64>,
 }
@@ -59,17 +60,17 @@ impl Watches {
         }
     }
 
-    /// Tells those concerned of entries up to a time; to be called before they can be read.
-    ///
+    /// Marks the watches concerned with the time of the last entry; to be called before the entries
+    /// can be read.
     /// # Cost
-    /// One load when nobody watches, else a look-up per namespace.
+    /// One load when nobody watches, otherwise a look-up for each namespace.
     pub(super) fn mark(&self, concerned: &[Concerned], last: u64) {
         self.each(concerned, &mut |mark| {
             mark.newest.fetch_max(last, Ordering::SeqCst);
         });
     }
 
-    /// Wakes those concerned; to be called when the entries can be read.
+    /// Wakes the watches concerned; to be called when the entries can be read.
     pub(super) fn wake(&self, concerned: &[Concerned]) {
         let mut wakers: Vec<Waker> = Vec::new();
         self.each(concerned, &mut |mark| {
@@ -85,13 +86,13 @@ impl Watches {
         let by = self.by.lock();
         for c in concerned {
             if c.coll.is_none() && c.db.is_some() {
-                // A command on a database: rare, so all are asked.
+                // A command on a database is rare, so all watches are checked.
                 let meant = by.iter().filter(|(of, _)| of.meets(c));
                 meant.flat_map(|(_, marks)| marks).for_each(|m| f(m));
                 continue;
             }
             let database = Concerned { coll: None, ..*c };
-            // An entry that concerns nobody in particular is for who reads everything.
+            // An entry that concerns no namespace is only for readers of everything.
             let mut places = vec![Concerned::ALL];
             if c.db.is_some() {
                 places.extend([*c, database]);
@@ -104,17 +105,19 @@ impl Watches {
 }
 
 impl Watch {
-    /// True when an entry of this time or a later one may concern it, readable already or not.
+    /// Whether an entry of this time or a later one may concern it, whether it can be read already
+    /// or not.
     pub fn has_from(&self, time: Timestamp) -> bool {
         self.mark.newest.load(Ordering::SeqCst) >= time.as_u64()
     }
 
-    /// Entries up to this time may concern it.
+    /// Marks it: entries up to this time may concern it.
     pub(super) fn expect(&self, last: u64) {
         self.mark.newest.fetch_max(last, Ordering::SeqCst);
     }
 
-    /// Has `waker` called at new entries. Who registers must look once more before it waits.
+    /// Has `waker` called at new entries. After registering, the caller must look once more before
+    /// it waits.
     pub fn wake(&self, waker: Waker) -> Waking {
         let id = {
             let mut next = self.mark.next_waker.lock();
