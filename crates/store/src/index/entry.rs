@@ -142,8 +142,8 @@ impl Index {
         self.id_of(&[], value) == Some(id)
     }
 
-    /// Appends the value of an entry: in a unique index the id, then the marks or the stored part of
-    /// the document; in other indexes these alone, or a zero byte when they are empty.
+    /// Appends the value of an entry: in a unique index the id, then the marks or the stored part
+    /// of the document; in other indexes these alone, or a zero byte when they are empty.
     pub(crate) fn append_value(&self, marks: &[u8], id: &[u8], out: &mut Vec<u8>) {
         match (self.unique, self.marked) {
             (true, false) => out.extend_from_slice(id),

@@ -62,6 +62,7 @@ impl Watches {
 
     /// Marks the watches concerned with the time of the last entry; to be called before the entries
     /// can be read.
+    ///
     /// # Cost
     /// One load when nobody watches, otherwise a look-up for each namespace.
     pub(super) fn mark(&self, concerned: &[Concerned], last: u64) {

@@ -1,6 +1,6 @@
-//! What a capped collection writes additionally: the order of its documents, and the deletion of
-//! old ones, in the commit of the new ones. Promises: a document never becomes visible after one
-//! that was inserted later, so a reader at the end misses none; readers see no more than the limits
+//! Additional writes of a capped collection: the order of its documents, and the deletion of old
+//! ones in the commit of the new ones. Promises: a document never becomes visible after one that
+//! was inserted later, so a reader at the end misses none; readers never see more than the limits
 //! allow. Must not know: who waits for new documents.
 
 use crate::catalog::capped::{Limits, Oldest};
@@ -23,12 +23,12 @@ use parking_lot::MutexGuard;
 use std::sync::atomic::Ordering;
 use storage::{CursorOpts, KeyRange, RowBatch, Table, WriteBatch};
 
-/// Documents that are read ahead, and about how many bytes of them, so that few inserts have to
-/// look for the oldest. Few at first: whoever changes documents makes what was read stale.
+/// Number of documents that are read ahead, so that few inserts have to read the oldest ones. Few
+/// at first: a change of a document makes everything that was read ahead stale.
 const READ_AHEAD_DOCS_FIRST: u64 = 4;
 const READ_AHEAD_DOCS: u64 = 256;
 const READ_AHEAD_BYTES: u64 = 128 << 10;
-/// Most documents that one commit deletes; more than that go in commits behind it.
+/// Most documents that one commit deletes; further ones are deleted by later commits.
 const DELETED_MAX: usize = 1024;
 
 /// Documents that are about to be inserted: their number, and the bytes of their BSON.
@@ -47,7 +47,7 @@ impl Incoming {
     }
 }
 
-/// The oldest documents of a capped collection while they give way to new ones.
+/// The oldest documents of a capped collection during an insert that may delete some of them.
 pub(super) struct Displacement<'c> {
     limits: Limits,
     oldest: MutexGuard<'c, Oldest>,
@@ -56,11 +56,11 @@ pub(super) struct Displacement<'c> {
 }
 
 impl Collection {
-    /// Writes the order of all documents. The caller keeps writers out.
+    /// Writes the order entries of all documents. The caller keeps writers out.
     ///
     /// # Errors
-    /// Engine failures; a part may be written then, which nobody reads while the collection is not
-    /// capped.
+    /// Engine failures; part of the order may be written then, which nobody reads while the
+    /// collection is not capped.
     pub(crate) fn write_order(&self) -> Result<()> {
         let engine = &self.shared.engine;
         let (lower, upper) = self.key_bounds();
@@ -93,7 +93,7 @@ impl Collection {
         Ok(())
     }
 
-    /// Writes the order of a capped collection that has documents and no order yet.
+    /// Writes the order of a capped collection that has documents but no order yet.
     pub(crate) fn complete_order(&self) -> Result<()> {
         let mut rows = RowBatch::new();
         self.order_cursor(&ReadView::LATEST, 0, None, false)?
@@ -108,8 +108,8 @@ impl Collection {
 }
 
 impl Writer<'_> {
-    /// Deletes the oldest documents of a capped collection until its limits hold: after its options
-    /// have changed, and when one insert had to displace very many.
+    /// Deletes the oldest documents of a capped collection until it is within its limits: after its
+    /// options have changed, and when one insert had to delete very many.
     ///
     /// # Cost
     /// Two comparisons when nothing has to be deleted.
@@ -134,7 +134,7 @@ impl Writer<'_> {
                 return Ok(());
             }
             self.check_write()?;
-            // On a full device what frees space must pass.
+            // Deletions must be accepted on a full device.
             s.batch.set_shrinks();
             let unit = DocumentUnit::new(*self, state).changing(filled.of_unit(&mut s.log));
             let committed = unit.commit(&mut s.batch, mode, reads.into_unit());
@@ -149,8 +149,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Begins to make room in a capped collection. One insert at a time does, so that documents are
-    /// seen in the order of their numbers.
+    /// Begins to make room in a capped collection. Only one insert at a time does, so that
+    /// documents become visible in the order of their numbers.
     pub(super) fn begin_displacement(&self, state: &State) -> Option<Displacement<'_>> {
         Some(Displacement {
             limits: state.capped?,
@@ -159,7 +159,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Reads the documents that may have to give way, and locks their keys together with `keys`.
+    /// Reads the documents that may have to be deleted, and locks their keys together with `keys`.
     pub(super) fn lock_with_oldest<'s>(
         &'s self,
         state: &State,
@@ -175,7 +175,7 @@ impl Writer<'_> {
             wanted.extend(oldest.left().take(number).map(|d| KeyId::of(oldest.key(d))));
             self.want_old_entries(state, oldest, number, &mut wanted)?;
             let held = mode.lock(self, &mut wanted)?;
-            // Writers count their changes before they let go of their locks.
+            // Writers count their changes before they release their locks.
             if number == 0 || oldest.changes == self.capped.changes.load(Ordering::Acquire) {
                 displacement.locked = number;
                 return Ok(held);
@@ -185,7 +185,7 @@ impl Writer<'_> {
         }
     }
 
-    /// While a unique index is built, entries of documents that go are locked, too.
+    /// While a unique index is built, the entries of deleted documents are locked, too.
     fn want_old_entries(
         &self,
         state: &State,
@@ -207,10 +207,10 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Reads old documents until those that are known make enough room, or are all there are.
+    /// Reads old documents until deleting the known ones makes enough room, or there are no more.
     ///
     /// # Output
-    /// How many have to give way.
+    /// How many documents have to be deleted.
     fn read_enough(
         &self,
         displacement: &mut Displacement<'_>,
@@ -224,7 +224,7 @@ impl Writer<'_> {
         }
     }
 
-    /// How many of the oldest documents have to give way, and whether that makes enough room.
+    /// How many of the oldest documents have to be deleted, and whether that makes enough room.
     fn count_displaced(
         &self,
         displacement: &Displacement<'_>,
@@ -245,8 +245,8 @@ impl Writer<'_> {
         (number, !limits.are_exceeded(docs, bytes))
     }
 
-    /// Reads documents behind those that are known; false when there is none. They stay the oldest:
-    /// numbers only grow, and become visible in their order.
+    /// Reads documents after the known ones; false when there are none. The known ones remain the
+    /// oldest: numbers only grow, and become visible in their order.
     fn read_oldest(&self, oldest: &mut Oldest) -> Result<bool> {
         if oldest.compact() {
             oldest.changes = self.capped.changes.load(Ordering::Acquire);
@@ -276,7 +276,7 @@ impl Writer<'_> {
             let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
             let each = &mut |n: usize, value: Option<&[u8]>| {
                 let place = seqs.get(n).zip(wanted.get(n)).zip(value);
-                // Deleted since its place was read, and perhaps inserted again.
+                // The document may have been deleted since its place was read, and inserted again.
                 let read = place.and_then(|(place, v)| Some((place, v, record::read(v)?)));
                 if let Some(((seq, key), value, (header, doc))) = read
                     && header.insert_seq == *seq
@@ -295,8 +295,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Puts the deletion of the oldest documents into the batch of `s`, as many as have to give way
-    /// and are locked, and their entries of the log into its list.
+    /// Adds to the batch of `s` the deletion of the oldest documents, as many as have to be deleted
+    /// and are locked, and their log entries to its list.
     pub(super) fn delete_oldest(
         &self,
         state: &State,
@@ -327,14 +327,14 @@ impl Writer<'_> {
         self.fill_changes(state, s, &keys, decided, &Mode::Direct, reads)
     }
 
-    /// Notes which documents have gone, after the commit that deletes them.
+    /// Records which documents were deleted, after the commit that deletes them.
     pub(super) fn end_displacement(
         &self,
         displacement: &mut Displacement<'_>,
         filled: &Filled,
         committed: bool,
     ) {
-        // What has failed may have been applied all the same.
+        // A failed commit may have been applied.
         if !committed {
             return displacement.oldest.forget();
         }

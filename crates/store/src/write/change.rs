@@ -1,4 +1,4 @@
-//! What becomes of a document that a statement meets. Must not know: how it is written.
+//! What a statement does with a document. Must not know: how it is written.
 
 use crate::format::diff::Touched;
 use model::{Doc, Result};
@@ -7,11 +7,12 @@ use storage::CommitPos;
 
 /// What to do with a document that was just read under its lock.
 pub enum Change {
-    /// Nothing.
+    /// Leave it as it is.
     Keep,
-    /// Store these bytes instead; the `_id` is the same.
+    /// Store these bytes instead; they have the same `_id`.
     Replace(Vec<u8>),
-    /// The same, where the log tells what changed; that is looked for only where said.
+    /// As `Replace`, but the log records only the differences, which are searched for in the
+    /// touched paths.
     Update(Vec<u8>, Arc<Touched>),
     /// Remove it.
     Delete,
@@ -24,12 +25,12 @@ pub enum Modified {
     Absent,
     /// Left as it was.
     Kept,
-    /// Replaced.
+    /// Replaced by the commit at this position.
     Replaced(CommitPos),
-    /// Removed.
+    /// Removed by the commit at this position.
     Deleted(CommitPos),
 }
 
-/// Decides on the document of a key, by its number; called again when another writer came in
-/// between.
+/// Decides what to do with a document; gets the number of its key. Called again for a document that
+/// another writer has changed meanwhile.
 pub type Decide<'d> = dyn FnMut(usize, Doc<'_>) -> Result<Change> + 'd;

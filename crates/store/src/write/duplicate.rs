@@ -1,16 +1,16 @@
-//! E11000: the errors of documents whose key is taken; only `$merge` makes one of its own
-//! (`crates/query/src/stages/merge.rs`). Must not know: how that was found out.
+//! E11000: the errors for documents whose key is taken; only `$merge` makes its own
+//! (`crates/query/src/stages/merge.rs`). Must not know: how the duplicate was found.
 
 use crate::catalog::Collection;
 use crate::index::Index;
 use model::{Doc, DocBuf, MongoError, Value, code};
 
-/// For `_id`; `options` are the collection's.
+/// The error for a duplicate `_id`; `options` are the collection's.
 pub(crate) fn duplicate_id(c: &Collection, options: Doc<'_>, doc: Doc<'_>) -> MongoError {
     let id = doc.field("_id");
     if options.contains("clusteredIndex") {
-        // The key of a clustered collection is shown from its record id, and MongoDB cannot read
-        // these values back from one.
+        // The key of a clustered collection is shown from its record id, and MongoDB cannot decode
+        // these values from one.
         let odd = |code, what| {
             MongoError::new(
                 code,
@@ -32,7 +32,7 @@ pub(crate) fn duplicate_id(c: &Collection, options: Doc<'_>, doc: Doc<'_>) -> Mo
     duplicate(c, "_id_", &model::doc! { "_id": 1i32 }, &value)
 }
 
-/// For a secondary index.
+/// The error for a duplicate key of a secondary index.
 pub(crate) fn duplicate_key(c: &Collection, index: &Index, doc: Doc<'_>) -> MongoError {
     let value = DocBuf::build(|w| {
         for f in index.fields() {
@@ -43,7 +43,7 @@ pub(crate) fn duplicate_key(c: &Collection, index: &Index, doc: Doc<'_>) -> Mong
                     _ => Value::Missing,
                 };
             }
-            // An array stands for the element that collided; the first is shown.
+            // Of an array, the element that collided is shown; the first one is taken for it.
             if let Value::Array(a) = v {
                 v = a.get(0).unwrap_or(Value::Undefined);
             }

@@ -1,5 +1,5 @@
 //! The end of every commit of documents, of a statement or of a whole transaction. Promises:
-//! counter rows, counts in memory, the order of insertion and the row of the session are added to a
+//! counter rows, counts in memory, the insertion order and the row of the session are added to a
 //! commit here and nowhere else. Must not know: how the rows of the batch came about, filters,
 //! locks.
 
@@ -14,7 +14,7 @@ use operation::Operation;
 use std::sync::atomic::Ordering;
 use storage::{CommitPos, Table, Unit, WriteBatch};
 
-/// What the statements of a transaction have changed of one collection, kept until its commit.
+/// Changes of one collection by the statements of a transaction, kept until its commit.
 #[derive(Default)]
 pub(crate) struct Changes {
     pub(crate) docs: i64,
@@ -25,11 +25,11 @@ pub(crate) struct Changes {
     pub(crate) deleted: Vec<u64>,
     /// Documents inserted, replaced or deleted.
     pub(crate) changed: u64,
-    /// What the log will say of them.
+    /// Their entries for the log.
     pub(crate) operations: EntryList,
 }
 
-/// What a commit changes of a collection beside its rows.
+/// Changes of a collection by one commit, apart from its rows.
 pub(super) struct Delta<'d> {
     coll: &'d Collection,
     pub(super) docs: i64,
@@ -56,7 +56,7 @@ impl<'d> Delta<'d> {
         }
     }
 
-    /// What a transaction has kept of its statements.
+    /// The changes that a transaction has kept from its statements.
     pub(super) fn of_kept(coll: &'d Collection, changes: &'d Changes) -> Delta<'d> {
         Delta {
             docs: changes.docs,
@@ -69,7 +69,7 @@ impl<'d> Delta<'d> {
     }
 }
 
-/// No document was inserted, or no order of insertion is kept.
+/// Used when no document was inserted, or no insertion order is kept.
 struct NoKeys;
 
 impl InsertedKeys for NoKeys {
@@ -82,7 +82,7 @@ impl InsertedKeys for Vec<(u64, Box<[u8]>)> {
     }
 }
 
-/// Deltas as an effect of their commit.
+/// Changes of memory after the commit.
 struct Deltas<'d>(&'d [Delta<'d>]);
 
 impl OnCommit for Deltas<'_> {
@@ -103,8 +103,8 @@ impl OnCommit for Deltas<'_> {
     }
 }
 
-/// One commit of documents: of a statement, or of all statements of a transaction. Made once, and
-/// not moved: it is large.
+/// One commit of documents: of a statement, or of all statements of a transaction. Built in place
+/// and not moved, because it is large.
 pub(super) struct DocumentsCommit<'c> {
     pub(super) shared: &'c Shared,
     pub(super) operation: &'c Operation,
@@ -112,9 +112,9 @@ pub(super) struct DocumentsCommit<'c> {
     pub(super) batch: &'c mut WriteBatch,
     pub(super) deltas: &'c [Delta<'c>],
     pub(super) rows: Option<LogRows<'c>>,
-    /// What changes in the catalog when it is applied.
+    /// Changes of the catalog's memory when the commit is applied.
     pub(super) catalog: Option<&'c mut dyn OnCommit>,
-    /// What has decided it.
+    /// The unit whose reads decided the write.
     pub(super) decided_by: Option<Unit<'c>>,
 }
 
@@ -128,7 +128,7 @@ impl DocumentsCommit<'_> {
         self.run(None)
     }
 
-    /// Commits together with the session's row, which says what these statements have done.
+    /// Commits together with the session's row, which records what these statements have done.
     ///
     /// # Errors
     /// As [`DocumentsCommit::commit`].

@@ -1,4 +1,4 @@
-//! What all writers of index entries share. Must not know: where the documents come from.
+//! Functions that all writers of index entries share. Must not know: where the documents come from.
 
 use crate::commit::WriteUnit;
 use crate::error;
@@ -16,7 +16,7 @@ use storage::{CommitPos, Table, WriteBatch};
 /// # Errors
 /// 17280 KeyTooLong.
 pub(crate) fn check_length(index: &Index, set: &KeySet, id_bytes: usize, max: usize) -> Result<()> {
-    // Identifier, end bytes and the length of the id.
+    // The identifier, the end bytes and the length of the id.
     let around = id_bytes + 16;
     if set.byte_len() + around <= max {
         return Ok(());
@@ -27,7 +27,8 @@ pub(crate) fn check_length(index: &Index, set: &KeySet, id_bytes: usize, max: us
     }
 }
 
-/// Puts one entry of the document with this encoded id; `entry` holds its key then.
+/// Puts one entry of the document with this encoded id; afterwards `entry` holds the key of the
+/// entry.
 pub(crate) fn put_entry(
     batch: &mut WriteBatch,
     index: &Index,
@@ -56,13 +57,13 @@ pub(crate) fn put_entries<'k>(
     }
 }
 
-/// Where a key of a chunk's documents is: its first bytes, the document's position, its number
-/// among the keys of the document.
+/// The place of a key of a chunk: its first bytes, the position of its document, its number among
+/// the keys of the document.
 pub(crate) type KeyPlace = (u64, u32, u32);
 
-/// Puts the entries of the documents at `positions` into one index in the order of their keys:
-/// neighbours in the index are written one after the other, so that the engine finds the next
-/// place near the last one, whichever structure it keeps. `of` gives a document's keys and id.
+/// Puts the entries of the documents at `positions` into one index in key order, so that the engine
+/// finds each place near the last one, whatever its data structure. `of` returns a document's keys
+/// and id.
 pub(crate) fn put_sorted<'k>(
     batch: &mut WriteBatch,
     index: &Index,
@@ -77,7 +78,7 @@ pub(crate) fn put_sorted<'k>(
         let keys = of(*n).0.iter().enumerate();
         order.extend(keys.map(|(k, key)| (first_bytes(key), *n as u32, k as u32)));
     }
-    // Equal keys in the order of the documents, whose ids mostly ascend.
+    // Equal keys are put in the order of their documents, whose ids mostly ascend.
     order.sort_unstable_by(|a, b| {
         let by_key = a.0.cmp(&b.0).then_with(|| key(a).cmp(&key(b)));
         by_key.then(a.1.cmp(&b.1))
@@ -88,7 +89,7 @@ pub(crate) fn put_sorted<'k>(
     }
 }
 
-/// The first eight bytes as a number of the same order; a shorter key is filled up with zeros.
+/// The first eight bytes as a number with the same order; a shorter key is padded with zeros.
 fn first_bytes(key: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     let len = key.len().min(8);
@@ -96,19 +97,19 @@ fn first_bytes(key: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// The entries that a chunk's documents want in unique indexes, and which of them are taken.
+/// The entries of a chunk's documents in unique indexes, and which of them are taken.
 #[derive(Default)]
 pub(crate) struct UniqueEntries {
     bytes: Vec<u8>,
     entries: Vec<UniqueEntry>,
-    /// How many entries there are up to the end of each document.
+    /// For each document, the number of entries up to its end.
     ends: Vec<usize>,
-    /// Which are in the collection; empty when each is looked up by itself.
+    /// Whether each entry is in the collection; empty when entries are looked up one by one.
     taken: Vec<bool>,
 }
 
 struct UniqueEntry {
-    /// Where its bytes end.
+    /// The end of its key in the buffer.
     end: usize,
     /// The number of its index.
     index: usize,
@@ -122,14 +123,14 @@ impl UniqueEntries {
         self.taken.clear();
     }
 
-    /// Adds an entry of the document that is being added.
+    /// Adds an entry of the current document.
     pub(crate) fn push(&mut self, index: usize, entry: &[u8]) {
         self.bytes.extend_from_slice(entry);
         let end = self.bytes.len();
         self.entries.push(UniqueEntry { end, index });
     }
 
-    /// Ends the document that is being added; one that is refused wants nothing.
+    /// Ends the current document; the entries of a refused one are removed.
     pub(crate) fn end_document(&mut self, refused: bool) {
         if refused {
             self.entries
@@ -165,8 +166,8 @@ impl UniqueEntries {
         self.numbers_of(document).map(|n| self.get(n))
     }
 
-    /// Looks all of them up, in one call to the engine. In a transaction each is looked up when it
-    /// is asked for, so that what comes behind a refused document conflicts with nobody.
+    /// Looks all of them up in one call to the engine. In a transaction each is looked up when it
+    /// is asked for, so that documents after a refused one cause no conflicts.
     ///
     /// # Errors
     /// Engine failures.
@@ -187,7 +188,7 @@ impl UniqueEntries {
         Ok(())
     }
 
-    /// The number of the first index in which an entry of the document is taken: in the collection,
+    /// The number of the first index in which an entry of the document is taken, in the collection
     /// or by an accepted document of the same chunk.
     ///
     /// # Errors
@@ -212,7 +213,7 @@ impl UniqueEntries {
         Ok(None)
     }
 
-    /// Gives back what a large chunk has left behind; forgets the entries.
+    /// Frees the memory that a large chunk has used; removes the entries.
     pub(crate) fn shrink(&mut self, bytes_max: usize) {
         self.clear();
         self.bytes.shrink_to(bytes_max);
@@ -222,10 +223,10 @@ impl UniqueEntries {
 }
 
 impl Writer<'_> {
-    /// Marks fields of an index as having seen an array, before the entries that need it are
-    /// committed: a commit of its own, so that a later refusal of the document leaves at most a
-    /// mark too many, in memory and on disk alike. Of a collection that is not committed itself the
-    /// marks are committed with it.
+    /// Marks fields of an index as having seen an array, before the entries that need the mark are
+    /// committed. The mark is a commit of its own, so a later refusal of the document leaves at
+    /// most an unneeded mark, in memory and on disk alike. The marks of an uncommitted collection
+    /// are committed with it.
     ///
     /// # Cost
     /// None once the bits are set.
@@ -236,7 +237,8 @@ impl Writer<'_> {
         if bits & !index.multikey_bits() == 0 {
             return Ok(());
         }
-        // The row holds all bits: two writers must not each write what they know.
+        // The row holds the bits of all writers: without the lock one could overwrite those of
+        // another.
         let _marking = index.marking();
         let all = bits | index.multikey_bits();
         let mut batch = WriteBatch::new();
@@ -262,7 +264,7 @@ mod tests {
     use model::{DocBuf, doc};
     use storage::BatchOp;
 
-    /// The keys of the entries that these documents get, in the order of the batch.
+    /// The keys of these documents' entries, in the order of the batch.
     fn entries(unique: bool, docs: &[DocBuf], positions: &[usize]) -> Vec<Vec<u8>> {
         let spec = doc! { "key": { "a": 1i32 }, "name": "a", "unique": unique };
         let index = Index::open(7, spec, true, 0, &NoHooks).unwrap();
@@ -304,7 +306,8 @@ mod tests {
             let all = entries(unique, &docs, &[0, 1, 2, 3, 4, 5]);
             assert_eq!(all.len(), 7);
             assert!(all.is_sorted(), "{all:?}");
-            // What was refused has no entry, and what is left is what each has alone.
+            // Refused documents have no entries, and the others have those that they would have
+            // alone.
             let some = entries(unique, &docs, &[1, 3, 5]);
             assert!(some.is_sorted(), "{some:?}");
             let mut alone: Vec<_> = [1, 3, 5]

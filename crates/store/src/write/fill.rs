@@ -1,4 +1,5 @@
-//! The batch of a modification: records, index entries, counts. Must not know: locks, commits.
+//! Fills the batch of a modification: records, index entries, counts. Must not know: locks,
+//! commits.
 
 use crate::catalog::{Collection, State};
 use crate::error;
@@ -31,7 +32,7 @@ struct OldDocument<'d> {
     key: &'d [u8],
     header: record::Header,
     doc: Doc<'d>,
-    /// Its number in the chunk.
+    /// Its position in the chunk.
     n: usize,
 }
 
@@ -42,7 +43,7 @@ impl OldDocument<'_> {
 }
 
 impl Writer<'_> {
-    /// Puts the changes into the batch, up to the first that is refused.
+    /// Adds the changes to the batch, up to the first that is refused.
     pub(super) fn fill_changes(
         &self,
         state: &State,
@@ -75,7 +76,7 @@ impl Writer<'_> {
 }
 
 impl Fill<'_, '_, '_, '_> {
-    /// Puts the changes of the documents whose records are in `records`, one behind another.
+    /// Adds the changes of the documents whose concatenated records are in `records`.
     fn put_all(
         &mut self,
         records: &[u8],
@@ -161,7 +162,7 @@ impl Fill<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Puts the index entries that change with a document into the batch.
+    /// Adds the index entries that change with a document to the batch.
     fn put_entry_changes(&mut self, old: &OldDocument<'_>, new: Option<Doc<'_>>) -> Result<()> {
         let building = self.state.builds_unique();
         let number = self.state.indexes.len();
@@ -196,7 +197,7 @@ impl Fill<'_, '_, '_, '_> {
                 }
                 index.entry_key(k.components, old.id(), &mut s.entry);
                 if before.is_some() {
-                    // The same key of a value that is equal and not the same.
+                    // The key is the same, but its value has another type or form.
                     index.note_change(old.id());
                     let own = || self.reads.owns_entry(index, &s.entry, old.id());
                     if building && index.is_unique() && !own()? {
@@ -221,7 +222,7 @@ impl Fill<'_, '_, '_, '_> {
     }
 }
 
-/// The recorded effect of a change.
+/// The effect of a change for the session's record.
 pub(super) fn effect_of(keep: Keep, old: Doc<'_>, new: Option<Doc<'_>>) -> Effect {
     match (keep, new) {
         (Keep::Fact | Keep::Id, Some(_)) => Effect::Updated,

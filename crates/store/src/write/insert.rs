@@ -1,9 +1,8 @@
-//! Inserting documents: in chunks, one commit each. Must not know: who asks, where the documents
-//! come from.
+//! Inserts documents in chunks, one commit for each chunk. Must not know: who inserts, where the
+//! documents come from.
 //!
 //! An id above every id of the collection is certainly new, so loads in id order never read. Other
-//! ids cost one engine call for a chunk. Entries of non-unique indexes are put without a
-//! read.
+//! ids cost one engine call for each chunk. Entries of non-unique indexes are put without a read.
 
 use crate::catalog::{Collection, State};
 use crate::commit::WriteUnit;
@@ -37,9 +36,9 @@ const CHUNK_DOCS: usize = 128;
 const CHUNK_BYTES: usize = 1 << 20;
 /// Bytes of index keys after which a commit takes no further document.
 const CHUNK_KEY_BYTES: usize = 8 << 20;
-/// Sequence numbers reserved at a time by collections whose ids come out of order.
+/// Sequence numbers reserved at a time by collections whose ids arrive out of order.
 pub(super) const SEQ_BLOCK: u64 = 1 << 16;
-/// Buffers of a thread larger than this are given back after use.
+/// Buffers of a thread that are larger than this are freed after use.
 const SCRATCH_BYTES_MAX: usize = 2 << 20;
 
 /// The outcome of an insert.
@@ -47,11 +46,11 @@ const SCRATCH_BYTES_MAX: usize = 2 << 20;
 pub struct Inserted {
     /// Documents written.
     pub count: usize,
-    /// Refused documents by position.
+    /// Errors of refused documents, by position.
     pub errors: Vec<(usize, MongoError)>,
-    /// Covers everything written.
+    /// Covers all writes of the insert.
     pub pos: CommitPos,
-    /// Documents looked at, from the first on: written or refused.
+    /// Number of documents processed from the first on: written or refused.
     pub seen: usize,
 }
 
@@ -66,7 +65,7 @@ struct Scratch {
     value: Vec<u8>,
     entry: Vec<u8>,
     order: Vec<KeyPlace>,
-    /// Old documents of a capped collection that go.
+    /// Old documents that are deleted from a capped collection.
     old: modify::Scratch,
 }
 
@@ -79,12 +78,12 @@ struct Chunk<'c> {
     state: &'c State,
     docs: &'c [Doc<'c>],
     ordered: bool,
-    /// Position of the first document in the whole insert.
+    /// Position of its first document in the whole insert.
     base: usize,
     /// Documents whose keys cannot be made, by position in the chunk, ascending.
     refused: Vec<(usize, MongoError)>,
     keys: KeyIds,
-    /// How many documents this commit looks at.
+    /// Number of documents that this commit processes.
     usable: usize,
 }
 
@@ -102,23 +101,23 @@ impl<'c> Chunk<'c> {
     }
 }
 
-/// What a chunk's batch holds.
+/// The contents of a chunk's batch.
 #[derive(Default)]
 struct Written {
     /// Positions of the documents in the chunk.
     positions: SmallVec<[usize; 8]>,
-    /// Multikey bits by index that the entries need.
+    /// Multikey bits that the entries need, for each index.
     multikey: SmallVec<[u32; 8]>,
 }
 
 impl Collection {
-    /// True when [`Writer::insert`] writes these in one batch: all or none then.
+    /// Whether [`Writer::insert`] writes these in one batch: all or none.
     pub fn inserts_at_once(&self, docs: &[Doc<'_>]) -> bool {
         self.chunk_len(docs) == docs.len()
     }
 
-    /// How many of the documents are inserted by one commit. What comes at once must fit into a
-    /// capped collection.
+    /// How many of the documents one commit inserts. Documents of one commit must fit into a capped
+    /// collection together.
     fn chunk_len(&self, docs: &[Doc<'_>]) -> usize {
         let limits = self.state().capped;
         let most_docs = limits.and_then(|l| l.docs).map_or(CHUNK_DOCS, |d| {
@@ -139,8 +138,8 @@ impl Collection {
 }
 
 impl Writer<'_> {
-    /// Inserts documents that have their `_id` and are valid BSON. With `ordered` the first refusal
-    /// ends it.
+    /// Inserts documents that have their `_id` and are valid BSON. With `ordered` it stops at the
+    /// first refused document.
     ///
     /// # Errors
     /// As a whole: 175 when the collection is gone, engine failures. Per document, in
@@ -165,8 +164,8 @@ impl Writer<'_> {
             .map(|()| done)
     }
 
-    /// As [`Writer::insert_logged`]; `done` says also after an error what was done, and
-    /// `on_progress` is called behind each commit, when it says so.
+    /// As [`Writer::insert_logged`]. `done` has the result also after an error, and `on_progress`
+    /// is called after each commit, when `done` includes it.
     ///
     /// # Errors
     /// As [`Writer::insert`].
@@ -181,11 +180,11 @@ impl Writer<'_> {
         self.insert_as(docs, ordered, &mut Mode::of(log), done, on_progress)
     }
 
-    /// As [`Writer::insert`], as a part of a transaction.
+    /// As [`Writer::insert`], as part of a transaction.
     ///
     /// # Errors
-    /// As [`Writer::insert`]; as a whole also 112 when a key was written by somebody else since
-    /// the transaction began, 24, 257, 263.
+    /// As [`Writer::insert`]; as a whole also 112 when another writer has written a key since the
+    /// transaction began, 24, 257, 263.
     pub fn insert_in(
         &self,
         docs: &[Doc<'_>],
@@ -225,7 +224,8 @@ impl Writer<'_> {
             let bytes = docs[at..end].iter().map(|d| d.len_bytes()).sum();
             let inside = mode.enter(self, bytes)?;
             let state = inside.state();
-            // All of the chunk under one state, however often large keys cut it.
+            // The whole chunk is inserted under one state, even if large keys split it into several
+            // commits.
             while at < end {
                 let run = |s: &mut Scratch, done: &mut Inserted, mode: &mut Mode<'_, '_>| {
                     let chunk = Chunk::of(state, &docs[at..end], at, ordered);
@@ -235,7 +235,8 @@ impl Writer<'_> {
                     taken
                 };
                 let refused = done.errors.len();
-                // Taken when a scheduler of tests runs another writer on this thread.
+                // The buffers are in use when a test's scheduler runs another writer on this
+                // thread.
                 let taken = SCRATCH.with(|cell| match cell.try_borrow_mut() {
                     Ok(mut s) => run(&mut s, done, mode),
                     Err(_) => run(&mut Scratch::default(), done, mode),
@@ -259,7 +260,7 @@ impl Writer<'_> {
     /// Inserts the first documents of a chunk, all unless their keys are very large.
     ///
     /// # Output
-    /// How many it looked at.
+    /// How many documents it processed.
     fn insert_chunk(
         &self,
         s: &mut Scratch,
@@ -315,7 +316,7 @@ impl Writer<'_> {
         Ok(usable)
     }
 
-    /// Makes the record keys and index keys of a chunk's documents, and says what to lock.
+    /// Makes the record keys and index keys of a chunk's documents, and collects the keys to lock.
     fn make_keys<'c>(&self, s: &mut Scratch, mut chunk: Chunk<'c>) -> Chunk<'c> {
         let indexes = chunk.state.indexes.as_slice();
         s.batch.clear();
@@ -372,11 +373,12 @@ impl Writer<'_> {
         chunk
     }
 
-    /// Gives sequence numbers to a chunk and says which of its keys are above every key so far. The
-    /// caller holds the keys' locks, so nobody else can be inserting the same key.
+    /// Assigns sequence numbers to a chunk and returns which of its keys are above every key so
+    /// far. The caller has locked the keys, so no other writer can insert the same key.
     ///
-    /// The mark of disorder is committed here, before anything in memory says so: it is in the
-    /// journal before every document that needs it, and a failure leaves both as they were.
+    /// The mark of ids out of order is committed here, before memory records it: it is in the
+    /// journal before every document that needs it, and a failure leaves memory and disk as they
+    /// were.
     fn allocate(&self, s: &Scratch, count: usize) -> Result<(u64, SmallVec<[bool; CHUNK_DOCS]>)> {
         let mut order = self.live.order();
         let mut fresh = SmallVec::new();
@@ -422,8 +424,8 @@ impl Writer<'_> {
         Ok((first, fresh))
     }
 
-    /// Which documents' ids are stored already; those that are certainly new are not asked for.
-    /// Empty when all are.
+    /// Whether each document's id is stored already; ids that are certainly new are not looked up.
+    /// Empty when all ids are new.
     fn stored_ids(
         &self,
         s: &Scratch,
@@ -431,7 +433,7 @@ impl Writer<'_> {
         reads: &Reads<'_>,
     ) -> Result<SmallVec<[bool; CHUNK_DOCS]>> {
         let mut stored: SmallVec<[bool; CHUNK_DOCS]> = SmallVec::new();
-        // What is new to this process may have come from another one.
+        // An id that is new to this process may have been inserted by another one.
         let ask_all = reads.is_checked();
         if !ask_all && fresh.iter().all(|f| *f) {
             return Ok(stored);
@@ -455,7 +457,7 @@ impl Writer<'_> {
         Ok(stored)
     }
 
-    /// Puts the documents accepted of a chunk into the batch; refusals go to `done`.
+    /// Adds the accepted documents of a chunk to the batch; refusals go to `done`.
     fn fill_batch(
         &self,
         s: &mut Scratch,
@@ -466,7 +468,7 @@ impl Writer<'_> {
         reads: &Reads<'_>,
     ) -> Result<Written> {
         let indexes = chunk.state.indexes.as_slice();
-        // Only what is accepted counts: a refused document leaves its keys to later ones.
+        // Only accepted documents count: a refused one leaves its keys to later documents.
         let mut accepted_ids: FxHashSet<&[u8]> = FxHashSet::default();
         let mut accepted_unique: FxHashSet<Vec<u8>> = FxHashSet::default();
         let mut written = Written {
@@ -495,7 +497,7 @@ impl Writer<'_> {
                 }
                 continue;
             }
-            // Ids that are all above one another cannot be the same.
+            // Strictly ascending ids cannot be duplicates of each other.
             if !stored.is_empty() && chunk.usable > 1 {
                 accepted_ids.insert(key);
             }
@@ -526,7 +528,7 @@ impl Writer<'_> {
     }
 }
 
-/// What a document without an `_id` is stored by: new at each call, in the order of time.
+/// The key of a document without an `_id`: unique at each call, in the order of time.
 fn hidden_id() -> ObjectId {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -557,12 +559,12 @@ fn put_entries_of(s: &mut Scratch, indexes: &[Arc<Index>], positions: &[usize]) 
 }
 
 impl Scratch {
-    /// Gives back what a large chunk has left behind.
+    /// Frees the memory that a large chunk has used.
     fn shrink(&mut self) {
         self.batch.shrink(SCRATCH_BYTES_MAX);
         self.old.shrink();
         self.unique.shrink(SCRATCH_BYTES_MAX / 4);
-        // Content counts for what a buffer may shrink to.
+        // A buffer cannot shrink below its content.
         for buffer in [&mut self.record_keys, &mut self.value, &mut self.entry] {
             buffer.clear();
             buffer.shrink_to(SCRATCH_BYTES_MAX / 4);

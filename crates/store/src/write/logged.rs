@@ -1,4 +1,4 @@
-//! The entries of the log for what is written to documents. Promises: built from the bytes at hand;
+//! The log entries for writes of documents. Promises: they are built from the bytes at hand;
 //! nothing is built where nothing is logged. Must not know: commits, locks.
 
 use crate::catalog::{Collection, State};
@@ -11,7 +11,7 @@ use model::{Doc, DocWriter};
 use smallvec::SmallVec;
 use storage::WriteBatch;
 
-/// What the entries of inserts say of the session that they belong to.
+/// The session fields of the entries of inserts.
 pub(super) struct InsertLog<'l> {
     pub(super) session: Option<SessionFields>,
     /// Numbers of the statements, one for each document.
@@ -25,7 +25,7 @@ impl Collection {
         Some(LogRows::new(log, smallvec::smallvec![self.concerned()]))
     }
 
-    /// Whom its changes concern.
+    /// The database and collection that its changes concern.
     pub fn concerned(&self) -> Concerned {
         self.concerned
     }
@@ -113,7 +113,7 @@ impl Collection {
     }
 }
 
-/// A measurement is found by its time, which is told beside its `_id`.
+/// A measurement is found by its time, which is logged in addition to its `_id`.
 fn write_change(w: &mut DocWriter<'_>, old: Doc<'_>, change: &Change, time: Option<&str>) {
     let put_key = |mut key: DocWriter<'_>| {
         key.put("_id", old.field("_id"));

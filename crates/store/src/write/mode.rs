@@ -13,24 +13,24 @@ use arc_swap::Guard;
 use model::Result;
 use std::sync::Arc;
 
-/// How a statement writes.
+/// How a statement commits its writes.
 pub(crate) enum Mode<'m, 'l> {
-    /// Commits by itself.
+    /// In commits of its own.
     Direct,
-    /// Commits by itself; its effects are recorded in the same commits.
+    /// In commits of its own, which also record its effects.
     Logged(&'m mut StatementLog<'l>),
-    /// Its writes are committed with the transaction, which is inside the collection's gate.
+    /// With the transaction, which is inside the collection's gate.
     Transaction(&'m Transaction, Arc<State>),
 }
 
-/// Inside the gate of a collection; the state does not change meanwhile.
+/// An entry into the gate of a collection; the state does not change while it is held.
 pub(crate) enum Inside<'c> {
-    /// For one statement.
+    /// An entry for one statement.
     Statement {
         _inside: Entered<'c>,
         state: Guard<Arc<State>>,
     },
-    /// By the transaction.
+    /// The entry of the transaction.
     Transaction(Arc<State>),
 }
 
@@ -44,7 +44,7 @@ impl Inside<'_> {
 }
 
 impl<'m, 'l> Mode<'m, 'l> {
-    /// Direct, or with a log.
+    /// `Logged` with a log, otherwise `Direct`.
     pub(crate) fn of(log: Option<&'m mut StatementLog<'l>>) -> Mode<'m, 'l> {
         log.map_or(Mode::Direct, Mode::Logged)
     }
@@ -94,7 +94,7 @@ impl<'m, 'l> Mode<'m, 'l> {
         }
     }
 
-    /// Begins the reads that decide a write, under the locks of what is read.
+    /// Begins the reads that decide a write; the caller has locked the keys that are read.
     ///
     /// # Errors
     /// Engine failures.
@@ -115,7 +115,7 @@ impl<'m, 'l> Mode<'m, 'l> {
         }
     }
 
-    /// Whether what was read has to be read again, because another process has changed it before
+    /// Whether the reads have to be repeated, because another process has changed the data before
     /// the commit.
     pub(crate) fn is_outdated<T>(&self, result: &Result<T>) -> bool {
         !self.is_transaction() && result.as_ref().is_err_and(error::is_conflict)

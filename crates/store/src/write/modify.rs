@@ -1,7 +1,7 @@
-//! Changing or deleting stored documents: lock, read the latest, decide, commit, unlock, all in one
-//! place, so that a hot document costs one lock hold of a few microseconds per writer. One document
-//! or many take the same way; many share locks, the engine call, and the commit. Must not
-//! know: filters, update operators.
+//! Changes or deletes stored documents: lock, read the latest state, decide, commit, unlock, all in
+//! one place, so that writers of a hot document each hold its lock for a few microseconds. One
+//! document and many use the same code; many share the locks, the engine call and the commit. Must
+//! not know: filters, update operators.
 
 use crate::catalog::{Collection, State};
 use crate::error;
@@ -24,22 +24,21 @@ use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 use storage::{CommitPos, Table, WriteBatch};
 
-/// What a change is taken to write before it is known; the rest is admitted with the thread's next
-/// write.
+/// Assumed bytes of a change before its size is known; the rest is admitted with the next write.
 const WRITE_BYTES: usize = 256;
 /// Most documents of one commit, and about how many bytes of them are read at once.
 const CHUNK_DOCS: u64 = 128;
 const CHUNK_BYTES: u64 = 1 << 20;
-/// Buffers of a thread larger than this are given back after use.
+/// Buffers of a thread that are larger than this are freed after use.
 const SCRATCH_BYTES_MAX: usize = 256 << 10;
 
-/// As [`Decide`], of a record, which has the number it was inserted under.
+/// As [`Decide`], for records; also gets the sequence number under which the record was inserted.
 pub(super) type DecideRecord<'d> = dyn FnMut(usize, u64, Doc<'_>) -> Result<Change> + 'd;
 
 #[derive(Default)]
 pub(super) struct Scratch {
     pub(super) batch: WriteBatch,
-    /// Records as read, one behind another, and where each ends.
+    /// The concatenated records, and where each ends.
     pub(super) old: Vec<u8>,
     pub(super) old_ends: Vec<Option<usize>>,
     pub(super) value: Vec<u8>,
@@ -55,13 +54,13 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::default());
 }
 
-/// What was decided on the documents of a chunk, up to the first failure.
+/// The decisions on the documents of a chunk, up to the first failure.
 pub(super) struct Decided {
     pub(super) changes: SmallVec<[Option<Change>; 2]>,
     pub(super) failure: Option<MongoError>,
 }
 
-/// What the batch of a chunk holds.
+/// The contents of a chunk's batch.
 #[derive(Default)]
 pub(super) struct Filled {
     pub(super) outcomes: SmallVec<[Modified; 2]>,
@@ -74,12 +73,12 @@ pub(super) struct Filled {
     pub(super) multikey: SmallVec<[u32; 8]>,
     pub(super) effect: Option<Effect>,
     pub(super) failure: Option<MongoError>,
-    /// Unique entries this batch has put (true) or deleted (false).
+    /// Entries of unique indexes that this batch has put (true) or deleted (false).
     pub(super) unique: FxHashMap<Vec<u8>, bool>,
 }
 
 impl Filled {
-    /// Says what became of each document, now that it is committed at `pos`.
+    /// Reports the outcome of each document, after the commit at `pos`.
     pub(super) fn report(&self, pos: CommitPos, each: &mut dyn FnMut(usize, Modified)) {
         for (n, outcome) in self.outcomes.iter().enumerate() {
             let outcome = match outcome {
@@ -98,7 +97,7 @@ impl Filled {
         self.outcomes.iter().filter(is_change).count() as u64
     }
 
-    /// What the unit of the write needs to know of it.
+    /// The changes as the unit of the write needs them.
     pub(super) fn of_unit<'f>(&'f self, log: &'f mut EntryList) -> ChangedDocuments<'f> {
         ChangedDocuments {
             docs: self.docs,
@@ -113,7 +112,7 @@ impl Filled {
 
 impl Writer<'_> {
     /// Applies `decide` to the latest state of the document under `record_key`. `decide` may be
-    /// called again when another writer came in between.
+    /// called again when another writer has changed the document meanwhile.
     ///
     /// # Errors
     /// What `decide` returns; 11000 DuplicateKey; 171 parallel arrays; 175 when the collection is
@@ -146,11 +145,11 @@ impl Writer<'_> {
         Ok(outcome)
     }
 
-    /// As [`Writer::modify_many`], as a part of a transaction: `decide` sees the state that the
-    /// transaction sees.
+    /// As [`Writer::modify_many`], as part of a transaction: `decide` gets the document as the
+    /// transaction sees it.
     ///
     /// # Errors
-    /// As [`Writer::modify`]; 112 when a key was written by somebody else since the transaction
+    /// As [`Writer::modify`]; 112 when another writer has written a key since the transaction
     /// began, 24, 257, 263.
     pub fn modify_in(
         &self,
@@ -174,8 +173,8 @@ impl Writer<'_> {
     }
 
     /// Applies `decide` to the documents under `record_keys`, each key once, in their order; `each`
-    /// is told what became of a document once that is committed. An error leaves the documents
-    /// before it changed and those behind it alone.
+    /// gets the outcome of a document after its commit. After an error the documents before it are
+    /// changed and those after it are not.
     ///
     /// # Cost
     /// One read call to the engine and one commit for every 128 documents, or for about a megabyte
@@ -189,14 +188,14 @@ impl Writer<'_> {
         decide: &mut Decide<'_>,
         each: &mut dyn FnMut(usize, Modified),
     ) -> Result<()> {
-        // Those of one bucket change at once.
+        // The measurements of one bucket are changed together.
         if self.is_series() {
             return self.modify_chunk(record_keys, decide, &mut Mode::Direct, each);
         }
         self.modify_numbered(record_keys, &mut |n, _, doc| decide(n, doc), each)
     }
 
-    /// The same, of documents that are records of their own.
+    /// As [`Writer::modify_many`], for documents that have records of their own.
     ///
     /// # Errors
     /// As [`Writer::modify`].
@@ -234,7 +233,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The same, of documents that are records of their own.
+    /// As [`Writer::modify_numbered`], in any [`Mode`].
     pub(super) fn modify_records(
         &self,
         keys: &[&[u8]],
@@ -251,7 +250,7 @@ impl Writer<'_> {
             s.shrink();
             result
         };
-        // A nested call on this thread would find the buffers taken; it gets its own.
+        // A nested call on this thread finds the buffers in use and gets its own.
         SCRATCH.with(|cell| match cell.try_borrow_mut() {
             Ok(mut s) => run(&mut s),
             Err(_) => run(&mut Scratch::default()),
@@ -277,7 +276,7 @@ impl Writer<'_> {
             wanted.sort_unstable();
             wanted.dedup();
             if wanted != locked {
-                // Unique keys that become ours must be locked, too: start over with all of them.
+                // The new unique keys must be locked, too: start again with all of them.
                 drop(held);
                 locked = wanted;
                 continue;
@@ -295,7 +294,7 @@ impl Writer<'_> {
         filled.failure.map_or(Ok(()), Err)
     }
 
-    /// Commits what the batch holds.
+    /// Commits the batch.
     fn commit_changes(
         &self,
         state: &State,
@@ -309,7 +308,7 @@ impl Writer<'_> {
             for (index, bits) in state.indexes.iter().zip(&filled.multikey) {
                 self.mark_multikey(index, *bits)?;
             }
-            // On a full device what frees space must pass.
+            // Changes that free space must be accepted on a full device.
             if filled.bytes < 0 && filled.bytes + filled.entry_bytes <= 0 {
                 s.batch.set_shrinks();
             }
@@ -335,8 +334,8 @@ impl Writer<'_> {
         })
     }
 
-    /// Asks what shall become of each document, makes the keys of the new ones, and adds to
-    /// `wanted` what else has to be locked. Stops at the first failure.
+    /// Calls `decide` for each document, makes the keys of the new ones, and adds the further keys
+    /// to lock to `wanted`. Stops at the first failure.
     fn decide_all(
         &self,
         state: &State,
@@ -418,7 +417,7 @@ pub(super) fn want_entries(
 }
 
 impl Scratch {
-    /// Gives back what a large document has left behind.
+    /// Frees the memory that a large document has used.
     pub(super) fn shrink(&mut self) {
         self.batch.shrink(SCRATCH_BYTES_MAX);
         self.log.clear();
@@ -428,7 +427,7 @@ impl Scratch {
             &mut self.entry,
             &mut self.log.bytes,
         ];
-        // Content counts for what a buffer may shrink to.
+        // A buffer cannot shrink below its content.
         for buffer in buffers {
             buffer.clear();
             buffer.shrink_to(SCRATCH_BYTES_MAX);

@@ -1,6 +1,6 @@
-//! The reads that decide a write of documents: those of the unit that commits it, or what the
-//! transaction sees. Promises: nothing that decides a write is read past the unit. Must not know:
-//! what is decided.
+//! The reads that decide a write of documents: through the unit that commits it, or through the
+//! view of the transaction. Promises: no read that decides a write bypasses the unit. Must not
+//! know: what is decided.
 
 use crate::error;
 use crate::index::Index;
@@ -9,7 +9,7 @@ use model::Result;
 use operation::Operation;
 use storage::{Reader, Table, Unit};
 
-/// See the head of this file. Begun under the locks of what is read.
+/// Begun after the keys that are read were locked.
 pub(crate) enum Reads<'r> {
     Unit(Unit<'r>),
     Transaction(&'r Transaction, &'r Operation),
@@ -28,12 +28,12 @@ impl<'r> Reads<'r> {
         matches!(self, Reads::Transaction(..))
     }
 
-    /// Whether another process may write what is locked here.
+    /// Whether another process, which does not know our locks, may write the locked keys.
     pub(crate) fn is_checked(&self) -> bool {
         matches!(self, Reads::Unit(unit) if unit.is_checked())
     }
 
-    /// Appends the value of a key that is locked; false when there is none.
+    /// Appends the value of a locked key; false when there is none.
     ///
     /// # Errors
     /// 112 when this is a transaction and the key has changed since it began; engine failures.
@@ -63,7 +63,8 @@ impl<'r> Reads<'r> {
         }
     }
 
-    /// Shows the values of locked keys, each once, in their order. One call to the engine.
+    /// Passes the values of locked keys to `each`, once for each key, in their order. One call to
+    /// the engine.
     ///
     /// # Errors
     /// As [`Reads::get`].
@@ -94,7 +95,7 @@ impl<'r> Reads<'r> {
         }
     }
 
-    /// Whether the entry of a unique index leads to the document with this id.
+    /// Whether the entry of a unique index belongs to the document with this id.
     ///
     /// # Errors
     /// As [`Reads::get`].

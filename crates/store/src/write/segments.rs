@@ -1,7 +1,7 @@
-//! Putting a segment of a column index in the place of others (docs/adr/0103-column-segments.md).
-//! Promises: the new one, the going of those it replaces, and the going of the notes it has taken
-//! in are one commit; nothing is written for an index that is dropped. Must not know: how values
-//! come out of documents.
+//! Replaces segments of a column index by a new one (docs/adr/0103-column-segments.md). Promises:
+//! the new segment, the deletion of those it replaces, and the deletion of the notes it has taken
+//! into account are one commit; nothing is written for a dropped index. Must not know: how values
+//! are read from documents.
 
 use crate::commit::WriteUnit;
 use crate::format::segment::{self, Head, IDS, SegmentColumn};
@@ -12,21 +12,21 @@ use model::Result;
 use std::sync::Arc;
 use storage::{Table, WriteBatch, WriteClass};
 
-/// A segment that is put.
+/// A segment to be put.
 pub struct NewSegment {
-    /// What it says of itself.
+    /// Its head.
     pub head: Head,
     /// The encoded ids of its documents.
     pub ids: SegmentColumn,
-    /// In the order of the head.
+    /// The columns in the order of the head.
     pub columns: Vec<SegmentColumn>,
 }
 
-/// What goes in the same commit.
+/// What the same commit deletes.
 pub struct Replaced<'r> {
     /// Segments.
     pub segments: &'r [Segment],
-    /// Notes of documents that were touched before the state the new segment was made of.
+    /// Notes of documents that were touched before the state from which the new segment was made.
     pub notes: &'r [Vec<u8>],
 }
 
@@ -37,8 +37,8 @@ impl Writer<'_> {
     /// False when the index is gone; nothing was written then.
     ///
     /// # Errors
-    /// 175 when the collection is gone; engine failures, with a segment that is too large for a
-    /// batch among them.
+    /// 175 when the collection is gone; engine failures, also for a segment that is too large for a
+    /// batch.
     pub fn put_segment(
         &self,
         index: &Arc<Index>,
@@ -66,8 +66,7 @@ impl Writer<'_> {
         }
         let engine = &self.shared.engine;
         engine.admit(batch.byte_len(), WriteClass::Background);
-        // Inside the gate: once the index or the collection is dropped, nothing more is written for
-        // it.
+        // Inside the gate: once the index or the collection is dropped, nothing is written for it.
         let (_inside, state) = self.enter(self.operation)?;
         if !state.indexes.iter().any(|i| i.ident() == of) {
             return Ok(false);

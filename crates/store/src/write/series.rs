@@ -1,10 +1,10 @@
-//! Inserting into time-series collections. A measurement is put as a row into the open bucket of
-//! its metadata; when a bucket is closed, whoever leaves it last packs its rows into columns, in
-//! one commit. The head of a bucket, its mark as an open one and its index entries are a commit of
-//! their own before the first measurement that needs them. Must not know: who asks.
+//! Inserts into time-series collections. A measurement is put as a row into the open bucket of its
+//! metadata; when a bucket is closed, the last writer that leaves it packs its rows into columns,
+//! in one commit. The head of a bucket, its mark as an open one and its index entries are committed
+//! before the first measurement that needs them. Must not know: who inserts.
 //!
-//! After a crash a bucket is as it was at some commit: with a head and rows, or packed. Those that
-//! were open are found by their marks and packed by the inserts that follow.
+//! After a crash a bucket is in the state of some commit: with a head and rows, or packed. Buckets
+//! that were open are found by their marks and packed by later inserts.
 
 use crate::catalog::State;
 use crate::catalog::buckets::{NewMeasurement, OpenList, count};
@@ -36,13 +36,13 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// Buckets left open by an earlier run that one insert packs.
 const LEFT_OPEN: usize = 16;
 
-/// Where the measurements of a chunk go.
+/// The buckets of a chunk's measurements.
 struct Places {
-    /// The bucket of each, by position; those behind the end are not written.
+    /// The bucket of each measurement, by position; measurements after the end are not written.
     keys: Vec<BucketKey>,
     /// Sequence number of the first.
     first_seq: u64,
-    /// Why the one behind them is refused.
+    /// Why the measurement after them is refused.
     refused: Option<MongoError>,
 }
 
@@ -88,8 +88,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Inserts the measurements of a chunk up to the first that is refused, and tells how many
-    /// these are.
+    /// Inserts the measurements of a chunk up to the first that is refused; returns their number.
     fn insert_chunk_of(
         &self,
         state: &State,
@@ -110,7 +109,8 @@ impl Writer<'_> {
         places.keys.iter().for_each(|key| open.leave(*key));
         let ready = std::mem::take(&mut open.packable);
         drop(open);
-        // What could not be packed is left for the next insert; the measurements are there.
+        // A failure to pack is ignored: the measurements are written, and the next insert packs the
+        // bucket.
         drop(self.pack_some(state, ready));
         done.pos = committed?;
         done.count += docs.len();
@@ -120,7 +120,7 @@ impl Writer<'_> {
         Ok(docs.len())
     }
 
-    /// Packs buckets that nobody writes to any more; of very many some are left for the next.
+    /// Packs buckets without writers; when there are very many, some are left for the next insert.
     fn pack_some(&self, state: &State, mut ready: Vec<BucketKey>) -> Result<()> {
         let mut packed = Ok(());
         for _ in 0..ready.len().min(LEFT_OPEN.max(ready.len() / 8)) {
@@ -137,8 +137,8 @@ impl Writer<'_> {
         packed
     }
 
-    /// Sequence numbers of a chunk. A collection of buckets is not in the order of its ids, so they
-    /// are reserved on disk in blocks.
+    /// Assigns sequence numbers to a chunk. A collection of buckets is not in the order of its ids,
+    /// so the numbers are reserved on disk in blocks.
     fn allocate_sequences(&self, number: usize) -> Result<u64> {
         let mut order = self.live.order();
         let first = order.next_seq;
@@ -161,7 +161,7 @@ impl Writer<'_> {
         Ok(first)
     }
 
-    /// Finds or opens the buckets of a chunk's measurements. The heads of those opened are on disk
+    /// Finds or opens the buckets of a chunk's measurements. The heads of new buckets are on disk
     /// when this returns.
     fn give_places(
         &self,
@@ -183,7 +183,7 @@ impl Writer<'_> {
         let (mut heads, mut set) = (WriteBatch::new(), KeySet::default());
         let mut known: FxHashSet<BucketKey> = FxHashSet::default();
         for (n, doc) in docs.iter().enumerate() {
-            // What buckets are found by is checked where their heads are put.
+            // Indexes that lead to buckets are checked where the head is put.
             let mut others = state
                 .indexes
                 .iter()
@@ -228,7 +228,7 @@ impl Writer<'_> {
         if !heads.is_empty()
             && let Err(e) = self.commit(WriteUnit::new(&heads))
         {
-            // Of those opened here none is on disk.
+            // None of the buckets that were opened here is on disk.
             places.keys.iter().for_each(|key| open.leave(*key));
             open.close_all();
             return Err(e);
@@ -236,7 +236,7 @@ impl Writer<'_> {
         Ok(places)
     }
 
-    /// The key of a bucket that is not there.
+    /// A bucket key that is not in use.
     pub(super) fn free_key(&self, start_ms: i64, seq: u64) -> Result<BucketKey> {
         let mut rest = seq;
         loop {
@@ -246,12 +246,12 @@ impl Writer<'_> {
             if !taken.map_err(error::storage)? {
                 return Ok(key);
             }
-            // One that was restored under the number of this measurement.
+            // A restored bucket has the number of this measurement.
             rest = rest.wrapping_add(1 << 48);
         }
     }
 
-    /// Puts what a new bucket needs.
+    /// Puts the head, the mark and the index entries of a new bucket.
     fn put_head(
         &self,
         state: &State,
@@ -346,7 +346,7 @@ impl Writer<'_> {
         self.commit_measurements(state, &mut batch, docs, base, mode, None)
     }
 
-    /// Commits a batch that has new measurements, whose numbers of statements begin at `base`.
+    /// Commits a batch with new measurements; `base` is the position of the first in the statement.
     fn commit_measurements(
         &self,
         state: &State,
@@ -369,12 +369,12 @@ impl Writer<'_> {
         unit.commit(batch, mode, decided_by)
     }
 
-    /// Inserts a bucket that a tool has read elsewhere, under the name it had. Measurements that no
-    /// bucket of this collection could hold together are inserted one by one. All of it is one
-    /// statement of the log.
+    /// Inserts a bucket that a tool has read elsewhere, under its former key. Measurements that one
+    /// bucket of this collection could not hold together are inserted one by one. All of it is one
+    /// statement in the log.
     ///
     /// # Errors
-    /// As [`Writer::insert`]; 11000 when the bucket is there.
+    /// As [`Writer::insert`]; 11000 when the bucket exists.
     pub fn restore_bucket(
         &self,
         bucket: &ShownBucket,
@@ -435,7 +435,7 @@ impl Writer<'_> {
         Ok(done)
     }
 
-    /// The buckets that an earlier run has left open are closed.
+    /// Closes the buckets that an earlier run has left open.
     fn load_left_open(&self, open: &mut OpenList) -> Result<()> {
         let (lower, upper) = self.key_bounds();
         let range = KeyRange {
@@ -454,8 +454,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Packs a closed bucket into columns. The caller is inside the gate, and nobody is on the way
-    /// into the bucket.
+    /// Packs a closed bucket into columns. The caller is inside the gate, and the bucket has no
+    /// writers.
     fn pack(&self, state: &State, key: &BucketKey) -> Result<()> {
         let mut batch = WriteBatch::new();
         if let Some(stored) = self.read_bucket(&ReadView::LATEST, key)? {
@@ -469,7 +469,7 @@ impl Writer<'_> {
         self.commit(WriteUnit::new(&batch)).map(|_| ())
     }
 
-    /// Puts a bucket as it is to be: packed, or gone when it has no measurements.
+    /// Puts the new state of a bucket: packed, or deleted when it has no measurements.
     pub(super) fn put_packed(
         &self,
         state: &State,

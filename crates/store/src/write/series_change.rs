@@ -1,6 +1,6 @@
-//! Changing and deleting measurements: each bucket concerned is read, changed and packed again, in
-//! one commit. Writers wait meanwhile, so that nobody is on the way into it. Must not know:
-//! filters, update operators.
+//! Changes and deletes measurements: each bucket concerned is read, changed and packed again, in
+//! one commit. Writers are kept out meanwhile, so that the bucket has none. Must not know: filters,
+//! update operators.
 
 use crate::catalog::State;
 use crate::error;
@@ -19,7 +19,7 @@ use model::{Doc, DocBuf, MongoError, OwnedValue, Result, code};
 use storage::CommitPos;
 
 impl Writer<'_> {
-    /// As [`Writer::modify_many`], of a time-series collection.
+    /// As [`Writer::modify_many`], for a time-series collection.
     pub(super) fn modify_measurements(
         &self,
         keys: &[&[u8]],
@@ -40,7 +40,7 @@ impl Writer<'_> {
         let mut at = 0;
         while at < keys.len() {
             let Some(key) = bucket::of(keys[at]) else {
-                // A measurement that is a record of its own.
+                // This measurement is a record of its own.
                 let one = &keys[at..=at];
                 self.modify_records(one, &mut |_, _, doc| decide(at, doc), mode, &mut |_, m| {
                     each(at, m)
@@ -51,7 +51,7 @@ impl Writer<'_> {
             let rest = keys[at..].iter();
             let number = rest.take_while(|k| bucket::of(k) == Some(key)).count();
             let end = at + number;
-            // Nobody is inside while a bucket changes.
+            // The gate is closed, so that no writer is inside while a bucket changes.
             let closed = self.close(self.operation)?;
             let state = State::clone(&self.state());
             if state.dropped {
@@ -85,12 +85,12 @@ impl Writer<'_> {
         self.check_write()?;
         let unit = DocumentUnit::new(*self, state).changing(filled.of_unit(&mut s.log));
         let pos = unit.commit(&mut s.batch, mode, None)?;
-        // It is packed now, and takes nothing any more.
+        // The bucket is packed now and takes no further measurement.
         self.buckets.lock().forget(key);
         Ok(pos)
     }
 
-    /// Asks what shall become of measurements of one bucket and puts it into the batch.
+    /// Calls `decide` for measurements of one bucket and adds the changed bucket to the batch.
     fn modify_bucket(
         &self,
         state: &State,
@@ -169,8 +169,8 @@ impl Writer<'_> {
         Ok(filled)
     }
 
-    /// Puts the measurements of a bucket that has changed: those of another metadata than the
-    /// bucket's go into buckets of their own, of the same beginning.
+    /// Puts the measurements of a changed bucket: those with other metadata than the bucket's go
+    /// into buckets of their own with the same beginning.
     fn put_regrouped(
         &self,
         state: &State,
@@ -193,7 +193,7 @@ impl Writer<'_> {
         stored.measurements = match own {
             Some(at) => groups.remove(at).1,
             None if groups.is_empty() => Vec::new(),
-            // None has the old metadata: the bucket stays where it is, with another.
+            // No measurement has the old metadata: the bucket keeps its key and gets new metadata.
             None => {
                 let (meta, measurements) = groups.remove(0);
                 let old = stored.meta.get();
@@ -221,7 +221,7 @@ impl Writer<'_> {
     }
 }
 
-/// What shall become of a measurement, and what it is then.
+/// The decision on a measurement, and the new measurement.
 fn ask(decide: &mut Decide<'_>, n: usize, old: Doc<'_>) -> Result<(Change, Option<DocBuf>)> {
     let change = decide(n, old)?;
     let new = match &change {

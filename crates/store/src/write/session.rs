@@ -1,9 +1,9 @@
-//! The statement log of one session: what its retryable writes have done, recorded in the same
+//! The statement log of one session: the effects of its retryable writes, recorded in the same
 //! batch as the write, so that a retry after a crash is answered from here and not run twice.
 //!
-//! One row per session, overwritten in place; a long list of results goes on in further parts, so
-//! that no write ever stores more than a part anew. Layout in `docs/on-disk.md`. Must not know:
-//! commands, replies.
+//! One row for each session, overwritten in place; a long list of results continues in further
+//! parts, so that no write stores more than one part again. Layout in `docs/on-disk.md`. Must not
+//! know: commands, replies.
 
 use crate::catalog::Shared;
 use crate::commit::{OnCommit, WriteUnit};
@@ -18,14 +18,14 @@ const FORMAT: u8 = 1;
 const MORE: u8 = 1;
 /// A part that has grown to this many bytes is closed.
 const PART_BYTES: usize = 4096;
-/// Records looked at per step of a sweep.
+/// Records read at a time by a sweep.
 const SWEEP_ROWS: usize = 1024;
 
 /// Identity of a session.
 pub type SessionId = [u8; 16];
 
-/// What a statement did. Statements that changed nothing are not recorded: running them again is
-/// correct.
+/// The effect of a statement. Statements that changed nothing are not recorded: running them again
+/// is correct.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Inserted a document.
@@ -36,9 +36,9 @@ pub enum Effect {
     Deleted,
     /// An update that inserted: `{_id: ...}`.
     Upserted(DocBuf),
-    /// findAndModify changed a document; this is it before.
+    /// findAndModify changed a document; this is the document before.
     UpdatedBefore(DocBuf),
-    /// findAndModify changed a document; this is it after.
+    /// findAndModify changed a document; this is the document after.
     UpdatedAfter(DocBuf),
     /// findAndModify removed this document.
     Removed(DocBuf),
@@ -46,7 +46,7 @@ pub enum Effect {
     Made(DocBuf),
 }
 
-/// What is recorded of a statement besides the fact.
+/// What is recorded of a statement in addition to its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// Nothing.
@@ -81,18 +81,18 @@ struct Run {
 /// How a transaction number relates to those before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberOrder {
-    /// Newer than all: nothing of it has run.
+    /// Newer than all: no statement of it has run.
     New,
-    /// The present one: some of it may have run.
+    /// The current one: some of its statements may have run.
     Again,
-    /// Older than this one.
+    /// Older than this number, which is the current one.
     Old(i64),
 }
 
-/// What a session's record becomes when a commit is applied.
+/// The new state of a session's record, for after the commit.
 pub(crate) struct Staged<'r> {
     record: &'r mut SessionRecord,
-    /// The runs of the present part.
+    /// The runs of the current part.
     tail: Vec<Run>,
     ascending: bool,
     part: u32,
@@ -112,8 +112,8 @@ impl OnCommit for Staged<'_> {
     }
 
     fn failed(&mut self) {
-        // It may have been applied although the engine reported an error: the next attempt reads
-        // the disk.
+        // The batch may have been applied although the engine reported an error: the next attempt
+        // reads the record from disk.
         self.record.loaded = false;
     }
 }
@@ -127,21 +127,23 @@ pub struct SessionRecord {
     runs: Vec<Run>,
     /// Statement numbers came in ascending order so far.
     ascending: bool,
-    /// The part written now, where it begins in `runs`, and its size when last written.
+    /// Number of the current part, the index of its first run in `runs`, and its size when last
+    /// written.
     part: u32,
     part_start: usize,
     part_bytes: usize,
-    /// Parts of numbers before that are still on disk.
+    /// Number of parts of earlier transaction numbers that are still on disk.
     stale_parts: u32,
     on_disk: bool,
     pos: CommitPos,
-    /// Time in the log of the last entry of this number; 0 before the first, and after a start.
+    /// Time in the log of the last entry of this transaction number; 0 before the first, and after
+    /// a start.
     logged_at: u64,
     value: Vec<u8>,
 }
 
 impl SessionRecord {
-    /// The record of a session, not read yet.
+    /// The record of a session that was not read yet.
     pub fn new(id: SessionId) -> SessionRecord {
         SessionRecord {
             id,
@@ -196,7 +198,7 @@ impl SessionRecord {
         }
         let newest = self.txn_number;
         self.load(engine)?;
-        // A number whose writes all failed is not on disk, and still the newest.
+        // A number whose writes all failed is not on disk, but it is still the newest.
         if let Some(n) = newest.filter(|n| self.txn_number.is_none_or(|disk| disk < *n)) {
             self.advance(n);
         }
@@ -208,7 +210,7 @@ impl SessionRecord {
         self.txn_number
     }
 
-    /// What the statement did, if it was done.
+    /// The effect of the statement, if it was recorded.
     pub fn find(&self, statement: i32) -> Option<&Effect> {
         let holds = |r: &&Run| {
             statement
@@ -225,7 +227,7 @@ impl SessionRecord {
             .map(|r| &r.effect)
     }
 
-    /// What entries of the log say of the session.
+    /// The session fields of log entries.
     pub(crate) fn fields(&self) -> Option<SessionFields> {
         self.txn_number.map(|number| SessionFields {
             id: self.id,
@@ -234,18 +236,17 @@ impl SessionRecord {
         })
     }
 
-    /// What this number has written last has this time in the log.
+    /// Records the time in the log of the last write of this number.
     pub(crate) fn was_logged(&mut self, time: u64) {
         self.logged_at = time;
     }
 
-    /// Covers everything the session has written since the server started.
+    /// Covers all writes of the session since the server started.
     pub fn pos(&self) -> CommitPos {
         self.pos
     }
 
-    /// Adds the statements and what they did to a batch; the record changes when the batch is
-    /// committed.
+    /// Adds the statements and their effects to a batch; the record changes after the commit.
     pub(crate) fn stage<'r>(
         &'r mut self,
         batch: &mut WriteBatch,
@@ -319,7 +320,7 @@ impl SessionRecord {
         Ok(())
     }
 
-    /// Takes the runs of a part; true when another follows.
+    /// Adds the runs of a part; true when another part follows.
     fn read_part(&mut self, bytes: &[u8]) -> Option<bool> {
         let [FORMAT, flags, rest @ ..] = bytes else {
             return None;
@@ -347,7 +348,7 @@ impl SessionRecord {
 }
 
 impl Run {
-    /// The first number behind it.
+    /// The first number after the run.
     fn end(&self) -> i64 {
         i64::from(self.first) + i64::from(self.count)
     }
@@ -421,7 +422,7 @@ fn untagged(tag: u8, rest: &[u8]) -> Option<(Effect, &[u8])> {
     Some((make(Doc::new(doc)?.to_buf()), rest))
 }
 
-/// The number that a part is of.
+/// The transaction number of a part.
 fn number_of(part: &[u8]) -> Option<i64> {
     let [FORMAT, _, rest @ ..] = part else {
         return None;
@@ -431,7 +432,7 @@ fn number_of(part: &[u8]) -> Option<i64> {
 }
 
 impl Shared {
-    /// Forgets what a session that ended has done.
+    /// Deletes the record of a session that has ended.
     ///
     /// # Errors
     /// Engine failures.
@@ -449,7 +450,8 @@ impl Shared {
             .map(|_| ())
     }
 
-    /// Tells each session on record, and the number of the last transaction or retryable write.
+    /// Calls `f` with each recorded session and the number of its last transaction or retryable
+    /// write.
     ///
     /// # Cost
     /// A scan of all records.
@@ -479,8 +481,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes the records of sessions that are not alive: left by sessions of an earlier run of
-    /// the server that nobody used since.
+    /// Removes the records of sessions that are not alive: sessions of an earlier run of the server
+    /// that nobody has used since.
     ///
     /// # Output
     /// The number of rows removed.

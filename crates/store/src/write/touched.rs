@@ -1,6 +1,6 @@
-//! What writers note for column indexes: the id of every document whose record a batch puts or
-//! deletes, in the same batch. So whatever writes documents, a reader never takes the values of a
-//! segment for those of a document that has changed since. Must not know: segments.
+//! The notes that writers make for column indexes: the id of every document whose record a batch
+//! puts or deletes, in the same batch. So whichever code writes documents, a reader never uses the
+//! values of a segment for a document that has changed since. Must not know: segments.
 
 use crate::catalog::State;
 use crate::error;
@@ -10,14 +10,13 @@ use model::Result;
 use storage::{BatchOp, Table, WriteBatch};
 
 impl Writer<'_> {
-    /// Adds the notes of what is in a batch.
+    /// Adds notes for the documents in a batch.
     ///
     /// # Cost
-    /// A walk over the batch where there is a column index, else none.
+    /// A walk over the batch where there is a column index, otherwise none.
     ///
     /// # Errors
-    /// 17280 for an id that is too long for the engine together with what stands beside it; engine
-    /// failures.
+    /// 17280 for an id whose note is longer than the engine takes; engine failures.
     pub(super) fn note_touched(&self, state: &State, batch: &mut WriteBatch) -> Result<()> {
         for index in state.indexes.iter().filter(|i| i.is_columns()) {
             let touch = index.next_touch(&|| self.shared.new_ident())?;

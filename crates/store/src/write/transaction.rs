@@ -1,8 +1,8 @@
 //! Multi-document transactions: uncommitted writes in an overlay over a fixed view, claims on every
-//! key that is written, one commit. Promises: snapshot isolation; the first writer of a key wins,
-//! the other transaction gets 112 WriteConflict at once, a writer outside waits, and so does the
-//! statement of a transaction that may be run again in a new one, because it is the first; what was
-//! not committed leaves nothing on disk. Must not know: sessions, commands.
+//! key that is written, one commit. Promises: snapshot isolation; the first writer of a key wins.
+//! Another transaction gets 112 WriteConflict at once; a writer outside of transactions waits, and
+//! so does the first statement of a transaction, because it can be run again in a new one. An
+//! uncommitted transaction leaves nothing on disk. Must not know: sessions, commands.
 
 use crate::catalog::{Collection, Shared, State};
 use crate::commit::OnCommit;
@@ -24,12 +24,12 @@ use storage::{BatchOp, CommitPos, Table, WriteBatch};
 
 /// How long a transaction waits for a change of the catalog.
 const GATE_WAIT: Duration = Duration::from_millis(50);
-/// The statement of a session's record that says that a transaction was committed.
+/// The statement number in a session's record that stands for a committed transaction.
 const COMMIT_STATEMENT: i32 = -1;
 /// Bytes of operations in one entry of the log.
 const LINK_BYTES_MAX: usize = 16 << 20;
 
-/// A transaction that is neither committed nor aborted. Dropping it aborts it.
+/// An open transaction. Dropping it aborts it.
 pub struct Transaction {
     shared: Arc<Shared>,
     owner: Owner,
@@ -38,12 +38,12 @@ pub struct Transaction {
     writes: Mutex<Writes>,
 }
 
-/// What a transaction holds besides its overlay.
+/// The writes of a transaction other than its overlay.
 #[derive(Default)]
 struct Writes {
     claims: Vec<KeyId>,
     collections: Vec<Touched>,
-    /// What the log will say, in the order of the statements.
+    /// The log entries of its statements, in their order.
     operations: EntryList,
 }
 
@@ -53,14 +53,14 @@ struct Touched {
     changes: Changes,
 }
 
-/// What the commit of a transaction changes in the catalog.
+/// The changes of the catalog by the commit of a transaction.
 pub(crate) struct CatalogChange<'c> {
-    /// Adds the rows.
+    /// Adds the rows to the batch.
     pub(crate) rows: &'c dyn Fn(&mut WriteBatch),
     pub(crate) applied: &'c mut dyn OnCommit,
 }
 
-/// 112: another transaction or a later commit has changed what this one wants to write.
+/// 112: another transaction or a later commit has changed data that this one wants to write.
 pub(crate) fn conflict(why: &str) -> MongoError {
     MongoError::new(
         code::WRITE_CONFLICT,
@@ -73,7 +73,7 @@ fn write_conflict() -> MongoError {
 }
 
 impl Transaction {
-    /// A transaction that reads the state of now, or that of `at`.
+    /// Begins a transaction that reads the current state, or that of `at`.
     ///
     /// # Errors
     /// Engine failures.
@@ -92,7 +92,7 @@ impl Transaction {
         })
     }
 
-    /// What it reads: the state of its beginning with its own writes.
+    /// Its view: the state at its beginning with its own writes.
     pub fn view(&self) -> &ReadView {
         &self.view
     }
@@ -102,24 +102,24 @@ impl Transaction {
         self.overlay.bytes() + self.writes.lock().operations.bytes.len()
     }
 
-    /// True when it has written something, or made a collection.
+    /// Whether it has written something, or created a collection.
     pub fn has_written(&self) -> bool {
         !self.writes.lock().collections.is_empty() || !self.made().is_empty()
     }
 
-    /// Collections it has made, which nobody else sees.
+    /// The collections that it has created, which no other reader sees.
     pub fn made(&self) -> Vec<Arc<Collection>> {
         self.view.made().map_or_else(Vec::new, |made| made.all())
     }
 
-    /// True for a collection that it has made and not written to.
+    /// Whether it has created this collection and not written to it.
     pub fn has_made_empty(&self, coll: &Arc<Collection>) -> bool {
         let writes = self.writes.lock();
         let written = |t: &Touched| Arc::ptr_eq(&t.coll, coll);
         coll.is_uncommitted() && !writes.collections.iter().any(written)
     }
 
-    /// Takes over a collection that nobody else sees, and what the log will say of it.
+    /// Adds a collection that it has created, and the log entry for that.
     pub(crate) fn has_made(&self, coll: &Arc<Collection>, operation: &EntryList) {
         if let Some(made) = self.view.made() {
             made.add(Arc::clone(coll));
@@ -127,7 +127,7 @@ impl Transaction {
         self.will_log(operation);
     }
 
-    /// Adds to what the log will say of the transaction.
+    /// Adds a log entry of the transaction.
     pub(crate) fn will_log(&self, operation: &EntryList) {
         self.writes.lock().operations.append(operation);
     }
@@ -135,9 +135,9 @@ impl Transaction {
     /// Enters the gate of a collection until the end of the transaction.
     ///
     /// # Errors
-    /// 112 when the collection is not as the transaction sees it, or
-    /// [`model::ErrorKind::SetAside`] then for a statement that may be run again; 24 LockTimeout
-    /// while it is being changed, 263 for a capped collection; engine failures.
+    /// 112 when the collection has changed since the transaction's view, or
+    /// [`model::ErrorKind::SetAside`] for a statement that may be run again; 24 LockTimeout while
+    /// the collection is being changed, 263 for a capped collection; engine failures.
     pub(crate) fn enter(&self, writer: &Writer<'_>) -> Result<Arc<State>> {
         let coll = writer.coll;
         let mut writes = self.writes.lock();
@@ -179,8 +179,8 @@ impl Transaction {
     /// Claims keys until the end of the transaction.
     ///
     /// # Errors
-    /// 112 when another transaction has one of them; [`model::ErrorKind::SetAside`] then for a
-    /// statement that may be run again.
+    /// 112 when another transaction has claimed one of them, or [`model::ErrorKind::SetAside`] for
+    /// a statement that may be run again.
     pub(crate) fn claim(&self, operation: &Operation, keys: &mut KeyIds) -> Result<()> {
         let shared = &self.shared;
         while let Err(Claimed(key)) = shared.locks.claim(keys, self.owner) {
@@ -194,8 +194,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// What a change since the transaction began means: the statement is run again at once in a
-    /// transaction that sees it, or this is a conflict.
+    /// The error for a change since the transaction began: the statement is run again at once in a
+    /// transaction that sees the change, or it is a conflict.
     fn changed_since(operation: &Operation, conflict: MongoError) -> MongoError {
         match operation.waits_without_thread() {
             Some(link) => {
@@ -206,13 +206,13 @@ impl Transaction {
         }
     }
 
-    /// The name that a write goes to leads elsewhere than the transaction sees.
+    /// The error when the name of a collection leads to another one than the transaction sees.
     pub(crate) fn catalog_changed(&self, operation: &Operation, ns: &Namespace) -> MongoError {
         let why = format!("Unable to write to collection '{ns}' due to catalog changes.");
         Transaction::changed_since(operation, conflict(&why))
     }
 
-    /// Reads a key that is claimed and will be written.
+    /// Reads a key that is claimed and about to be written.
     ///
     /// # Output
     /// False when there is no value; otherwise it was appended to `out`.
@@ -250,7 +250,7 @@ impl Transaction {
         Ok(found)
     }
 
-    /// Takes over the operations of a batch and what they change in memory.
+    /// Adds the operations of a batch and its changes of memory to the transaction.
     ///
     /// # Errors
     /// 257 TransactionTooLarge when one commit cannot hold all writes.
@@ -264,7 +264,7 @@ impl Transaction {
             match op {
                 BatchOp::Put { table, key, value } => self.overlay.set(table, key, Some(value)),
                 BatchOp::Delete { table, key } => self.overlay.set(table, key, None),
-                // Counters are added once, at the commit; a statement makes no ranges.
+                // Counters are added once, at the commit; a statement deletes no ranges.
                 BatchOp::Add { .. } | BatchOp::DeleteRange { .. } => {}
             }
         }
@@ -294,8 +294,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Commits all writes at once, together with a row of the session that says so, and what
-    /// `catalog` adds. Nothing may be written to the transaction afterwards.
+    /// Commits all writes at once, together with a row of the session that records the commit, and
+    /// the rows that `catalog` adds. Nothing may be written to the transaction afterwards.
     ///
     /// # Output
     /// The position of the commit.
@@ -340,14 +340,14 @@ impl Transaction {
         let result = end.commit_in_session(record, done);
         drop(end);
         drop(deltas);
-        // The gates are left and the claims released when the transaction is dropped.
+        // Dropping the transaction leaves the gates and releases the claims.
         self.writes.lock().collections = writes;
         result
     }
 }
 
 impl Transaction {
-    /// Adds the entries that tell of the transaction: one, or a chain when one would be too large.
+    /// Adds the log entries of the transaction: one, or a chain when one would be too large.
     fn log_rows(
         &self,
         batch: &mut WriteBatch,
@@ -395,7 +395,7 @@ impl Transaction {
     }
 }
 
-/// Operations in parts that fit into an entry each.
+/// Splits the operations into parts that fit into one entry each.
 fn chain(operations: &EntryList) -> Vec<Vec<Doc<'_>>> {
     let mut links: Vec<Vec<Doc<'_>>> = Vec::new();
     let mut bytes = 0;
@@ -403,7 +403,7 @@ fn chain(operations: &EntryList) -> Vec<Vec<Doc<'_>>> {
     while !rest.is_empty() {
         let op = Doc::from_prefix(rest);
         rest = rest.get(op.len_bytes()..).unwrap_or_default();
-        // A name of up to eight bytes and the type.
+        // The name (up to eight bytes, with its end) and the type of the array element.
         bytes += op.len_bytes() + 10;
         match links.last_mut().filter(|_| bytes <= LINK_BYTES_MAX) {
             Some(link) => link.push(op),
@@ -417,7 +417,7 @@ fn chain(operations: &EntryList) -> Vec<Vec<Doc<'_>>> {
 }
 
 impl SessionRecord {
-    /// True when the transaction with the record's number was committed.
+    /// Whether the transaction with the record's number was committed.
     pub fn is_committed(&self) -> bool {
         self.find(COMMIT_STATEMENT).is_some()
     }
@@ -430,7 +430,7 @@ impl Drop for Transaction {
             t.coll.gate.leave();
         }
         self.shared.locks.release(&writes.claims, self.owner);
-        // What was committed is uncommitted no more.
+        // Committed collections are no longer uncommitted.
         for made in self.made().iter().filter(|c| c.is_uncommitted()) {
             made.set_dropped();
         }

@@ -1,7 +1,7 @@
-//! The unit of a write to the documents of one collection. Promises: what a statement writes beside
-//! rows and index entries (counts, entries of the log, statements of the session) is gathered here,
-//! whether it commits by itself or with its transaction. Must not know: how the rows of the batch
-//! came about, filters, locks.
+//! The unit of a write to the documents of one collection. Promises: what a statement writes in
+//! addition to rows and index entries (counts, log entries, statements of the session) is gathered
+//! here, whether it commits by itself or with its transaction. Must not know: how the rows of the
+//! batch came about, filters, locks.
 
 use crate::catalog::State;
 use crate::catalog::live::InsertedKeys;
@@ -14,7 +14,7 @@ use crate::write::writer::Writer;
 use model::{Doc, Result};
 use storage::{CommitPos, Unit, WriteBatch};
 
-/// Documents of one statement that a commit inserts.
+/// The documents that a commit inserts for one statement.
 #[derive(Clone, Copy)]
 pub(super) struct NewDocuments<'d> {
     /// The documents of the chunk.
@@ -25,7 +25,7 @@ pub(super) struct NewDocuments<'d> {
     pub(super) base: usize,
     /// Sequence number of the first document of the chunk.
     pub(super) first_seq: u64,
-    /// Record keys one behind another; empty where no order of insertion is kept.
+    /// Concatenated record keys; empty where no insertion order is kept.
     pub(super) record_keys: &'d [u8],
     /// Where the key of each document of the chunk ends.
     pub(super) key_ends: &'d [usize],
@@ -51,7 +51,7 @@ impl<'d> NewDocuments<'d> {
             .get(before.copied().unwrap_or(0)..*self.key_ends.get(n)?)
     }
 
-    /// The statements that have inserted them and what each has done.
+    /// The numbers of the statements that have inserted them, with their effects.
     fn statements(self, ids: &'d [i32], keep: Keep) -> impl Iterator<Item = (i32, Effect)> {
         self.accepted.iter().filter_map(move |n| {
             let id = ids.get(self.base + n)?;
@@ -70,7 +70,7 @@ impl InsertedKeys for NewDocuments<'_> {
     }
 }
 
-/// The recorded effect of an insert.
+/// The effect of an insert for the session's record.
 fn inserted(keep: Keep, doc: Doc<'_>) -> Effect {
     match keep {
         Keep::Fact => Effect::Inserted,
@@ -79,23 +79,23 @@ fn inserted(keep: Keep, doc: Doc<'_>) -> Effect {
     }
 }
 
-/// Documents of one statement that a commit changes or deletes.
+/// The documents that a commit changes or deletes for one statement.
 pub(super) struct ChangedDocuments<'d> {
-    /// Documents more, and bytes of their BSON.
+    /// Change of the number of documents and of the bytes of their BSON.
     pub(super) docs: i64,
     pub(super) bytes: i64,
     /// Sequence numbers of deleted documents.
     pub(super) deleted: &'d [u64],
     /// Documents that are replaced or deleted.
     pub(super) changed: u64,
-    /// What the statement has done, where a session records it.
+    /// The effect of the statement, where a session records it.
     pub(super) effect: Option<&'d Effect>,
     /// Their entries in the log.
     pub(super) log: &'d mut EntryList,
 }
 
-/// What one commit changes of the documents of one collection. Rows of documents and index entries
-/// are in the batch already.
+/// The changes of one commit to the documents of one collection. Rows of documents and index
+/// entries are in the batch already.
 pub(super) struct DocumentUnit<'u> {
     writer: Writer<'u>,
     state: &'u State,
@@ -113,7 +113,7 @@ impl<'u> DocumentUnit<'u> {
         }
     }
 
-    /// The same with documents that are inserted.
+    /// Adds documents that are inserted.
     pub(super) fn inserting(self, new: NewDocuments<'u>) -> DocumentUnit<'u> {
         DocumentUnit {
             new: Some(new),
@@ -121,7 +121,7 @@ impl<'u> DocumentUnit<'u> {
         }
     }
 
-    /// The same with documents that are changed or deleted.
+    /// Adds documents that are changed or deleted.
     pub(super) fn changing(self, changed: ChangedDocuments<'u>) -> DocumentUnit<'u> {
         DocumentUnit {
             changed: Some(changed),
@@ -129,15 +129,15 @@ impl<'u> DocumentUnit<'u> {
         }
     }
 
-    /// Commits the batch through what has decided it, or gives it to the transaction.
+    /// Commits the batch through the unit whose reads decided it, or hands it to the transaction.
     ///
     /// # Output
     /// The position of the commit; none for a transaction and for an empty batch.
     ///
     /// # Errors
     /// 17280 for an id that a column index cannot note; 257 when the transaction has become too
-    /// large; 112 when another process has changed what was
-    /// read; engine failures. Memory has not changed then.
+    /// large; 112 when another process has changed data that was read; engine failures. Memory has
+    /// not changed then.
     pub(super) fn commit(
         self,
         batch: &mut WriteBatch,
@@ -197,7 +197,7 @@ impl<'u> DocumentUnit<'u> {
         delta
     }
 
-    /// What the transaction keeps of it until its own commit.
+    /// The changes that the transaction keeps until its commit.
     fn into_changes(self) -> Changes {
         let delta = self.delta();
         let mut changes = Changes {
@@ -220,8 +220,8 @@ impl<'u> DocumentUnit<'u> {
         changes
     }
 
-    /// Adds what the log says of it to the batch: first what was changed or has gone, then what
-    /// has come.
+    /// Adds the log rows to the batch: first for changed and deleted documents, then for inserted
+    /// ones.
     fn log_rows(
         &self,
         batch: &mut WriteBatch,

@@ -1,5 +1,5 @@
-//! A collection, as an operation writes to it. Promises: what an operation commits is counted to
-//! it, and where it waits it can be interrupted or set aside. Must not know: what is written.
+//! A collection for the writes of one operation. Promises: commits are counted for the operation,
+//! and its waits can be interrupted or set aside. Must not know: what is written.
 
 use crate::catalog::Collection;
 use crate::commit::WriteUnit;
@@ -35,12 +35,12 @@ impl Collection {
 }
 
 impl<'w> Writer<'w> {
-    /// Who writes.
+    /// The operation that writes.
     pub fn operation(&self) -> &'w Operation {
         self.operation
     }
 
-    /// Asked right before a change, so that what changes nothing is not refused.
+    /// Called right before a change, so that an operation that changes nothing is not refused.
     ///
     /// # Errors
     /// Why the operation may not write to the collection.
