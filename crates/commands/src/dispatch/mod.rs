@@ -217,8 +217,9 @@ impl Dispatcher {
         result
     }
 
-    /// Ends an operation whose reply had to be durable, once the reply may leave or its client has
-    /// gone: writes it to the log and the profile where they want it. Costs a look without one.
+    /// Ends an operation whose reply had to wait for the journal, once the reply may be sent or the
+    /// client has disconnected: writes it to the log and to the profile if required. Costs one
+    /// check when there is no such operation.
     pub fn released(&self, conn: &mut Connection) {
         observe::released(&self.service, conn, |name| self.row(name));
     }

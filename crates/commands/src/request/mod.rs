@@ -75,7 +75,7 @@ impl<'a> Request<'a> {
 /// The event that ends a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitFor {
-    /// The end of `fsync` with `lock: true`; handle the request again as if it were new.
+    /// The end of `fsync` with `lock: true`; handle the request again as a new one.
     Unlock,
     /// The release of a lock that another transaction or a change of the catalog holds; handle the
     /// request again from its beginning.

@@ -1,8 +1,8 @@
-//! Open cursors between batches: who owns them, how long they may idle, how they end.
+//! Open cursors between batches: their owners, their idle time limits, their ends.
 //!
-//! Promises: ids are random and positive, one operation at a time uses a cursor, a killed cursor is
-//! dropped at once or, when an operation uses it, takes the operation with it. Must not know: what
-//! produces the documents.
+//! Promises: ids are random and positive; one operation at a time uses a cursor; killing a cursor
+//! drops it at once, or kills the operation that uses it. Must not know: what produces the
+//! documents.
 
 use super::cursor_owner::{Owner, check_owner};
 use memory::Charge;
@@ -23,7 +23,7 @@ pub struct BatchLimit {
 }
 
 impl BatchLimit {
-    /// The limit of a reply: documents as asked for, sixteen megabytes.
+    /// The limits of a reply: the requested number of documents, and sixteen megabytes.
     pub fn of(documents: Option<i64>) -> BatchLimit {
         BatchLimit {
             documents: documents.and_then(|n| usize::try_from(n).ok()),
@@ -35,15 +35,15 @@ impl BatchLimit {
 /// How a batch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// There may be more.
+    /// There may be more documents.
     More,
-    /// There is no more.
+    /// There are no more documents.
     Done,
-    /// Nothing now; a tailing cursor may have more later.
+    /// No documents now; a tailing cursor may have more later.
     Idle,
 }
 
-/// A source of documents that stands still between batches.
+/// A source of documents that keeps its position between batches.
 pub trait Cursor: Send {
     /// Appends documents until the limit or the end, on behalf of `op`.
     ///
@@ -69,36 +69,36 @@ pub enum Tails {
     Log(Arc<store::Watch>),
 }
 
-/// What the table knows of a cursor.
+/// The properties of a cursor in the table.
 #[derive(Clone, Debug, Default)]
 pub struct CursorInfo {
     /// Namespace, `db.collection`.
     pub ns: String,
-    /// Session it was opened in.
+    /// The session that opened it.
     pub lsid: Option<[u8; 16]>,
-    /// Whose it is: the digest of its user.
+    /// The digest of the user who owns it.
     pub owner: [u8; 32],
-    /// Transaction it belongs to.
+    /// The transaction that it belongs to.
     pub txn_number: Option<i64>,
-    /// Opened, milliseconds since the epoch.
+    /// Time of opening, milliseconds since the epoch.
     pub opened_ms: i64,
     /// Last use, milliseconds since the epoch.
     pub last_use_ms: i64,
-    /// Never times out.
+    /// The cursor never times out.
     pub no_timeout: bool,
-    /// Tails a capped collection or a change stream.
+    /// The cursor tails a capped collection or a change stream.
     pub tailable: bool,
-    /// Waits for data.
+    /// The cursor waits for data.
     pub await_data: bool,
-    /// What it tails.
+    /// The source of new documents, for a cursor that tails.
     pub tails: Option<Tails>,
-    /// It was opened with a read concern that promises durable data.
+    /// The cursor was opened with a read concern that promises durable data.
     pub durable_reads: bool,
-    /// It reads a fixed state of the data, which no change of the catalog ends.
+    /// The cursor reads a fixed state of the data, so no change of the catalog ends it.
     pub fixed: bool,
-    /// What is left of the `maxTimeMS` of its command, microseconds.
+    /// The rest of the `maxTimeMS` of the opening command, microseconds.
     pub left_us: Option<u64>,
-    /// An operation uses it now; set in [`Cursors::list`] only.
+    /// An operation is using the cursor; set only in [`Cursors::list`].
     pub in_use: bool,
     /// Batches returned so far.
     pub batches: i64,
@@ -106,20 +106,20 @@ pub struct CursorInfo {
     pub documents: i64,
     /// The command that opened it.
     pub command: Option<DocBuf>,
-    /// What it holds in memory while no operation uses it.
+    /// The memory that it holds while no operation uses it.
     pub memory: Option<Arc<Charge>>,
 }
 
 enum Slot {
     Parked(Box<dyn Cursor>, CursorInfo),
-    /// The cursor itself is here only while its operation waits for data.
+    /// The cursor is present only while its operation waits for data.
     InUse {
         info: CursorInfo,
         op: Arc<Operation>,
         waiting: Option<Box<dyn Cursor>>,
         killed: bool,
     },
-    /// Ended from outside; the next getMore learns why.
+    /// Ended by another operation; the next getMore returns the error.
     Dead(CursorInfo, MongoError),
 }
 
@@ -131,22 +131,22 @@ impl Slot {
     }
 }
 
-/// Counts for `serverStatus`.
+/// Cursor counts for `serverStatus`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CursorCounts {
-    /// Opened since the start.
+    /// Cursors opened since the start.
     pub opened: i64,
-    /// Ended by idling.
+    /// Cursors ended because they were idle.
     pub timed_out: i64,
-    /// Open now.
+    /// Cursors open now.
     pub open: i64,
-    /// Open and never timing out.
+    /// Open cursors that never time out.
     pub no_timeout: i64,
-    /// Used by an operation now.
+    /// Cursors that an operation is using now.
     pub in_use: i64,
 }
 
-/// The table.
+/// The table of open cursors.
 #[derive(Default)]
 pub struct Cursors {
     slots: Mutex<FxHashMap<i64, Slot>>,
@@ -158,7 +158,7 @@ fn not_found(id: i64) -> MongoError {
     MongoError::new(code::CURSOR_NOT_FOUND, format!("cursor id {id} not found"))
 }
 
-/// 237, as an operation learns that its cursor was killed.
+/// 237, the error of an operation whose cursor was killed.
 pub(crate) fn killed_error() -> MongoError {
     MongoError::new(
         code::CURSOR_KILLED,
@@ -184,9 +184,8 @@ impl Cursors {
     /// Takes a cursor for one operation; give it back with [`Cursors::park`] or end it with
     /// [`Cursors::close`].
     ///
-    /// # Errors
     /// 43 CursorNotFound, 13 for another namespace, 12051 CursorInUse, 50737/50738 for another
-    /// session, the reason of its end when it was ended from outside.
+    /// session; the reason when another operation has ended the cursor.
     pub fn take(
         &self,
         id: i64,
@@ -234,7 +233,8 @@ impl Cursors {
         }
     }
 
-    /// Leaves a taken cursor here while its operation waits for data. To others it is still in use.
+    /// Leaves a taken cursor in the table while its operation waits for data. Other operations
+    /// still see it as in use.
     pub fn suspend(&self, id: i64, cursor: Box<dyn Cursor>) {
         if let Some(Slot::InUse {
             info, op, waiting, ..
@@ -264,7 +264,8 @@ impl Cursors {
         }
     }
 
-    /// Gives a cursor back after a batch. False: it was killed meanwhile and is gone.
+    /// Gives a cursor back after a batch. Returns false when it was killed in the meantime; it is
+    /// then dropped.
     pub fn park(&self, id: i64, cursor: Box<dyn Cursor>, info: CursorInfo) -> bool {
         let mut slots = self.slots.lock();
         match slots.get_mut(&id) {
@@ -283,19 +284,19 @@ impl Cursors {
         }
     }
 
-    /// Forgets a cursor that was taken and came to its end.
+    /// Removes a taken cursor that has come to its end.
     pub fn close(&self, id: i64) {
         self.slots.lock().remove(&id);
     }
 
-    /// Whose a cursor is, and its namespace.
+    /// The owner of a cursor and its namespace.
     pub fn owner(&self, id: i64) -> Option<([u8; 32], String)> {
         let slots = self.slots.lock();
         let info = slots.get(&id)?.info();
         Some((info.owner, info.ns.clone()))
     }
 
-    /// Kills a cursor, and the operation that uses it; true when it was there.
+    /// Kills a cursor and the operation that uses it; true when the cursor existed.
     pub fn kill(&self, id: i64) -> bool {
         let mut slots = self.slots.lock();
         match slots.get_mut(&id) {
@@ -308,16 +309,16 @@ impl Cursors {
         }
     }
 
-    /// Whether the command that opened a cursor names a script.
+    /// Whether the command that opened a cursor contains a script.
     pub fn runs_scripts(&self, id: i64) -> bool {
         let slots = self.slots.lock();
         let command = slots.get(&id).and_then(|slot| slot.info().command.as_ref());
         command.is_some_and(|c| operators::script::is_named_in(c.as_bytes()))
     }
 
-    /// Ends all cursors on a namespace, or on a database when `coll` is `None`. Their next use
-    /// learns `why`. Those that read a fixed state go on, and streams of changes learn it from the
-    /// log.
+    /// Ends all cursors on a namespace, or on a database when `coll` is `None`; their next use
+    /// fails with `why`. Cursors that read a fixed state continue. Change streams continue too,
+    /// because they read the change from the log.
     pub fn invalidate(&self, db: &str, coll: Option<&str>, why: &MongoError) {
         let matches = |ns: &str| {
             ns.strip_prefix(db)
@@ -385,7 +386,7 @@ impl Cursors {
         ended
     }
 
-    /// Counts.
+    /// The current counts.
     pub fn counts(&self) -> CursorCounts {
         let slots = self.slots.lock();
         let count = |f: &dyn Fn(&Slot) -> bool| {
@@ -400,7 +401,7 @@ impl Cursors {
         }
     }
 
-    /// Ids and facts of all open cursors.
+    /// Ids and properties of all open cursors.
     pub fn list(&self) -> Vec<(i64, CursorInfo)> {
         let shown = |s: &Slot| CursorInfo {
             in_use: matches!(s, Slot::InUse { .. }),
@@ -415,15 +416,15 @@ impl Cursors {
     }
 }
 
-/// When the operation ends, what it still holds is charged to the cursor it leaves open.
+/// Sets the memory of the operation to be charged to the cursor that it leaves open when it ends.
 fn park_memory(info: &CursorInfo, op: &Operation) {
     if let Some(charge) = &info.memory {
         op.memory().park(charge);
     }
 }
 
-/// Writes the `cursor` field of a first reply and parks the cursor when there is more. Returns the
-/// id.
+/// Writes the `cursor` field of a first reply, and parks the cursor when there are more documents.
+/// Returns its id.
 ///
 /// # Errors
 /// Those of the query.

@@ -1,5 +1,5 @@
-//! What the service tells the log: one function for each kind of event, so that every place that
-//! causes one says it with the same number and attributes. Must not know: where lines go.
+//! The service's messages to the log: one function per kind of event, so that every cause of an
+//! event reports it with the same number and attributes. Must not know: where lines are written.
 
 use super::connections::ConnectionInfo;
 use super::service::Service;
@@ -9,7 +9,7 @@ use model::{Binary, Doc, DocWriter, MongoError, Namespace, Result, code, doc};
 use operation::{ConnectionId, Progress};
 use store::Collection;
 
-/// What the log calls the work of a connection: `conn12`, or `main` for none.
+/// The log context of a connection's work: `conn12`; `main` without a connection.
 fn context(of: ConnectionId) -> String {
     match of {
         ConnectionId::NONE => "main".to_owned(),
@@ -31,8 +31,8 @@ impl Service {
         self.config.log.write(entry);
     }
 
-    /// Has the log follow the parameters `logLevel`, `quiet` and `redactClientLogData`, and
-    /// operations the bound of their memory.
+    /// Applies the parameters `logLevel`, `quiet` and `redactClientLogData` to the log, and the
+    /// memory limit to operations.
     pub fn follow_parameters(&self) {
         self.bound_memory();
         let (log, parameters) = (&self.config.log, &self.state.parameters);
@@ -41,12 +41,12 @@ impl Service {
         log.set_redacts(parameters.bool("redactClientLogData"));
     }
 
-    /// A message of a background thread.
+    /// Logs a message of a background thread.
     pub fn log(&self, severity: char, component: &'static str, message: &str) {
         self.log_of(ConnectionId::NONE, severity, component, message);
     }
 
-    /// A message of what works for a connection.
+    /// Logs a message about the work of a connection.
     pub(crate) fn log_of(
         &self,
         by: ConnectionId,
@@ -58,7 +58,8 @@ impl Service {
         self.tell(&entry.severity(Severity::of(severity)));
     }
 
-    /// A text or a value of a client, or what stands for it where the log may not hold any.
+    /// A text or value of a client as the log may show it; a placeholder when client data are
+    /// redacted.
     pub(crate) fn shown<'t>(&self, text: &'t str) -> &'t str {
         if self.config.log.redacts() {
             REDACTED
@@ -97,7 +98,7 @@ impl Service {
         self.tell(&entry);
     }
 
-    /// A user is no longer logged in on a connection, if one was.
+    /// Reports that a user is no longer logged in on a connection, if one was.
     pub(crate) fn logged_out(&self, info: &ConnectionInfo, reason: &str) {
         if !self.state.audit.is_on() {
             return;
@@ -112,8 +113,8 @@ impl Service {
         });
     }
 
-    /// A client was not let in, because there are too many. Who connects decides how often, so not
-    /// every one has a line.
+    /// A client was refused because there are too many connections. Clients determine how often
+    /// this happens, so only some of the refusals get a line.
     pub fn turned_away(&self, remote: &str) {
         let Some(left_out) = self.state.refusals.may(self.clock.monotonic_us()) else {
             return;
@@ -134,8 +135,9 @@ impl Service {
         }));
     }
 
-    /// A connection ends because its TLS failed, or because it should have been TLS. Who connects
-    /// decides how often, so not every one has a line.
+    /// A connection ends because its TLS handshake failed, or because it did not use TLS although
+    /// it should. Clients determine how often this happens, so only some of these connections get a
+    /// line.
     pub fn connection_broken(&self, info: &ConnectionInfo, why: &str) {
         let Some(left_out) = self.state.refusals.may(self.clock.monotonic_us()) else {
             return;
@@ -160,7 +162,7 @@ impl Service {
         }));
     }
 
-    /// Says of how many such connections there was no line, once some time has passed.
+    /// Logs how many such connections got no line, at certain intervals.
     pub fn tell_left_out(&self) {
         let Some(left_out) = self.state.refusals.owed(self.clock.monotonic_us()) else {
             return;
@@ -172,7 +174,7 @@ impl Service {
         }));
     }
 
-    /// A client has said what it is.
+    /// A client has sent its metadata.
     pub(crate) fn client_metadata(&self, info: &ConnectionInfo, client: Doc<'_>) {
         self.audit_client(info, "clientMetadata", 0, |w| {
             self.write_local(info, &mut w.doc("localEndpoint"));
@@ -191,7 +193,7 @@ impl Service {
         }));
     }
 
-    /// Reports the end of an attempt to log in, once.
+    /// Reports the end of a login attempt, once.
     pub(crate) fn authenticated(
         &self,
         info: &ConnectionInfo,
@@ -234,7 +236,7 @@ impl Service {
         });
     }
 
-    /// A collection was made.
+    /// A collection was created.
     pub(crate) fn created(&self, by: ConnectionId, c: &Collection) {
         let options = c.options();
         let entry = Entry::info(
@@ -268,7 +270,8 @@ impl Service {
         }
     }
 
-    /// Tells the audit that a collection was made, and its database with it when it is the first.
+    /// Reports to the audit that a collection was created, and its database too when it is the
+    /// first collection.
     pub(crate) fn audit_created(&self, by: ConnectionId, c: &Collection) {
         if !self.state.audit.is_on() {
             return;
@@ -290,14 +293,14 @@ impl Service {
         });
     }
 
-    /// Tells the audit that a collection was dropped.
+    /// Reports to the audit that a collection was dropped.
     pub(crate) fn audit_dropped(&self, by: ConnectionId, ns: &Namespace) {
         self.audit(by, "dropCollection", 0, |w| {
             w.put("ns", ns.to_string().as_str());
         });
     }
 
-    /// Tells the audit that a collection has another name.
+    /// Reports to the audit that a collection was renamed.
     pub(crate) fn audit_renamed(&self, by: ConnectionId, from: &Namespace, to: &Namespace) {
         self.audit(by, "renameCollection", 0, |w| {
             w.put("old", from.to_string().as_str())
@@ -305,7 +308,7 @@ impl Service {
         });
     }
 
-    /// A database is being dropped, or was: then with the number of its collections.
+    /// A database drop begins, or has ended when `dropped` has the number of its collections.
     pub(crate) fn drops_database(&self, by: ConnectionId, db: &str, dropped: Option<usize>) {
         if dropped.is_some() {
             self.audit(by, "dropDatabase", 0, |w| {
@@ -328,7 +331,7 @@ impl Service {
         self.tell(&entry);
     }
 
-    /// A collection has another name.
+    /// A collection was renamed.
     pub(crate) fn renamed(&self, by: ConnectionId, from: &Namespace, to: &Namespace, drops: bool) {
         self.audit_renamed(by, from, to);
         let message = "renameCollectionForCommand";
@@ -379,11 +382,11 @@ impl Service {
         self.tell(&entry);
     }
 
-    /// An index is about to be built.
+    /// The build of an index begins.
     pub(crate) fn index_starts(&self, by: ConnectionId, ns: &Namespace, spec: Doc<'_>) {
         self.audit_index(by, ns, spec, "IndexBuildStarted", 0);
         let message = "Index build: starting";
-        // A partial filter holds values.
+        // A partial filter contains client data.
         let spec = match self.config.log.redacts() {
             true => redacted(spec),
             false => spec.to_buf(),
@@ -411,7 +414,7 @@ impl Service {
         });
     }
 
-    /// The build of an index goes on.
+    /// The build of an index continues.
     pub(crate) fn index_goes_on(
         &self,
         by: ConnectionId,
@@ -468,16 +471,17 @@ impl Service {
         }));
     }
 
-    /// Begins new files of the log and of the audit, where there are any.
+    /// Rotates the files of the log and of the audit, if they are files.
     ///
     /// # Errors
-    /// 96 when an old one cannot be renamed or a new one not be opened; it goes on in the old one.
+    /// 96 when an old file cannot be renamed or a new one cannot be opened; writing continues to
+    /// the old file.
     pub fn rotate_log(&self, by: ConnectionId) -> Result<()> {
         let audit = self.rotate_audit(by);
         self.rotate_server_log(by).and(audit)
     }
 
-    /// The same for the log alone.
+    /// Rotates the file of the log only.
     ///
     /// # Errors
     /// As [`Service::rotate_log`].
@@ -495,7 +499,7 @@ impl Service {
         }
     }
 
-    /// The same for the audit alone.
+    /// Rotates the file of the audit only.
     ///
     /// # Errors
     /// As [`Service::rotate_log`].
@@ -537,7 +541,7 @@ impl Service {
     }
 }
 
-/// `Name: message`.
+/// The error as `Name: message`.
 fn named(e: &MongoError) -> String {
     format!("{}: {}", e.code_name(), e.message())
 }

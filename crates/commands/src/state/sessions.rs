@@ -1,4 +1,5 @@
-//! Logical sessions: which exist and when each was last used. They end after thirty idle minutes.
+//! Logical sessions: which exist, and when each was last used. A session ends after thirty idle
+//! minutes.
 
 use super::transactions::SessionWrites;
 use model::{MongoError, Result, code};
@@ -10,7 +11,7 @@ use store::SessionId;
 
 /// Idle milliseconds after which a session ends.
 pub const IDLE_MS_MAX: i64 = 30 * 60 * 1000;
-/// Most sessions kept.
+/// Most sessions that exist at a time.
 const SESSIONS_MAX: usize = 1_000_000;
 const SHARDS: usize = 16;
 
@@ -19,18 +20,18 @@ const SHARDS: usize = 16;
 pub struct Session {
     /// Last use, milliseconds since the epoch.
     pub last_use_ms: i64,
-    /// Whose it is: the digest of its user.
+    /// The digest of the user who owns it.
     pub owner: [u8; 32],
     /// Its retryable writes and its transaction. Locked while one of their commands runs, so that a
-    /// retry that overtakes the first attempt waits.
+    /// retry that overtakes the first attempt waits for it.
     pub writes: Arc<Mutex<SessionWrites>>,
 }
 
-/// The table. Sixteen shards, so that connections do not meet at one lock.
+/// The table of sessions. Sixteen shards reduce contention between connections.
 #[derive(Default)]
 pub struct Sessions {
     shards: [Mutex<FxHashMap<SessionId, Session>>; SHARDS],
-    /// When records of dead sessions were last looked for; 0 before the first time.
+    /// When the records of ended sessions were last removed; 0 before the first time.
     swept_ms: AtomicI64,
 }
 
@@ -38,7 +39,7 @@ impl Sessions {
     fn shard(&self, id: &[u8; 16]) -> &Mutex<FxHashMap<[u8; 16], Session>> {
         &self.shards[usize::from(id[15]) % SHARDS]
     }
-    /// Creates the session of a user or marks its use.
+    /// Creates the session of a user, or notes its use.
     ///
     /// # Errors
     /// 261 TooManyLogicalSessions, 13 for the session of another user.
@@ -74,19 +75,19 @@ impl Sessions {
     pub fn writes(&self, id: &SessionId) -> Option<Arc<Mutex<SessionWrites>>> {
         self.shard(id).lock().get(id).map(|s| s.writes.clone())
     }
-    /// Whose a session is.
+    /// The owner of a session.
     pub fn owner(&self, id: &SessionId) -> Option<[u8; 32]> {
         self.shard(id).lock().get(id).map(|s| s.owner)
     }
-    /// True for a session that exists.
+    /// Whether a session exists.
     pub fn contains(&self, id: &SessionId) -> bool {
         self.shard(id).lock().contains_key(id)
     }
-    /// Ends one session and returns it when it was there.
+    /// Ends a session and returns it if it existed.
     pub fn end(&self, id: &SessionId) -> Option<Session> {
         self.shard(id).lock().remove(id)
     }
-    /// Ids of sessions idle too long, for the caller to end them.
+    /// Ids of the sessions that have been idle too long, to be ended by the caller.
     pub fn idle(&self, now_ms: i64) -> Vec<SessionId> {
         let old = |s: &Session| now_ms.saturating_sub(s.last_use_ms) >= IDLE_MS_MAX;
         let of = |m: &FxHashMap<SessionId, Session>| {
@@ -97,8 +98,8 @@ impl Sessions {
         };
         self.shards.iter().flat_map(|s| of(&s.lock())).collect()
     }
-    /// True once in the time a session may idle, beginning that long after the start: sessions of a
-    /// run before that nobody has used since are dead then.
+    /// True once per idle time limit, for the first time that long after the start: sessions of an
+    /// earlier run that were not used since then have ended.
     pub fn sweep_is_due(&self, started_ms: i64, now_ms: i64) -> bool {
         let last = self.swept_ms.load(Ordering::Relaxed).max(started_ms);
         let due = now_ms.saturating_sub(last) >= IDLE_MS_MAX;
@@ -111,7 +112,7 @@ impl Sessions {
     pub fn len(&self) -> usize {
         self.shards.iter().map(|s| s.lock().len()).sum()
     }
-    /// True without sessions.
+    /// True when there are no sessions.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,13 +1,14 @@
-//! The identifier of the set this server presents. Must not know: the set's configuration, replies.
+//! The identifier of the replica set that this server presents. Must not know: the set's
+//! configuration, replies.
 
 use model::{ObjectId, Result, Value, doc};
 use std::sync::OnceLock;
 use store::Store;
 
-/// Where the identifier is kept.
+/// The setting of the store that keeps the identifier.
 const SETTING: &str = "replicaSetId";
 
-/// What tells this set from every other: drawn when it is first asked for, and kept with the data.
+/// The identity of this set: generated when it is first asked for, and stored with the data.
 #[derive(Debug, Default)]
 pub struct SetId(OnceLock<ObjectId>);
 

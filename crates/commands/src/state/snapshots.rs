@@ -1,10 +1,10 @@
-//! Fixed states of the data that clients may come back to by cluster time
-//! (`readConcern.atClusterTime`). Promises: the time handed out with a snapshot read names that
-//! state until `minSnapshotHistoryWindowInSeconds` have passed, or newer ones have displaced it;
-//! any other time is refused, never answered from another state. Must not know: commands.
+//! Fixed states of the data that clients may read again by cluster time
+//! (`readConcern.atClusterTime`). Promises: the time returned with a snapshot read identifies that
+//! state until `minSnapshotHistoryWindowInSeconds` have passed, or newer states have displaced it;
+//! any other time is refused instead of being answered from another state. Must not know: commands.
 //!
-//! A kept state keeps old versions of documents on disk, so only those that a client was told of
-//! are kept, and few.
+//! A kept state keeps old versions of documents on disk, so only states whose time a client knows
+//! are kept, and only a few of them.
 
 use model::{MongoError, Result, Timestamp};
 use parking_lot::Mutex;
@@ -13,7 +13,7 @@ use store::ReadView;
 
 /// Most states kept.
 const SNAPSHOTS_MAX: usize = 64;
-/// The state of that time is not kept any more.
+/// The state of that time is no longer kept.
 const SNAPSHOT_TOO_OLD: i32 = 239;
 /// There is no state of that time.
 const SNAPSHOT_UNAVAILABLE: i32 = 246;
@@ -31,7 +31,7 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
-    /// Keeps a state under the time it was handed out with.
+    /// Keeps a state under the time that was returned with it.
     pub fn keep(&self, at: Timestamp, view: ReadView, now_ms: i64) {
         let mut kept = self.kept.lock();
         while kept.len() >= SNAPSHOTS_MAX {
@@ -49,8 +49,8 @@ impl Snapshots {
     /// The state of a time.
     ///
     /// # Errors
-    /// 239 SnapshotTooOld for a time before those kept, 246 SnapshotUnavailable for one no client
-    /// was told of.
+    /// 239 SnapshotTooOld for a time before the kept states, 246 SnapshotUnavailable for a time
+    /// that no client was given.
     pub fn at(&self, at: Timestamp) -> Result<ReadView> {
         let kept = self.kept.lock();
         if let Some(k) = kept.get(&at.as_u64()) {
@@ -85,7 +85,7 @@ impl Snapshots {
         self.kept.lock().retain(|_, k| k.taken_ms >= before_ms);
     }
 
-    /// How many are kept.
+    /// The number of kept states.
     pub fn count(&self) -> usize {
         self.kept.lock().len()
     }

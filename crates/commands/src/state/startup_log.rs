@@ -5,11 +5,11 @@ use crate::release::describe_build;
 use crate::uuid::new_uuid;
 use model::{DocBuf, Namespace, Result, Value, doc};
 
-/// Its size, as MongoDB makes it.
+/// Size of the collection in bytes, the same as MongoDB's.
 const BYTES: i32 = 10 * 1024 * 1024;
 
 impl Service {
-    /// Notes this start.
+    /// Adds a document for this start.
     ///
     /// # Errors
     /// Engine failures.

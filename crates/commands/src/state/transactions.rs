@@ -1,5 +1,5 @@
-//! The transactions of sessions: at most one per session, open, committed or aborted, and counts of
-//! them. Must not know: commands, replies.
+//! The transactions of sessions: at most one per session, which is open, committed or aborted; and
+//! counts of transactions. Must not know: commands, replies.
 
 use memory::Charge;
 use metrics::OpLatency;
@@ -15,10 +15,10 @@ use store::{
 /// The label of errors after which a client may run the whole transaction again.
 pub const TRANSIENT: &str = "TransientTransactionError";
 
-/// What a session writes: its retryable writes and its transaction. Locked while one of its
-/// commands runs, so that a retry that overtakes the first attempt waits.
+/// The writes of a session: its retryable writes and its transaction. Locked while one of its
+/// commands runs, so that a retry that overtakes the first attempt waits for it.
 pub struct SessionWrites {
-    /// What its retryable writes have done.
+    /// The record of its retryable writes.
     pub record: SessionRecord,
     /// Its transaction.
     transaction: State,
@@ -27,7 +27,7 @@ pub struct SessionWrites {
 /// The transaction of a session. The numbers are transaction numbers.
 #[derive(Default)]
 enum State {
-    /// The session's last number is not that of a transaction.
+    /// The session's last number does not belong to a transaction.
     #[default]
     None,
     Open(i64, Open),
@@ -36,7 +36,8 @@ enum State {
 }
 
 struct Open {
-    /// None while its first statement waits for others, to begin it again.
+    /// `None` while the first statement waits for locks; the transaction is started again
+    /// afterwards.
     transaction: Option<Arc<Transaction>>,
     expires_ms: i64,
     began: Instant,
@@ -50,13 +51,13 @@ struct Open {
 pub struct OpenTransaction {
     /// Its number.
     pub number: i64,
-    /// When it is aborted unless it has ended, milliseconds since the epoch.
+    /// The time at which it is aborted if it is still open, milliseconds since the epoch.
     pub expires_ms: i64,
-    /// How long it has been open.
+    /// How long it has been open, microseconds.
     pub open_us: i64,
 }
 
-/// Counts for `serverStatus`.
+/// Transaction counts for `serverStatus`.
 #[derive(Debug, Default)]
 pub struct TransactionCounts {
     started: AtomicI64,
@@ -66,22 +67,22 @@ pub struct TransactionCounts {
 }
 
 impl TransactionCounts {
-    /// Ever started.
+    /// Transactions started since the start of the server.
     pub fn started(&self) -> i64 {
         self.started.load(Relaxed)
     }
 
-    /// Ever committed.
+    /// Transactions committed since the start of the server.
     pub fn committed(&self) -> i64 {
         self.committed.load(Relaxed)
     }
 
-    /// Ever aborted.
+    /// Transactions aborted since the start of the server.
     pub fn aborted(&self) -> i64 {
         self.aborted.load(Relaxed)
     }
 
-    /// How long those that have ended were open.
+    /// How long ended transactions were open.
     pub fn lasted(&self) -> &OpLatency {
         &self.lasted
     }
@@ -92,12 +93,12 @@ impl TransactionCounts {
         self.lasted.record(us);
     }
 
-    /// Open now.
+    /// Transactions open now.
     pub fn open(&self) -> i64 {
         self.started() - self.committed() - self.aborted()
     }
 
-    /// Checks that one more may be open; 0 is no bound.
+    /// Checks that one more transaction may be open; 0 means no limit.
     ///
     /// # Errors
     /// 402, which stands for TooManyOpenTransactions of 9.0, whose number is not public.
@@ -114,15 +115,15 @@ impl TransactionCounts {
     }
 }
 
-/// How a transaction begins.
+/// The parameters of a new transaction.
 pub struct Start<'s> {
-    /// The state it reads; `None` is that of now.
+    /// The state that it reads; `None` is the current state.
     pub view: Option<&'s ReadView>,
-    /// When it is aborted unless it has ended, milliseconds since the epoch.
+    /// The time at which it is aborted if it is still open, milliseconds since the epoch.
     pub expires_ms: i64,
     /// The read concern promises durable data.
     pub durable_reads: bool,
-    /// So many may be open at once; 0 is no bound.
+    /// Most transactions open at the same time; 0 means no limit.
     pub open_max: i64,
     /// The account of its uncommitted writes.
     pub memory: Charge,
@@ -164,7 +165,7 @@ fn too_old(number: i64, last: i64) -> MongoError {
 }
 
 impl SessionWrites {
-    /// Of a session that has not written yet.
+    /// The writes of a session that has not written yet.
     pub fn new(id: SessionId) -> SessionWrites {
         SessionWrites {
             record: SessionRecord::new(id),
@@ -172,7 +173,7 @@ impl SessionWrites {
         }
     }
 
-    /// Starts a transaction. One that is still open is aborted.
+    /// Starts a transaction and aborts the previous one if it is still open.
     ///
     /// # Errors
     /// 225 TransactionTooOld, 117 for a number that was used already, 402 for too many open ones;
@@ -209,8 +210,8 @@ impl SessionWrites {
         Ok(transaction)
     }
 
-    /// Gives up what the open transaction has done: its first statement waits for others and then
-    /// starts it again.
+    /// Drops the open transaction's work: its first statement waits for locks, and starts the
+    /// transaction again afterwards.
     pub fn set_aside(&mut self) {
         if let State::Open(_, open) = &mut self.transaction {
             open.transaction = None;
@@ -230,7 +231,7 @@ impl SessionWrites {
         Ok(transaction)
     }
 
-    /// The transaction that is open and runs.
+    /// The transaction that is open and not set aside.
     fn running(&self) -> Option<(i64, &Arc<Transaction>)> {
         match &self.transaction {
             State::Open(number, open) => Some((*number, open.transaction.as_ref()?)),
@@ -257,7 +258,7 @@ impl SessionWrites {
         }
     }
 
-    /// Compares a number with the newest of the session.
+    /// Compares a transaction number with the latest of the session.
     fn check(&mut self, store: &Store, number: i64) -> Result<()> {
         store.load_session(&mut self.record)?;
         match self.record.number() {
@@ -267,7 +268,7 @@ impl SessionWrites {
         }
     }
 
-    /// True when the open transaction was promised durable reads.
+    /// True when the read concern of the open transaction promises durable data.
     pub fn durable_reads(&self) -> bool {
         matches!(&self.transaction, State::Open(_, open) if open.durable_reads)
     }
@@ -277,15 +278,15 @@ impl SessionWrites {
         self.running().is_some_and(|(_, t)| t.has_written())
     }
 
-    /// Collections that the open transaction has made.
+    /// Collections that the open transaction has created.
     pub fn made(&self) -> Vec<Arc<Collection>> {
         self.running().map_or_else(Vec::new, |(_, t)| t.made())
     }
 
-    /// Charges the memory of the open transaction after a statement.
+    /// Charges the memory that the open transaction uses; called after a statement.
     ///
     /// # Errors
-    /// 146 when the budget has not so much.
+    /// 146 when the budget is exceeded.
     pub fn charge(&self) -> Result<()> {
         match &self.transaction {
             State::Open(_, open) => {
@@ -315,7 +316,7 @@ impl SessionWrites {
             State::Committed(n, pos) if *n == number => return Ok(*pos),
             State::Open(n, _) if *n == number => {}
             State::Aborted(n) if *n == number => return Err(aborted(number)),
-            // Committed before the server was started again.
+            // The transaction was committed before the server was restarted.
             _ if self.record.is_committed() => return Ok(self.record.pos()),
             _ => return Err(no_such(number, self.record.number())),
         }
@@ -323,11 +324,12 @@ impl SessionWrites {
             return Err(no_such(number, self.record.number()));
         };
         let Some(transaction) = open.transaction.take() else {
-            // Its first statement waits and goes on waiting.
+            // The first statement still waits, and continues to wait.
             self.transaction = State::Open(number, open);
             return Err(no_such(number, Some(number)));
         };
-        // Also without writes: a retry after a crash has to find it.
+        // A transaction without writes is recorded too, because a retry after a crash has to find
+        // it.
         match store.commit_transaction(&transaction, &mut self.record) {
             Ok(pos) => {
                 counts.ended(&open, &counts.committed);
@@ -340,7 +342,7 @@ impl SessionWrites {
                 Err(e)
             }
             Err(e) => {
-                // Whether it was applied is found out by a retry, from the record on disk.
+                // A retry finds out from the record on disk whether the commit was applied.
                 counts.ended(&open, &counts.aborted);
                 Err(e)
             }
@@ -359,7 +361,7 @@ impl SessionWrites {
         Ok(())
     }
 
-    /// Aborts the open transaction, if there is one; true when there was.
+    /// Aborts the open transaction; true when there was one.
     pub fn abort_open(&mut self, counts: &TransactionCounts) -> bool {
         let State::Open(number, open) = &self.transaction else {
             return false;
@@ -369,14 +371,14 @@ impl SessionWrites {
         true
     }
 
-    /// Aborts the open transaction when a number is above its own: that of a retryable write.
+    /// Aborts the open transaction when `number`, of a retryable write, is greater than its own.
     pub fn supersede(&mut self, number: i64, counts: &TransactionCounts) {
         if matches!(&self.transaction, State::Open(n, _) if *n < number) {
             self.abort_open(counts);
         }
     }
 
-    /// The open transaction, for who looks at it from outside.
+    /// The open transaction, for reports.
     pub fn open_transaction(&self) -> Option<OpenTransaction> {
         let State::Open(number, open) = &self.transaction else {
             return None;
@@ -389,7 +391,7 @@ impl SessionWrites {
         })
     }
 
-    /// Aborts the open transaction when its time is over; its number then.
+    /// Aborts the open transaction when its time is over, and returns its number in that case.
     pub fn expire(&mut self, now_ms: i64, counts: &TransactionCounts) -> Option<i64> {
         match &self.transaction {
             State::Open(number, open) if open.expires_ms <= now_ms => {
@@ -402,7 +404,7 @@ impl SessionWrites {
     }
 }
 
-/// Of errors after which drivers send a write again.
+/// The label of errors after which drivers send a write again.
 pub const RETRYABLE_WRITE: &str = "RetryableWriteError";
 
 /// Codes of errors after which drivers may send a write again.
@@ -410,8 +412,8 @@ pub const RETRYABLE: &[i32] = &[
     6, 7, 89, 91, 134, 189, 262, 9001, 10_107, 11_600, 11_602, 13_435, 13_436,
 ];
 
-/// True when an error of a statement lets the client run the whole transaction again. `ends` for
-/// commit and abort.
+/// True when the client may run the whole transaction again after this error of a statement. `ends`
+/// is set for commit and abort.
 pub fn is_transient(e: &MongoError, ends: bool) -> bool {
     match e.code() {
         code::WRITE_CONFLICT

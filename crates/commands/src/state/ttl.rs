@@ -1,8 +1,8 @@
 //! Collections whose documents expire, and counters of the TTL monitor.
 //!
-//! Promises: every collection tracked since the start is in the list until a look at it found that
-//! nothing expires there; one that changes during that look stays. The list may hold more than
-//! there are. Must not know: what expires when.
+//! Promises: a collection that was tracked stays in the list until a check finds that nothing in it
+//! expires; a collection that changes during the check stays. The list may contain collections
+//! without expiring documents. Must not know: which documents expire, and when.
 
 use model::{Doc, Namespace};
 use parking_lot::Mutex;
@@ -10,19 +10,18 @@ use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use store::Collection;
 
-/// The list and the counts.
+/// The list and the counters.
 #[derive(Debug, Default)]
 pub struct Ttl {
-    /// By namespace, when it was tracked last.
+    /// The tracked namespaces, with the number of their latest tracking.
     tracked: Mutex<Tracked>,
-    /// Passes over all collections that came to their end.
+    /// Completed passes over all collections.
     pub passes: AtomicI64,
-    /// Rounds of passes: in each, every collection gets its share of time.
+    /// Rounds within passes: in each, every collection gets its share of the time.
     pub sub_passes: AtomicI64,
     /// Documents deleted.
     pub deleted: AtomicI64,
-    /// Indexes that say when documents expire in a way that cannot be followed, counted in each
-    /// pass.
+    /// Indexes whose expiry option cannot be used, counted in each pass.
     pub invalid_indexes: AtomicI64,
 }
 
@@ -32,22 +31,22 @@ struct Tracked {
     at: FxHashMap<Namespace, u64>,
 }
 
-/// A collection of the list, as it was when it was looked up.
+/// A collection of the list with the number of its tracking when it was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) ns: Namespace,
     at: u64,
 }
 
-/// True when options or index specifications say that documents expire.
+/// True when options or index specifications contain an expiry.
 pub(crate) fn says_so<'d>(options: Doc<'_>, mut indexes: impl Iterator<Item = Doc<'d>>) -> bool {
     let says = |d: Doc<'_>| d.contains("expireAfterSeconds");
     says(options) || indexes.any(says)
 }
 
 impl Ttl {
-    /// Puts a collection on the list when documents expire there. To be called whenever its
-    /// options, its indexes or its name have changed.
+    /// Adds a collection to the list if its documents can expire. To be called after each change of
+    /// its options, its indexes or its name.
     pub(crate) fn track(&self, c: &Collection) {
         let indexes = c.indexes();
         if says_so(c.options().doc(), indexes.iter().map(|i| i.spec())) {
@@ -55,7 +54,7 @@ impl Ttl {
         }
     }
 
-    /// Puts a namespace on the list.
+    /// Adds a namespace to the list.
     pub(crate) fn add(&self, ns: Namespace) {
         let mut tracked = self.tracked.lock();
         tracked.last += 1;
@@ -63,7 +62,7 @@ impl Ttl {
         tracked.at.insert(ns, at);
     }
 
-    /// The list, by name.
+    /// The list, ordered by name.
     pub(crate) fn list(&self) -> Vec<Entry> {
         let tracked = self.tracked.lock();
         let mut all: Vec<Entry> = tracked
@@ -79,8 +78,8 @@ impl Ttl {
         all
     }
 
-    /// Takes off the list what was found to have nothing that expires, unless it was tracked again
-    /// meanwhile.
+    /// Removes a collection in which nothing expires from the list, unless it was tracked again in
+    /// the meantime.
     pub(crate) fn remove(&self, entry: &Entry) {
         let mut tracked = self.tracked.lock();
         if tracked.at.get(&entry.ns) == Some(&entry.at) {

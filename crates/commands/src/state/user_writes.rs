@@ -1,8 +1,8 @@
-//! Whether the writes of users are blocked, as `setUserWriteBlockMode` left it: kept in a setting
+//! Whether the writes of users are blocked, set by `setUserWriteBlockMode`. It is kept in a setting
 //! of the store, so that a restart does not lift the block.
 //!
-//! Promises: while nothing is blocked a write pays one load. Must not know: which operations write,
-//! who may do so all the same.
+//! Promises: while nothing is blocked, a write costs one load. Must not know: which operations
+//! write, who may write in spite of the block.
 
 use super::pair::Pair;
 use model::{DocBuf, MongoError, Result, Value, bail, code, doc};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use store::Store;
 
 const SETTING: &str = "userWriteBlock";
-/// The reasons that may be given; the first is that of a command which gives none.
+/// The reasons that a command may give; the first is the default.
 const REASONS: &[&str] = &[
     "Unspecified",
     "ClusterToClusterMigrationInProgress",
@@ -24,13 +24,13 @@ const REASONS: &[&str] = &[
 #[derive(Default)]
 pub struct UserWrites {
     blocked: AtomicBool,
-    /// Why; held while the block changes.
+    /// The reason of the block; locked while the block changes.
     reason: Mutex<Option<&'static str>>,
-    /// A standby takes none either.
+    /// The pair of this server: a standby accepts no writes of users either.
     pub pair: Arc<Pair>,
 }
 
-/// The reason of this name.
+/// The reason with this name.
 ///
 /// # Errors
 /// 2 for any other.
@@ -62,10 +62,10 @@ impl WriteGate for UserWrites {
 }
 
 impl UserWrites {
-    /// Reads what an earlier run left.
+    /// Reads the block that an earlier run has stored.
     ///
     /// # Errors
-    /// Engine failures; 2 for a reason that is not known.
+    /// Engine failures; 2 for an unknown reason.
     pub fn load(&self, store: &Store) -> Result<()> {
         self.pair.load(store)?;
         if let Some(row) = store.setting(SETTING)?
@@ -77,22 +77,22 @@ impl UserWrites {
         Ok(())
     }
 
-    /// True while only privileged writers may change anything: writes of users are blocked, or the
+    /// True while only privileged writers may change data: the writes of users are blocked, or the
     /// server is a standby.
     pub fn are_held_back(&self) -> bool {
         self.pair.is_standby() || self.are_blocked()
     }
 
-    /// True while they are blocked.
+    /// True while the writes of users are blocked.
     pub fn are_blocked(&self) -> bool {
         self.blocked.load(Ordering::Acquire)
     }
 
-    /// Blocks them, or lets them pass again; for the reason they are blocked for.
+    /// Blocks the writes of users, or ends the block; both with the same reason.
     ///
     /// # Errors
     /// 20 IllegalOperation when they are blocked for another reason; engine failures, after which
-    /// nothing is changed.
+    /// nothing has changed.
     pub fn set(&self, store: &Store, block: bool, given: &'static str) -> Result<()> {
         let mut reason = self.reason.lock();
         if let Some(now) = *reason

@@ -1,10 +1,11 @@
-//! Components of the log and what a setting of their verbosity says. Must not know: where it is
-//! kept.
+//! Components of the log, and the parsing of a setting of their verbosity. Must not know: where the
+//! setting is kept.
 
 use crate::request::args::to_i64;
 use model::{Doc, Result, Value, bail, code};
 
-/// Log components and their children; each has a verbosity of its own, -1 inherits.
+/// Log components and their children; each has its own verbosity, and -1 inherits that of its
+/// parent.
 pub(super) const COMPONENTS: &[(&str, &[&str])] = &[
     ("accessControl", &[]),
     ("command", &[]),
@@ -43,10 +44,10 @@ pub(super) const COMPONENTS: &[(&str, &[&str])] = &[
     ("assert", &[]),
 ];
 
-/// The verbosities that a setting names, by component.
+/// Collects the verbosities of a setting by component.
 ///
 /// # Errors
-/// 2 for a component that there is not, or a verbosity that is none.
+/// 2 for a component that does not exist, or a value that is no verbosity.
 pub(super) fn collect_verbosity(
     path: &str,
     doc: Doc<'_>,

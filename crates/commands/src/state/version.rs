@@ -8,7 +8,7 @@ use model::{Result, doc};
 const ID: &str = "featureCompatibilityVersion";
 
 impl Service {
-    /// Reads the version that an earlier run has left; a new directory gets the current one. To be
+    /// Reads the version that an earlier run has stored; a new directory gets the latest one. To be
     /// called once at the start.
     ///
     /// # Errors
@@ -23,7 +23,7 @@ impl Service {
                 .add(&self.store.writer(&operation), new.doc())
                 .map(|_| ());
         };
-        // What a client has written there past the command counts only when it means something.
+        // A client may have written the document directly; an unknown version is ignored.
         if let Some(version) = kept.doc().field("version").as_str()
             && release.fcv.contains(&version)
         {
@@ -32,10 +32,10 @@ impl Service {
         Ok(())
     }
 
-    /// Changes it, for good where it is kept.
+    /// Changes the version; the change is durable if the version is stored.
     ///
     /// # Errors
-    /// Engine failures, after which nothing is changed.
+    /// Engine failures, after which nothing has changed.
     pub(crate) fn set_version(&self, version: &str) -> Result<()> {
         let operation = self.own_operation();
         let new = doc! { "_id": ID, "version": version };

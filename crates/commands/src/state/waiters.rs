@@ -2,7 +2,7 @@
 //!
 //! Promises: a waiter that registers and then reads once more either finds an insert or is woken
 //! by it.
-//! Must not know: cursors, what a waiter does when woken.
+//! Must not know: cursors, what a waiter does after it is woken.
 
 use operation::Link;
 use parking_lot::Mutex;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 type Waiters = Vec<(i64, Option<Arc<dyn Link>>)>;
 
-/// The waiters by collection.
+/// The waiting connections by collection.
 #[derive(Default)]
 pub struct CappedWaiters {
     count: AtomicUsize,
@@ -20,7 +20,7 @@ pub struct CappedWaiters {
 }
 
 impl CappedWaiters {
-    /// Registers a connection. It must read once more before it waits.
+    /// Registers a connection. The caller must read once more before it waits.
     pub(crate) fn wait(
         self: &Arc<Self>,
         uuid: [u8; 16],
@@ -33,8 +33,8 @@ impl CappedWaiters {
             .or_default()
             .push((connection, link));
         self.count.fetch_add(1, Ordering::SeqCst);
-        // Pairs with the fence in `inserted`: either the insert sees the count or the second read
-        // sees the document.
+        // Pairs with the fence in `wake_readers`: either the insert sees the count or the second
+        // read sees the document.
         fence(Ordering::SeqCst);
         Waiting {
             waiters: Arc::clone(self),
@@ -43,7 +43,7 @@ impl CappedWaiters {
         }
     }
 
-    /// Wakes the waiters of a collection. To be called when documents are visible.
+    /// Wakes the waiters of a collection. To be called after the new documents are visible.
     ///
     /// # Cost
     /// A fence and a load when nobody waits.
@@ -66,7 +66,7 @@ impl CappedWaiters {
     }
 }
 
-/// A registered waiter, until dropped.
+/// A registered waiter; the registration ends when it is dropped.
 pub(crate) struct Waiting {
     waiters: Arc<CappedWaiters>,
     uuid: [u8; 16],

@@ -1,6 +1,6 @@
-//! How far the background workers of this server have come, for `currentOp` and `serverStatus`.
-//! Promises: a round costs two looks at the clock and a few additions. Must not know: which workers
-//! there are, which threads they run on.
+//! The progress of the background workers, for `currentOp` and `serverStatus`. Promises: a round
+//! costs two reads of the clock and a few additions. Must not know: which workers exist, which
+//! threads they run on.
 
 use model::DocBuf;
 use operation::Clock;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a worker is given for its turn.
+/// The parameters of a worker's turn.
 #[derive(Clone, Copy)]
 pub struct Turn<'t> {
     go_on: &'t dyn Fn() -> bool,
@@ -16,30 +16,30 @@ pub struct Turn<'t> {
 }
 
 impl<'t> Turn<'t> {
-    /// A turn of the worker with this progress, until `go_on` says no.
+    /// A turn of the worker with this progress; it ends when `go_on` returns false.
     pub fn new(go_on: &'t dyn Fn() -> bool, progress: &'t Progress) -> Turn<'t> {
         Turn { go_on, progress }
     }
 
-    /// False when the worker is to end.
+    /// False when the worker has to end.
     pub fn goes_on(&self) -> bool {
         (self.go_on)()
     }
 
-    /// Counts a round of a worker that keeps its own time.
+    /// Runs and counts a round of a worker that schedules itself.
     pub fn round<T>(&self, clock: &dyn Clock, f: impl FnOnce() -> T) -> T {
         self.progress.round(clock, f)
     }
 }
 
-/// How far one worker has come.
+/// The progress of one worker.
 #[derive(Debug)]
 pub struct Progress {
     name: &'static str,
     rounds: AtomicU64,
     errors: AtomicU64,
     busy_us: AtomicU64,
-    /// When the round that runs has begun, monotonic microseconds; 0 between rounds.
+    /// When the running round has begun, monotonic microseconds; 0 between rounds.
     since_us: AtomicU64,
 }
 
@@ -66,7 +66,7 @@ impl Progress {
         result
     }
 
-    /// Counts a round that has failed.
+    /// Counts a failed round.
     pub fn add_error(&self) {
         self.since_us.store(0, Relaxed);
         self.errors.fetch_add(1, Relaxed);
@@ -77,7 +77,7 @@ impl Progress {
         self.name
     }
 
-    /// Its numbers, for `serverStatus`.
+    /// Its counters, for `serverStatus`.
     pub fn numbers(&self) -> [(&'static str, i64); 3] {
         let of = |n: &AtomicU64| i64::try_from(n.load(Relaxed)).unwrap_or(i64::MAX);
         [
@@ -87,7 +87,7 @@ impl Progress {
         ]
     }
 
-    /// The worker as `currentOp` shows an operation of the system.
+    /// The worker in the format in which `currentOp` shows an operation of the system.
     pub(crate) fn describe(&self, host: &str, clock: &dyn Clock) -> DocBuf {
         let since_us = self.since_us.load(Relaxed);
         let now_us = clock.monotonic_us();
@@ -117,7 +117,7 @@ impl Progress {
 pub struct Workers(Mutex<Vec<Arc<Progress>>>);
 
 impl Workers {
-    /// Notes that a worker is started; the same progress for one that is started again.
+    /// Registers the start of a worker. A worker that is started again keeps its progress.
     pub fn start(&self, name: &'static str) -> Arc<Progress> {
         let mut all = self.0.lock();
         if let Some(known) = all.iter().find(|p| p.name == name) {
@@ -128,7 +128,7 @@ impl Workers {
         progress
     }
 
-    /// All of them, in the order of their start.
+    /// The progress of all workers, in the order of their start.
     pub fn list(&self) -> Vec<Arc<Progress>> {
         self.0.lock().clone()
     }
