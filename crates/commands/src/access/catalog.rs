@@ -1,16 +1,16 @@
-//! The collections of users and roles, in MongoDB's format, so that dumps carry them.
+//! The collections of users and roles in MongoDB's format, so that dumps contain them.
 
 use crate::uuid::new_uuid;
 use model::{Doc, DocBuf, Namespace, Result, Value, code};
 use std::sync::Arc;
 use store::{CatalogWriter, Change, Collection, Modified, ReadView, Store};
 
-/// A collection of `admin` that access is kept in.
+/// A collection of `admin` that stores access data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AccessCollection {
-    /// Its name.
+    /// The name of the collection.
     pub(crate) coll: &'static str,
-    /// The name, and the fields, of its unique index.
+    /// The name and the fields of its unique index.
     index: Option<(&'static str, [&'static str; 2])>,
 }
 
@@ -19,12 +19,12 @@ pub(crate) const USERS: AccessCollection = AccessCollection {
     coll: "system.users",
     index: Some(("user_1_db_1", ["user", "db"])),
 };
-/// Roles that users made.
+/// User-defined roles.
 pub(crate) const ROLES: AccessCollection = AccessCollection {
     coll: "system.roles",
     index: Some(("role_1_db_1", ["role", "db"])),
 };
-/// The version of the format of both.
+/// The version of the storage format of users and roles.
 pub(crate) const VERSION: AccessCollection = AccessCollection {
     coll: "system.version",
     index: None,
@@ -65,7 +65,7 @@ impl AccessCollection {
         Ok(coll)
     }
 
-    /// Whether it holds anything.
+    /// Whether the collection contains no documents.
     pub(crate) fn is_empty(self, store: &Store) -> Result<bool> {
         Ok(self.existing(store)?.is_none_or(|c| c.count() == 0))
     }
@@ -83,7 +83,7 @@ impl AccessCollection {
         Ok(found)
     }
 
-    /// All documents, by `_id`.
+    /// All documents in the order of `_id`.
     pub(crate) fn all(self, store: &Store) -> Result<Vec<DocBuf>> {
         let Some(coll) = self.existing(store)? else {
             return Ok(Vec::new());
@@ -97,7 +97,7 @@ impl AccessCollection {
         Ok(all)
     }
 
-    /// Adds a document. False when one with its `_id` is there.
+    /// Adds a document. Returns false when its `_id` exists already.
     pub(crate) fn add(self, store: &CatalogWriter<'_>, doc: Doc<'_>) -> Result<bool> {
         let coll = self.made(store)?;
         let mut done = coll.writer(store.operation()).insert(&[doc], true)?;
@@ -108,8 +108,8 @@ impl AccessCollection {
         }
     }
 
-    /// Changes the document with this `_id` to what `change` makes of it, `None` removes it. False
-    /// when there is none. `change` may be called again when another writer came in between.
+    /// Replaces the document with this `_id` by the result of `change`; `None` removes it. Returns
+    /// false when it does not exist. `change` is called again after a conflict with another writer.
     pub(crate) fn change(
         self,
         store: &CatalogWriter<'_>,

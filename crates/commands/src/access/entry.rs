@@ -1,5 +1,5 @@
-//! The end of every way to log in: a user that has proved who it is is let in, or not. Must not
-//! know: how it has proved that.
+//! The last step of every login: a user who has proved its identity is admitted or refused. Must
+//! not know: how the identity was proved.
 
 use super::identity::Identity;
 use super::service::Access;
@@ -8,40 +8,40 @@ use auth::{RoleName, UserName};
 use identity_oidc::Now;
 use model::Result;
 
-/// The database of users that somebody else vouches for.
+/// The database of users that a directory, an identity provider or a certificate authenticates.
 pub(super) const EXTERNAL: &str = "$external";
 
-/// What a step of logging in comes to.
+/// The result of a login step.
 pub(crate) enum Login {
-    /// Send this; more is to come.
+    /// Send this; more steps follow.
     More(Vec<u8>),
     /// Send this; the user is logged in.
     Done(Vec<u8>),
-    /// Not before this monotonic microsecond.
+    /// Try again at this monotonic microsecond.
     Wait(u64),
-    /// The login has failed; the answer leaves at this monotonic microsecond.
+    /// The login has failed; send the answer at this monotonic microsecond.
     Failed(u64),
 }
 
-/// When a step of logging in comes, and whether its turn was waited for.
+/// The time of a login step, and whether it has waited for its turn.
 #[derive(Clone, Copy)]
 pub(crate) struct Moment {
     /// Wall clock and monotonic clock.
     pub(crate) now: Now,
-    /// It has waited before, until its turn.
+    /// The step has waited for its turn.
     pub(crate) waited: bool,
 }
 
-/// What a directory or an identity provider says of a user.
+/// What a directory or an identity provider grants to a user.
 #[derive(Default)]
 pub(super) struct Grant {
-    /// Its roles; `None` for those of its document.
+    /// The user's roles; `None` for the roles of its document.
     pub(super) roles: Option<Vec<String>>,
-    /// When it has to log in again.
+    /// When the user has to log in again, milliseconds since the epoch.
     pub(super) ends_ms: Option<i64>,
 }
 
-/// Logs a user in. The inner error says why the user may not enter.
+/// Logs a user in. The inner error is the reason why the user is refused.
 pub(super) fn admit_user(
     access: &Access,
     identity: &mut Identity,
@@ -67,13 +67,14 @@ pub(super) fn admit_user(
 }
 
 impl Access {
-    /// Notes a user that somebody else has seen log in. False for one that has no document here or
-    /// may not come from where it does.
+    /// Adopts a user that another server has logged in. Returns false when the user has no document
+    /// here or may not log in from its address.
     ///
     /// # Errors
     /// Engine failures; 5626701 when another user is logged in.
     pub(crate) fn adopt(&self, identity: &mut Identity, name: &str, db: &str) -> Result<bool> {
-        // Whoever vouches for such users also names their roles.
+        // The directory or provider that authenticates such a user may also grant its roles, which
+        // are not known here.
         if db == EXTERNAL {
             return Ok(false);
         }

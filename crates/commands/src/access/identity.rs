@@ -1,4 +1,4 @@
-//! Who a connection is.
+//! The authentication state of a connection.
 
 use super::rights::Rights;
 use super::service::Access;
@@ -12,62 +12,63 @@ use std::sync::Arc;
 /// An authentication that has begun on a connection.
 #[derive(Debug)]
 pub(super) enum Pending {
-    /// The client's proof is to come.
+    /// The client's proof is expected.
     Scram(Box<Scram>),
-    /// A token is to come.
+    /// A token is expected.
     Token,
 }
 
-/// SCRAM between its two messages.
+/// The state of SCRAM between its two messages.
 #[derive(Debug)]
 pub(super) struct Scram {
     pub(super) conversation: Conversation,
     pub(super) name: UserName,
-    /// The client does without an empty last exchange.
+    /// The client skips the empty last exchange.
     pub(super) skips_empty: bool,
 }
 
-/// An attempt to log in, for the log.
+/// A login attempt, for the log.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
     pub(crate) name: UserName,
     pub(crate) mechanism: &'static str,
     pub(crate) speculative: bool,
-    /// Why it failed, for the log alone.
+    /// The reason of the failure; only the log shows it.
     pub(crate) reason: Option<String>,
-    /// What went wrong on our side meanwhile.
+    /// An error of the server during the attempt.
     pub(crate) trouble: Option<String>,
 }
 
-/// Who a connection is, and where it comes from.
+/// The user of a connection, and the client's address.
 #[derive(Debug, Default)]
 pub struct Identity {
     user: Option<Arc<User>>,
-    /// Generation of users and roles that `user` is of.
+    /// The generation of users and roles in which `user` was resolved.
     generation: u64,
-    /// What the user has logged in by says nothing from here on, milliseconds since the epoch.
+    /// When the login expires, milliseconds since the epoch.
     ends_ms: Option<i64>,
     pub(super) pending: Option<Pending>,
-    /// Who it says it is, by which mechanism, and whether within the greeting.
+    /// The running attempt: the claimed user, the mechanism, and whether it is part of the
+    /// greeting.
     attempt: Option<Attempt>,
     /// The last reply of an authentication was sent, and the client has to acknowledge it.
     pub(super) acknowledges: bool,
     pub(super) client: Option<IpAddr>,
     pub(super) server: Option<IpAddr>,
-    /// It comes from this machine.
+    /// The client runs on this machine.
     local: bool,
-    /// Its connection is encrypted.
+    /// The connection is encrypted.
     secured: bool,
-    /// Since when its login waits for the directory, monotonic microseconds.
+    /// When its login has begun to wait for the directory, monotonic microseconds.
     pub(super) waits_since_us: Option<u64>,
-    /// An attempt has failed, and its answer waits.
+    /// An attempt has failed, and its answer is delayed.
     answer_waits: bool,
-    /// The subject of the certificate that the client has shown and TLS has verified.
+    /// The subject of the client's certificate, verified by TLS.
     pub(super) subject: Option<String>,
 }
 
 impl Identity {
-    /// Of a client at `peer`: `host:port`, or the path of a unix socket.
+    /// The identity of a client at `peer`: `host:port`, or the path of a unix socket.
     pub(crate) fn of(peer: &str) -> Identity {
         let client = peer.parse::<SocketAddr>().ok().map(|a| a.ip());
         Identity {
@@ -87,18 +88,18 @@ impl Identity {
         self.local
     }
 
-    /// Notes at which of our addresses the client came in.
+    /// Notes the address of this server that the client connected to.
     pub(crate) fn came_in_at(&mut self, server: Option<IpAddr>) {
         self.server = server;
     }
 
-    /// Whether nobody between the client and us can read along: by TLS, or on a unix socket.
+    /// Whether no third party can read the connection: it uses TLS or a unix socket.
     pub(super) fn is_private(&self) -> bool {
         self.secured || self.client.is_none()
     }
 
-    /// Notes that the connection is encrypted by TLS, and what that has verified of the client: the
-    /// subject of its certificate.
+    /// Notes that the connection is encrypted by TLS, and the verified subject of the client's
+    /// certificate.
     pub fn verified(&mut self, subject: Option<String>) {
         self.secured = true;
         self.subject = subject;
@@ -109,8 +110,8 @@ impl Identity {
         self.user.as_ref()
     }
 
-    /// What the sessions of this connection carry. Where access is not checked they belong to
-    /// nobody.
+    /// The user digest in the ids of this connection's sessions. Without access control, sessions
+    /// belong to no user.
     pub(crate) fn digest(&self, access: &Access) -> [u8; 32] {
         let user = self.user.as_ref().filter(|_| access.enabled());
         user.map_or(*NO_USER, |u| u.digest)
@@ -127,7 +128,8 @@ impl Identity {
         }
     }
 
-    /// What the user may do, as of the last change of users and roles. `None` without a user.
+    /// The rights of the user, as of the last change of users and roles; `None` when no user is
+    /// logged in.
     ///
     /// # Cost
     /// A load and a comparison, unless users or roles have changed.
@@ -146,13 +148,13 @@ impl Identity {
             Some(roles) => Some(access.granted(&old.name, roles.clone())?),
             None => access.user(&old.name)?,
         };
-        // A user of the same name that was made after this one was dropped is another user.
+        // A user of the same name that was created after this one was dropped is a different user.
         self.user = now.filter(|now| now.id == old.id);
         self.generation = generation;
         Ok(())
     }
 
-    /// Logs a user in, until `ends_ms` where that is bounded.
+    /// Logs a user in; with `ends_ms` the login expires at that time.
     ///
     /// # Errors
     /// 5626701 when another user is logged in.
@@ -176,25 +178,25 @@ impl Identity {
         Ok(())
     }
 
-    /// Whether the user has to log in anew, because its token has expired.
+    /// Whether the user has to log in again, because its token has expired.
     ///
     /// # Cost
-    /// A comparison for users that have none.
+    /// One comparison for users without a token.
     pub(crate) fn has_ended(&self, now_ms: impl FnOnce() -> i64) -> bool {
         self.ends_ms.is_some_and(|ends| now_ms() >= ends)
     }
 
-    /// Notes that the answer to a failed attempt waits.
+    /// Notes that the answer to a failed attempt is delayed.
     pub(crate) fn keep_waiting(&mut self) {
         self.answer_waits = true;
     }
 
-    /// Whether the answer to a failed attempt has waited; only the first call says so.
+    /// Whether the answer to a failed attempt was delayed; only the first call returns true.
     pub(crate) fn take_failed(&mut self) -> bool {
         std::mem::take(&mut self.answer_waits)
     }
 
-    /// Notes who tries to log in.
+    /// Notes the user of a login attempt.
     pub(super) fn tries(&mut self, name: &UserName, mechanism: &'static str) {
         self.attempt = Some(Attempt {
             name: name.clone(),
@@ -205,7 +207,7 @@ impl Identity {
         });
     }
 
-    /// Notes of the attempt, for the log, why it fails and what went wrong on our side.
+    /// Notes, for the log, why the attempt fails and which error occurred on the server.
     pub(super) fn notes(&mut self, reason: Option<String>, trouble: Option<String>) {
         if let Some(attempt) = &mut self.attempt {
             attempt.reason = reason;
@@ -213,14 +215,14 @@ impl Identity {
         }
     }
 
-    /// The attempt that was begun last came within the greeting.
+    /// Notes that the current attempt is part of the greeting.
     pub(crate) fn speculates(&mut self) {
         if let Some(attempt) = &mut self.attempt {
             attempt.speculative = true;
         }
     }
 
-    /// The attempt that has just ended; only the first call tells of it.
+    /// The attempt that has just ended; only the first call returns it.
     pub(crate) fn take_attempt(&mut self) -> Option<Attempt> {
         self.attempt.take()
     }
@@ -233,18 +235,18 @@ impl Identity {
         self.acknowledges = false;
     }
 
-    /// Whether messages of this connection are still bounded to what logging in takes.
+    /// Whether the messages of this connection are limited to the size that logging in needs.
     pub fn is_unknown(&self) -> bool {
         self.user.is_none()
     }
 
-    /// Whether it may do what the first user is made with.
+    /// Whether the connection may do what is needed to create the first user.
     pub(crate) fn is_bootstrapping(&self, access: &Access) -> bool {
         self.user.is_none() && self.local && access.localhost_exception()
     }
 }
 
-/// What every failed authentication is told.
+/// The error of every failed authentication.
 pub(crate) fn failed() -> MongoError {
     MongoError::new(model::code::AUTHENTICATION_FAILED, "Authentication failed.")
 }

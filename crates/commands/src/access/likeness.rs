@@ -1,6 +1,6 @@
-//! What users that do not exist look like to whoever tries to log in as them: each takes after one
-//! that does, chosen by a secret, in its mechanisms and its rounds. So neither is a sign of being
-//! invented, also where old users were made with other settings than new ones.
+//! The appearance of users that do not exist: a login attempt sees the mechanisms and iteration
+//! counts of an existing user, chosen by a secret. So neither reveals that a user does not exist,
+//! even when old users were created with other settings than new ones.
 
 use super::catalog::USERS;
 use auth::UserName;
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use store::Store;
 
-/// Rounds of the credentials that a user has, by mechanism.
+/// The iteration counts of a user's credentials, by mechanism.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Likeness {
     sha1: Option<u32>,
@@ -19,7 +19,7 @@ pub(super) struct Likeness {
 }
 
 impl Likeness {
-    /// Of the document of a user.
+    /// Reads them from the document of a user.
     pub(super) fn of(user: Doc<'_>) -> Likeness {
         let all = user.field("credentials").as_doc().unwrap_or(Doc::EMPTY);
         let rounds = |m: Mechanism| {
@@ -32,7 +32,7 @@ impl Likeness {
         }
     }
 
-    /// Rounds by a mechanism, where there are credentials of it.
+    /// The iteration count of a mechanism, if the user has credentials of it.
     pub(super) fn rounds(&self, mechanism: Mechanism) -> Option<u32> {
         match mechanism {
             Mechanism::Sha1 => self.sha1,
@@ -45,21 +45,21 @@ impl Likeness {
     }
 }
 
-/// A user that others may take after.
+/// An existing user whose appearance others may take.
 struct Model {
-    /// What its name comes to.
+    /// The hash of its name.
     seed: u64,
     likeness: Likeness,
 }
 
-/// The users that others may take after, as of a generation of users.
+/// The users whose appearance others may take, as of a generation of users.
 #[derive(Default)]
 struct Read {
     generation: u64,
     all: Vec<Model>,
 }
 
-/// The users that others may take after.
+/// The users whose appearance others may take.
 #[derive(Default)]
 pub(super) struct Models(Mutex<Option<Arc<Read>>>);
 
@@ -70,7 +70,7 @@ fn seed(parts: &[&[u8]]) -> u64 {
     bytes.iter().take(8).fold(0, |n, b| n << 8 | u64::from(*b))
 }
 
-/// Mixes two numbers so that each bit counts (the end of splitmix64).
+/// Mixes two numbers so that each bit affects the result (the last step of splitmix64).
 fn mix(a: u64, b: u64) -> u64 {
     let mut z = a ^ b;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -79,9 +79,9 @@ fn mix(a: u64, b: u64) -> u64 {
 }
 
 impl Models {
-    /// What a user of this name would look like that does not exist, by what is kept of users as of
-    /// a generation; `None` where there is nobody to take after. It changes only when the user it
-    /// takes after goes, or a new one is nearer.
+    /// The appearance of a user with this name that does not exist, computed from the users of a
+    /// generation; `None` when there are no users. It only changes when the chosen user is dropped,
+    /// or a new user is nearer to the name.
     ///
     /// # Errors
     /// Engine failures.

@@ -1,5 +1,5 @@
-//! Logging in. Promises: a client that is not who it claims to be learns nothing but that: neither
-//! whether the user exists nor what was wrong; attempts that follow failures wait their turn.
+//! Logging in. Promises: a client that fails to authenticate learns only that it failed, neither
+//! whether the user exists nor what was wrong; attempts that follow failures are delayed.
 
 use super::entry::{EXTERNAL, Grant, Login, admit_user};
 use super::identity::{Identity, Pending, Scram, failed};
@@ -9,18 +9,18 @@ use auth::scram::{ClientFirst, Conversation, Credentials, Mechanism};
 use auth::{Pace, Turn, UserName};
 use model::{DocBuf, MongoError, Result, bail, code};
 
-/// How `saslStart` logs in.
+/// The login method of a `saslStart`.
 pub(crate) enum LoginMethod {
-    /// By a password that never leaves the client.
+    /// A password that never leaves the client.
     Scram(Mechanism),
-    /// By a token of an identity provider.
+    /// A token of an identity provider.
     Token,
-    /// By a password that a directory checks. It blocks the thread.
+    /// A password that a directory checks. This blocks the thread.
     Directory,
 }
 
 impl LoginMethod {
-    /// The way of a mechanism's name, where it is among those that are on.
+    /// The method of a mechanism's name, if the mechanism is enabled.
     ///
     /// # Errors
     /// 334 MechanismUnavailable.
@@ -43,7 +43,7 @@ pub(crate) fn no_mechanism(name: &str) -> MongoError {
     )
 }
 
-/// Rounds of new users, SCRAM-SHA-1 first, by the parameters.
+/// Iteration counts for new users from the parameters, SCRAM-SHA-1 first.
 pub(crate) fn rounds(parameter: impl Fn(&str) -> i64) -> [u32; 2] {
     ["scramIterationCount", "scramSHA256IterationCount"].map(|name| {
         let rounds = u32::try_from(parameter(name)).unwrap_or(Mechanism::ITERATIONS_MIN);
@@ -51,12 +51,12 @@ pub(crate) fn rounds(parameter: impl Fn(&str) -> i64) -> [u32; 2] {
     })
 }
 
-/// Bytes from base64.
+/// Decodes base64.
 pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
     auth::scram::from_base64(text)
 }
 
-/// Rounds that invented credentials show: what new users get.
+/// The iteration count of invented credentials, which is that of new users.
 fn iterations(mechanism: Mechanism, rounds: [u32; 2]) -> u32 {
     match mechanism {
         Mechanism::Sha1 => rounds[0],
@@ -64,14 +64,15 @@ fn iterations(mechanism: Mechanism, rounds: [u32; 2]) -> u32 {
     }
 }
 
-/// The credentials of a user; invented ones when there is no such user or it has none of this kind.
+/// The credentials of a user. They are invented when the user does not exist or has none of this
+/// mechanism.
 fn credentials(
     access: &Access,
     mechanism: Mechanism,
     name: &UserName,
     rounds: [u32; 2],
 ) -> Result<Credentials> {
-    // Both are made whatever comes of it, so that the time tells nothing.
+    // Both are always computed, so that the time reveals nothing.
     let secret = access.secret()?;
     let whole = name.to_string();
     let likeness = access.likeness(name)?;
@@ -94,7 +95,8 @@ fn credentials(
     Ok(kept.unwrap_or(invented))
 }
 
-/// Begins SCRAM: answers the client's first message. `rounds` are those of new users.
+/// Begins SCRAM: answers the client's first message. `rounds` are the iteration counts of new
+/// users.
 ///
 /// # Errors
 /// 18 AuthenticationFailed.
@@ -122,10 +124,10 @@ pub(crate) fn sasl_start(
     Ok(reply)
 }
 
-/// Goes on with SCRAM. `waited` says that the turn was waited for.
+/// Continues SCRAM. `waited` says that the step has waited for its turn.
 ///
 /// # Errors
-/// 17 ProtocolError without a beginning, 18 AuthenticationFailed.
+/// 17 ProtocolError without a first message, 18 AuthenticationFailed.
 pub(crate) fn sasl_continue(
     access: &Access,
     identity: &mut Identity,
@@ -176,13 +178,13 @@ pub(crate) fn sasl_continue(
     Ok(Login::More(reply))
 }
 
-/// Lets a user in that has proved who it is. False when it may not come from where it does.
+/// Admits a user who has proved its identity. Returns false when its address is not allowed.
 fn enter(access: &Access, identity: &mut Identity, name: &UserName) -> Result<bool> {
     Ok(admit_user(access, identity, name, Grant::default())?.is_ok())
 }
 
-/// Logs in by the certificate that the client has shown: the user of its subject on `$external`.
-/// `claimed` is the user it says it is, if it says so.
+/// Logs in by the client's certificate: the user is its subject on `$external`. `claimed` is the
+/// user that the client names, if it names one.
 ///
 /// # Errors
 /// 18 AuthenticationFailed.
@@ -211,8 +213,8 @@ pub(crate) fn x509(
     Ok(subject)
 }
 
-/// The mechanisms that `saslSupportedMechs` tells of a user; of one that does not exist those of a
-/// user that it takes after. Users of `$external` have no credentials here.
+/// The mechanisms that `saslSupportedMechs` returns for a user; for a user that does not exist,
+/// those of the user whose appearance it takes. Users of `$external` have no credentials here.
 ///
 /// # Errors
 /// Those of the store.

@@ -1,9 +1,9 @@
-//! Who a connection is and what it may do: users and roles in their collections, logging in,
-//! privileges of commands.
+//! Authentication and authorization: users and roles in their collections, logging in, privileges
+//! of commands.
 //!
-//! Promises: a question about rights is asked here and nowhere else; what is resolved of a user is
-//! never older than the last change of users and roles. Must not know: how commands work, the wire.
-//! docs/adr/0023-access.md says why it is built this way.
+//! Promises: only this module decides about rights; the resolved rights of a user are never older
+//! than the last change of users and roles. Must not know: how commands work, the wire.
+//! docs/adr/0023-access.md gives the reasons for this design.
 
 mod catalog;
 mod entry;

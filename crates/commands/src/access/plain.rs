@@ -1,6 +1,7 @@
-//! Logging in by a password that a directory checks: PLAIN (RFC 4616). Promises: a password is
-//! taken only where nobody can read along, unless the administrator has said otherwise; it is
-//! handed to the directory and kept nowhere. Must not know: how a directory is asked.
+//! Logging in by a password that a directory checks: PLAIN (RFC 4616). Promises: a password is only
+//! accepted over a connection that no third party can read, unless the administrator allows
+//! otherwise; it is passed to the directory and never stored. Must not know: how a directory is
+//! queried.
 
 use super::entry::{EXTERNAL, Grant, Login, Moment, admit_user};
 use super::identity::{Identity, failed};
@@ -11,12 +12,12 @@ use model::{MongoError, Result, bail, code};
 
 /// The name of the mechanism.
 pub(super) const PLAIN: &str = "PLAIN";
-/// A login that finds the directory busy tries again after this.
+/// How soon a login tries again when the directory is busy, in microseconds.
 const AGAIN_US: u64 = 50_000;
-/// And not for longer than this.
+/// How long it tries in total, in microseconds.
 const PATIENCE_US: u64 = 10_000_000;
 
-/// Name and password of a payload. Acting for another user is not supported.
+/// The name and password of a payload. Acting for another user is not supported.
 fn parse(payload: &[u8]) -> Option<(&str, &str)> {
     let text = std::str::from_utf8(payload).ok()?;
     let mut parts = text.split('\0');
@@ -25,7 +26,7 @@ fn parse(payload: &[u8]) -> Option<(&str, &str)> {
     fits.then_some((user, password))
 }
 
-/// Logs in, in one step. Blocks while the directory is asked.
+/// Logs in, in one step. Blocks while the directory is queried.
 ///
 /// # Errors
 /// 17 for another database, 18 AuthenticationFailed.
@@ -101,7 +102,7 @@ pub(crate) fn plain_start(
             identity.notes(Some(why), None);
             return Ok(Login::Failed(at));
         }
-        // Nobody has guessed anything.
+        // This does not count as a wrong password.
         Err(Failed::Trouble(what)) => ("the directory cannot be asked".to_owned(), Some(what)),
         Err(Failed::Busy) => ("the directory has too much to do".to_owned(), None),
     };

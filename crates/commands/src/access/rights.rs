@@ -1,5 +1,5 @@
-//! The rights of one request: what the user of its connection may do. Everything is allowed when
-//! access is not checked.
+//! The rights of one request: what the user of its connection may do. Without access control,
+//! everything is allowed.
 
 use auth::{Action, Grants, Target};
 use model::{Doc, DocBuf, DocWriter, MongoError, Value, code};
@@ -7,13 +7,13 @@ use model::{Doc, DocBuf, DocWriter, MongoError, Value, code};
 /// The rights of one request.
 #[derive(Clone, Copy)]
 pub(crate) enum Rights<'a> {
-    /// Access is not checked.
+    /// Access control is off.
     All,
-    /// Those of a user.
+    /// The rights of a user.
     Of(&'a Grants),
-    /// Nobody is logged in.
+    /// No user is logged in.
     Nobody {
-        /// It may make the first user.
+        /// The connection may create the first user.
         bootstrapping: bool,
     },
 }
@@ -41,7 +41,7 @@ impl Rights<'_> {
         }
     }
 
-    /// Whether anything is allowed on a collection.
+    /// Whether any action is allowed on a collection.
     pub(crate) fn any_on(&self, db: &str, coll: &str) -> bool {
         match self {
             Rights::All => true,
@@ -50,7 +50,7 @@ impl Rights<'_> {
         }
     }
 
-    /// Whether anything is allowed on a database or something in it.
+    /// Whether any action is allowed on a database or on a resource in it.
     pub(crate) fn any_in(&self, db: &str) -> bool {
         match self {
             Rights::All => true,
@@ -60,9 +60,9 @@ impl Rights<'_> {
     }
 }
 
-/// Fields whose values are secrets.
+/// Fields whose values are secret.
 const SECRET: &[&str] = &["pwd", "payload", "key", "nonce", "speculativeAuthenticate"];
-/// Longest value that is shown of a command.
+/// Longest value of a command that is shown, in bytes.
 const SHOWN_BYTES_MAX: usize = 2048;
 
 fn put_shown(w: &mut DocWriter<'_>, doc: Doc<'_>) {
@@ -80,12 +80,12 @@ fn put_shown(w: &mut DocWriter<'_>, doc: Doc<'_>) {
     }
 }
 
-/// A command with its secrets left out, to be shown.
+/// A command for display, without its secrets.
 pub(crate) fn without_secrets(body: Doc<'_>) -> DocBuf {
     DocBuf::build(|w| put_shown(w, body))
 }
 
-/// 13 Unauthorized with MongoDB's words.
+/// 13 Unauthorized with MongoDB's message.
 pub(crate) fn refused(db: &str, body: Doc<'_>) -> MongoError {
     let shown = without_secrets(body);
     let mut text = Value::Document(shown.doc()).to_string();

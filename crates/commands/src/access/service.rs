@@ -1,5 +1,5 @@
-//! What all connections share about access: whether it is checked, users as they were resolved, the
-//! pace of failed attempts.
+//! The access state that all connections share: whether access control is on, the resolved users,
+//! the delays after failed attempts.
 
 use super::catalog::{ROLES, USERS, VERSION};
 use super::likeness::{Likeness, Models};
@@ -18,37 +18,37 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use store::{CatalogWriter, Store};
 
-/// The setting that keeps the secret behind invented credentials over restarts: were it another one
-/// each time, a restart would tell invented salts from real ones.
+/// The setting that stores the secret for invented credentials. Without it, a restart would change
+/// invented salts and so tell them from real ones.
 const SECRET: &str = "accessSecret";
-/// Users kept resolved; beyond that all are resolved anew.
+/// Most resolved users in the cache; when it is full, the cache is cleared.
 const USERS_MAX: usize = 10_000;
 
-/// Access, for all connections.
+/// The access state that all connections share.
 pub struct Access {
     enabled: bool,
     pub(super) store: Arc<Store>,
     secret: OnceLock<[u8; 32]>,
-    /// Grows with every change of users and roles.
+    /// Increases with every change of users and roles.
     generation: AtomicU64,
     users: Mutex<FxHashMap<UserName, Arc<User>>>,
-    /// There is a user or a role, so that the localhost exception is over for good.
+    /// A user or a role exists, so the localhost exception has ended for good.
     populated: AtomicBool,
     pub(super) throttle: Mutex<Throttle>,
-    /// Held by whoever makes the first user or role.
+    /// Locked while the first user or role is created.
     first: Mutex<()>,
-    /// What invented users look like.
+    /// The appearance of invented users.
     models: Models,
-    /// Identity providers whose tokens log users in.
+    /// The identity providers whose tokens are accepted for logging in.
     pub(super) oidc: Option<Arc<Providers>>,
-    /// The directory that is asked for passwords.
+    /// The directory that checks passwords.
     pub(super) ldap: Option<Arc<Directory>>,
-    /// They may come over connections that are not encrypted.
+    /// Passwords for the directory may be sent over connections that are not encrypted.
     pub(super) plain_without_tls: bool,
 }
 
 impl Access {
-    /// Over the store that keeps the users.
+    /// The access state over the store that contains the users.
     pub(crate) fn new(store: Arc<Store>, config: &Config) -> Access {
         Access {
             enabled: config.auth,
@@ -66,44 +66,43 @@ impl Access {
         }
     }
 
-    /// Whether rights are checked.
+    /// Whether access control is on.
     #[inline]
     pub fn enabled(&self) -> bool {
         self.enabled
     }
 
-    /// The store that keeps users and roles.
+    /// The store that contains users and roles.
     pub(crate) fn store(&self) -> &Store {
         &self.store
     }
 
-    /// A number that grows with every change of users and roles.
+    /// A number that increases with every change of users and roles.
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Says that users or roles have changed: everything is resolved anew, also by servers that
+    /// Notes that users or roles have changed: everything is resolved again, also by servers that
     /// read the same data.
     pub(crate) fn changed(&self) {
         self.forget_resolved();
-        // It fails only for a server that has lost the data: the next one announces itself.
+        // This fails only on a server that has lost the data; the next holder announces itself.
         let _ = self.store.engine().announce_now();
     }
 
-    /// Has everything resolved anew.
+    /// Makes the next use resolve users and roles again.
     pub(crate) fn forget_resolved(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
         self.users.lock().clear();
     }
 
-    /// Ends the localhost exception before it has begun, as `enableLocalhostAuthBypass: false`
-    /// says.
+    /// Ends the localhost exception at the start, for `enableLocalhostAuthBypass: false`.
     pub fn without_localhost_exception(&self) {
         self.populated.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a client of this machine may make the first user.
+    /// Whether a client on this machine may create the first user.
     pub(crate) fn localhost_exception(&self) -> bool {
         if self.populated.load(Ordering::Relaxed) {
             return false;
@@ -117,18 +116,18 @@ impl Access {
         none
     }
 
-    /// Where users and roles are kept, for writes of an operation.
+    /// The store of users and roles, for writes of an operation.
     pub(crate) fn writer<'w>(&'w self, operation: &'w Operation) -> CatalogWriter<'w> {
         self.store.writer(operation)
     }
 
-    /// Lets one client at a time make the first user or role. `None` when there is one already.
+    /// Lets one client at a time create the first user or role. `None` when one exists already.
     pub(crate) fn hold_first(&self) -> Option<MutexGuard<'_, ()>> {
         let held = self.first.lock();
         self.localhost_exception().then_some(held)
     }
 
-    /// Makes the document that tells tools the format of users and roles.
+    /// Creates the document that tells tools the format of users and roles.
     pub(crate) fn note_format(&self, operation: &Operation) -> Result<()> {
         let version = doc! { "_id": "authSchema", "currentVersion": 5i32 };
         VERSION
@@ -136,7 +135,7 @@ impl Access {
             .map(|_| ())
     }
 
-    /// The secret that credentials of users that do not exist are made of.
+    /// The secret from which the credentials of nonexistent users are derived.
     pub(super) fn secret(&self) -> Result<[u8; 32]> {
         if let Some(known) = self.secret.get() {
             return Ok(*known);
@@ -163,8 +162,7 @@ impl Access {
         Ok(*self.secret.get_or_init(|| secret))
     }
 
-    /// What a user of this name would look like that does not exist; `None` where there is nobody
-    /// to take after.
+    /// The appearance of a user with this name that does not exist; `None` when there are no users.
     pub(super) fn likeness(&self, name: &UserName) -> Result<Option<Likeness>> {
         let generation = self.generation();
         let secret = self.secret()?;
@@ -176,7 +174,7 @@ impl Access {
         USERS.get(&self.store, &name.id())
     }
 
-    /// A role that a user made.
+    /// A user-defined role.
     pub(crate) fn role(&self, name: &RoleName) -> Result<Option<StoredRole>> {
         ROLES
             .get(&self.store, &name.id())?
@@ -184,12 +182,12 @@ impl Access {
             .transpose()
     }
 
-    /// What roles come to.
+    /// The privileges of roles.
     pub(crate) fn resolve(&self, roles: &[RoleName]) -> Result<auth::Resolved> {
         resolve(roles, &mut |name: &RoleName| self.role(name))
     }
 
-    /// The user with all it may do.
+    /// The user with its resolved rights.
     pub(crate) fn user(&self, name: &UserName) -> Result<Option<Arc<User>>> {
         if let Some(known) = self.users.lock().get(name) {
             return Ok(Some(Arc::clone(known)));
@@ -203,14 +201,15 @@ impl Access {
         if users.len() >= USERS_MAX {
             users.clear();
         }
-        // What was read before a change must not stay behind it.
+        // A user that was read before a change must not be cached after it.
         if self.generation() == before {
             users.insert(name.clone(), Arc::clone(&user));
         }
         Ok(Some(user))
     }
 
-    /// A user with the roles that whoever vouches for it has named; it needs no document.
+    /// A user with the roles that a directory or identity provider has granted; it needs no
+    /// document.
     pub(super) fn granted(&self, name: &UserName, roles: Vec<RoleName>) -> Result<Arc<User>> {
         Ok(Arc::new(User {
             name: name.clone(),

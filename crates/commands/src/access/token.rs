@@ -1,6 +1,6 @@
-//! Logging in by a token of an identity provider: MONGODB-OIDC, as the drivers' specification has
-//! it. Promises: a client learns of a token that is not believed only that; the log says why, and
-//! never the token. Must not know: how tokens are verified.
+//! Logging in by a token of an identity provider: MONGODB-OIDC of the drivers' specification.
+//! Promises: the client only learns that its token was refused; the log has the reason, but never
+//! the token. Must not know: how tokens are verified.
 
 use super::entry::{EXTERNAL, Grant, Login, Moment, admit_user};
 use super::identity::{Identity, Pending, failed};
@@ -11,7 +11,7 @@ use model::{Doc, DocBuf, Result, Value, bail, code};
 /// The name of the mechanism.
 pub(super) const OIDC: &str = "MONGODB-OIDC";
 
-/// Reads the document within the payload of a client.
+/// Reads the document in the payload of a client.
 fn read_payload(payload: &[u8]) -> Result<Doc<'_>> {
     match model::validate(payload) {
         Ok(doc) => Ok(doc),
@@ -22,10 +22,10 @@ fn read_payload(payload: &[u8]) -> Result<Doc<'_>> {
     }
 }
 
-/// Begins: a client with a token is logged in; one without is told where it gets one.
+/// The first step: logs in a client with a token, and tells a client without one where to get it.
 ///
 /// # Errors
-/// 2 for a payload that is none, 18 AuthenticationFailed.
+/// 2 for an invalid payload, 18 AuthenticationFailed.
 pub(crate) fn token_start(
     access: &Access,
     identity: &mut Identity,
@@ -75,12 +75,12 @@ pub(crate) fn token_start(
     Ok(Login::More(told.into_bytes()))
 }
 
-/// Whether a token is to come on this connection.
+/// Whether the connection is expected to send a token.
 pub(crate) fn expects_token(identity: &Identity) -> bool {
     matches!(identity.pending, Some(Pending::Token))
 }
 
-/// Goes on with the token that was to come.
+/// The second step: logs in by the token.
 ///
 /// # Errors
 /// As [`token_start`].

@@ -1,5 +1,5 @@
-//! Updating, upserting and deleting the documents that a selector finds, each matched again under
-//! its lock.
+//! Updates, upserts and deletes the documents that a selector finds. Each document is matched again
+//! under its lock.
 
 use super::args::{DeleteOp, Mods, UpdateOp};
 use super::done::Done;
@@ -30,7 +30,7 @@ fn pos_of(m: Modified) -> CommitPos {
 /// Deletes one or all matching documents.
 ///
 /// # Errors
-/// Those of the filter and the store; 2 for a hint that names no index.
+/// Those of the filter and the store; 2 for a hint that matches no index.
 pub(crate) fn delete(
     service: &Service,
     t: &Selector<'_>,
@@ -78,7 +78,8 @@ pub(crate) fn delete(
                 ..done
             });
         }
-        // Another writer changed it: the next matching document, unless the id names the only one.
+        // Another writer has changed the document: try the next matching document, unless the
+        // filter allows only this `_id`.
         if by_id.is_some() {
             return Ok(done);
         }
@@ -111,7 +112,7 @@ fn delete_many(t: &Selector<'_>, filter: &Filter, middle: &mut Option<Middle>) -
 /// A parsed change.
 pub(crate) struct Changer {
     update: Update,
-    /// What the log looks at to tell what changed; `None` where it tells the whole document.
+    /// How the log finds out which fields changed; `None` when it records the whole document.
     touched: Option<Arc<Touched>>,
     validator: Option<Validator>,
 }
@@ -154,7 +155,7 @@ impl Changer {
         })
     }
 
-    /// The change that stores a new document, if there is one.
+    /// The change that stores `new`; no change when it is `None`.
     fn change(&self, new: Option<DocBuf>) -> Change {
         match (new, &self.touched) {
             (None, _) => Change::Keep,
@@ -210,7 +211,8 @@ impl Changer {
     }
 }
 
-/// Changes one or all matching documents, or inserts one when asked and none matches.
+/// Changes one or all matching documents, or inserts a document when none matches and an upsert is
+/// requested.
 ///
 /// # Errors
 /// Those of filter, update, validator and store; 9 for a replacement of many.
@@ -255,7 +257,8 @@ pub(crate) fn update(
     }
     for _ in 0..UPSERT_TRIES {
         match upsert(service, t, changer, &mut done, log.as_mut()) {
-            // Another writer inserted a document with that key meanwhile: it may match now.
+            // Another writer has inserted a document with that key in the meantime; it may match
+            // now.
             Err(e) if e.code() == code::DUPLICATE_KEY && t.transaction.is_none() => {
                 let Some(key) = t.first_key(service, op.sort)? else {
                     return Err(e);

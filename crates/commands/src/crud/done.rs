@@ -1,4 +1,4 @@
-//! The outcome of an update or delete. Must not know: how it came about.
+//! The outcome of an update or delete. Must not know: how the write was done.
 
 use model::{DocBuf, OwnedValue};
 use store::{CommitPos, Effect};
@@ -10,13 +10,13 @@ pub(crate) struct Done {
     pub(crate) modified: i64,
     pub(crate) upserted: Option<OwnedValue>,
     pub(crate) pos: CommitPos,
-    /// The document before and after, when asked for.
+    /// The document before and after the change, if requested.
     pub(crate) before: Option<DocBuf>,
     pub(crate) after: Option<DocBuf>,
 }
 
 impl Done {
-    /// What an earlier try of the same statement did.
+    /// The outcome of an earlier attempt of the same statement.
     pub(crate) fn before(effect: Effect) -> Done {
         let one = Done {
             matched: 1,

@@ -1,24 +1,24 @@
-//! Measurements of a time series that entries of a log insert, change or delete. Promises: those of
-//! many entries are found by one scan of the times in which they lie, and written together. Must
-//! not know: entries.
+//! Inserts, changes and deletes the measurements of a time series that log entries name. Promises:
+//! the measurements of many entries are found by one scan of their time ranges, and are written
+//! together. Must not know: entries.
 
 use model::bucket::SeriesOptions;
 use model::{Doc, MongoError, Result, compare};
 use rustc_hash::{FxHashMap, FxHashSet};
 use store::{Change, EachRow, ReadView, SeriesRead, Writer};
 
-/// Rows of one call to a scan.
+/// Rows that one call reads from a scan.
 const STEP_ROWS: usize = 1024;
 
-/// How far it has come.
+/// The progress of a batch.
 pub(crate) struct Ended {
-    /// Those that are done, from the first on.
+    /// How many measurements are done, counted from the first.
     pub(crate) number: usize,
-    /// Why the one behind them is not.
+    /// The error of the next measurement, if it failed.
     pub(crate) failure: Option<MongoError>,
 }
 
-/// Inserts measurements in their order. One is left out when the same is there already.
+/// Inserts measurements in order; skips a measurement that the collection already contains.
 ///
 /// # Errors
 /// Those of a scan and of [`Writer::insert`].
@@ -41,8 +41,8 @@ pub(crate) fn insert_missing(coll: Writer<'_>, docs: &[Doc<'_>]) -> Result<Ended
     })
 }
 
-/// Deletes one measurement for each key: the first with its `_id`. Keys with the time are found by
-/// it; what is not there is deleted already.
+/// Deletes one measurement for each key: the first with the key's `_id`. A key with a time is
+/// searched at that time; a measurement that does not exist counts as deleted.
 ///
 /// # Errors
 /// Those of a scan.
@@ -76,7 +76,7 @@ pub(crate) fn delete_named(coll: Writer<'_>, keys: &[Doc<'_>]) -> Result<Ended> 
     })
 }
 
-/// The row of the first measurement with the `_id` of a key, which may have the time as well.
+/// The row of the first measurement with the `_id` of a key, which may also have the time.
 ///
 /// # Errors
 /// Those of a scan.
@@ -91,8 +91,8 @@ pub(crate) fn find_named(coll: Writer<'_>, key: Doc<'_>) -> Result<Option<Vec<u8
     Ok(found)
 }
 
-/// Shows the measurements of the times that documents have, each once; all of the collection when
-/// one of them has none.
+/// Calls `each` with the measurements in the time ranges of the documents, each once; with all of
+/// the collection when a document has no time.
 fn scan(coll: Writer<'_>, docs: &[Doc<'_>], each: &mut EachRow<'_>) -> Result<()> {
     let Some(options) = SeriesOptions::of(coll.options().doc()) else {
         return Ok(());
@@ -121,7 +121,7 @@ fn scan(coll: Writer<'_>, docs: &[Doc<'_>], each: &mut EachRow<'_>) -> Result<()
     Ok(())
 }
 
-/// The times of documents, joined where less than a bucket's width lies between them.
+/// The time ranges of documents; ranges that are at most a bucket's width apart are joined.
 fn spans(options: &SeriesOptions, docs: &[Doc<'_>]) -> Vec<(i64, i64)> {
     let mut times: Vec<i64> = docs.iter().map(|d| options.time_of(*d)).collect();
     times.sort_unstable();

@@ -1,5 +1,6 @@
-//! Which documents an update or delete is about: a filter, and the keys of what it matches. One
-//! document is looked up by itself; many are found in batches by a scan that keeps only a position.
+//! The documents that an update or delete applies to: a filter, and the keys of the matching
+//! documents. One document is looked up directly; many are found in batches by a scan that keeps
+//! only its position.
 
 use super::done::Done;
 use crate::read::StoreHost;
@@ -15,41 +16,41 @@ use query::plan::{AllowedIndexes, Hint, Plan, PlanRequest, plan_read};
 use std::sync::Arc;
 use store::{Change, Collection, Decide, Modified, ReadView, StatementLog, Transaction, Writer};
 
-/// Attempts of a plan while its index is changed.
+/// Attempts to run a plan while its index changes.
 const PLAN_TRIES: usize = 10;
-/// RecordKeys found before their documents are changed.
+/// Keys that are found before their documents are changed.
 const BATCH_KEYS: usize = 256;
-/// The same of measurements: a bucket is rewritten as a whole, whatever changes in it.
+/// The same for measurements; the batch is larger, because each change rewrites a whole bucket.
 const BATCH_MEASUREMENTS: usize = 8192;
 
-/// Which documents an update or delete is about.
+/// The documents that an update or delete applies to.
 pub(crate) struct Selector<'t> {
     pub(crate) coll: &'t Arc<Collection>,
     pub(crate) filter: &'t MatchFilter,
     pub(crate) hint: Option<Hint>,
-    /// Collation in force as the client or the collection wrote it.
+    /// The collation in effect, as the client or the collection specified it.
     pub(crate) collation: Option<Doc<'t>>,
     pub(crate) env: &'t Env,
-    /// The only indexes to consider.
+    /// The only indexes that may be used; `None` allows all.
     pub(crate) allowed: Option<AllowedIndexes>,
-    /// Who writes.
+    /// The writing operation.
     pub(crate) operation: &'t Operation,
-    /// The transaction the write is a part of.
+    /// The transaction that the write belongs to.
     pub(crate) transaction: Option<&'t Transaction>,
 }
 
-/// Works on documents by their keys: adds to what was done, and tells of how many keys that is true
-/// whenever it is.
+/// Processes documents by their keys. It adds to the outcome, and calls the last argument with the
+/// number of keys that the outcome covers.
 pub(super) type Work<'w> = dyn FnMut(&[&[u8]], &mut Done, &mut dyn FnMut(usize)) -> Result<()> + 'w;
 
-/// A statement of many documents in its middle.
+/// The state of an interrupted statement that changes many documents.
 pub(crate) struct Middle {
     found: MatchingKeys,
     keys: RecordKeys,
-    /// So many of `keys` have been worked on.
+    /// How many of `keys` have been processed.
     worked: usize,
     more: bool,
-    /// What was done with all keys so far.
+    /// The outcome of all keys so far.
     done: Done,
 }
 
@@ -65,7 +66,7 @@ impl Middle {
     }
 }
 
-/// The error of a statement whose collection was dropped or renamed between two of its runs.
+/// The error of a statement whose collection was dropped or renamed between two runs.
 fn gone(coll: &Collection) -> MongoError {
     MongoError::new(
         code::QUERY_PLAN_KILLED,
@@ -74,12 +75,12 @@ fn gone(coll: &Collection) -> MongoError {
 }
 
 impl Selector<'_> {
-    /// The state in which documents are looked for; `None` is the latest.
+    /// The state in which documents are searched; `None` is the latest.
     fn view(&self) -> Option<&ReadView> {
         self.transaction.map(Transaction::view)
     }
 
-    /// The collection, for writes of the operation.
+    /// The collection for writes of the operation.
     pub(super) fn writer(&self) -> Writer<'_> {
         self.coll.writer(self.operation)
     }
@@ -97,17 +98,18 @@ impl Selector<'_> {
         plan_read(self.coll, &want)
     }
 
-    /// The key of the only document a filter of the form `{_id: value, ...}` can match; no read.
+    /// The key of the only document that a filter of the form `{_id: value, ...}` can match. Reads
+    /// no data.
     pub(super) fn key_by_id(&self) -> Option<Vec<u8>> {
         if self.hint.is_some() || self.collation.is_some() || self.coll.id_collate().is_some() {
             return None;
         }
-        // Measurements are not stored by their ids, which several may share.
+        // Measurements are not stored by `_id`, and several may share one.
         if self.coll.is_series() {
             return None;
         }
         let id = self.filter.filter.id_equality()?;
-        // An equality with null or an array may match other ids too.
+        // An equality with null or an array may match other `_id` values too.
         if matches!(
             id,
             Value::Null | Value::Undefined | Value::Missing | Value::Array(_) | Value::Regex(_)
@@ -119,7 +121,7 @@ impl Selector<'_> {
         Some(key)
     }
 
-    /// Notes that a document was looked for by the key of [`Self::key_by_id`].
+    /// Notes that a document was searched by the key of [`Self::key_by_id`].
     pub(super) fn found_by_id(&self, found: bool) {
         if let Some(operation) = &self.env.operation {
             operation.reads().add_by_id_to_write(found);
@@ -127,7 +129,8 @@ impl Selector<'_> {
         self.coll.id_usage().add();
     }
 
-    /// Runs `f` with a plan; again with another one when an index changed before anything was read.
+    /// Runs `f` with a plan, and again with another plan when an index changed before any data was
+    /// read.
     fn with_plan<T>(&self, mut f: impl FnMut(&Plan) -> Result<T>) -> Result<T> {
         for _ in 1..PLAN_TRIES {
             match f(&self.plan()?) {
@@ -138,7 +141,7 @@ impl Selector<'_> {
         f(&self.plan()?)
     }
 
-    /// The key of some matching document.
+    /// The key of any matching document.
     fn any_key(&self) -> Result<Option<Vec<u8>>> {
         self.with_plan(|plan| {
             let mut key = None;
@@ -150,8 +153,8 @@ impl Selector<'_> {
         })
     }
 
-    /// Works on the keys of all matching documents, a batch at a time. When the run ends in
-    /// the middle, `middle` says where the next one goes on.
+    /// Processes the keys of all matching documents in batches. When the run is set aside, `middle`
+    /// keeps the position for the next run.
     pub(super) fn each_batch(
         &self,
         middle: &mut Option<Middle>,
@@ -199,8 +202,9 @@ impl Selector<'_> {
         }
     }
 
-    /// As [`Selector::each_batch`], with all keys found before the first is worked on: a
-    /// transaction sees its own writes, so a document that moves forward would be met again.
+    /// As [`Selector::each_batch`], but finds all keys before it processes the first one: a
+    /// transaction sees its own writes, so a scan would meet a document again that has moved
+    /// forward.
     fn all_at_once(&self, work: &mut Work<'_>) -> Result<Done> {
         let mut all: Vec<Vec<u8>> = Vec::new();
         self.with_plan(|plan| {
@@ -251,7 +255,7 @@ impl Selector<'_> {
         }
     }
 
-    /// The key of the first matching document in an order.
+    /// The key of the first matching document in the order of `sort`.
     pub(super) fn first_key(&self, service: &Service, sort: Doc<'_>) -> Result<Option<Vec<u8>>> {
         if sort.is_empty() {
             return self.any_key();

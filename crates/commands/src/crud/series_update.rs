@@ -1,12 +1,12 @@
-//! Which updates of a time-series collection are allowed. Must not know: how measurements lie in
-//! buckets.
+//! Decides which updates of a time-series collection are allowed. Must not know: how buckets store
+//! measurements.
 
 use super::args::{Mods, UpdateOp};
 use crate::ddl::timeseries::Series;
 use model::{Result, Value, bail, code};
 
-/// Checks a statement of `update`: only the metadata of all measurements with some metadata may
-/// change.
+/// Checks a statement of `update`: it may only change metadata, and has to select measurements by
+/// metadata and change all of them.
 ///
 /// # Errors
 /// 72 InvalidOptions.

@@ -1,5 +1,5 @@
-//! One statement of a writing command, from its arguments to its effect: its environment, another
-//! run when its collection is replaced, the effect of an earlier try, what the reply reports.
+//! One statement of a writing command, from its arguments to its effect: its environment, the retry
+//! when its collection is replaced, the effect of an earlier attempt, and what the reply reports.
 
 use super::args::{DeleteOp, Mods, UpdateOp};
 use super::change::{Changer, delete, update};
@@ -23,7 +23,7 @@ use query::exec::MatchFilter;
 use query::plan::Hint;
 use store::{CommitPos, Effect, StatementLog, Transaction};
 
-/// The environment of one statement: the command's, with the collation in force for it.
+/// The environment of one statement: that of the command with the collation of the statement.
 fn prepare<'a>(
     service: &Service,
     env: &mut Env,
@@ -41,24 +41,25 @@ fn prepare<'a>(
     Ok(collation)
 }
 
-/// Options of one statement.
+/// The options of one statement.
 pub(crate) struct WriteOptions<'n> {
-    /// Validators do not count.
+    /// The write bypasses validators.
     pub(crate) bypass: bool,
-    /// The documents before and after are wanted.
+    /// Return the documents before and after the change.
     pub(crate) keep: bool,
-    /// Where the effect of a retryable write is recorded.
+    /// The log in which the effect of a retryable write is recorded.
     pub(crate) log: Option<StatementLog<'n>>,
-    /// Who writes.
+    /// The writing operation.
     pub(crate) operation: &'n Operation,
-    /// The transaction it is a part of.
+    /// The transaction that the statement belongs to.
     pub(crate) transaction: Option<&'n Transaction>,
-    /// Where a statement of many documents was when the run before ended, and will be.
+    /// The saved state of a statement that changes many documents: read at the start of a run, set
+    /// when the run is set aside.
     pub(crate) middle: Option<&'n mut Option<Middle>>,
 }
 
 impl<'n> WriteOptions<'n> {
-    /// A statement of an operation, with nothing else.
+    /// The options of a statement with defaults for everything but the operation.
     pub(crate) fn of(operation: &'n Operation) -> WriteOptions<'n> {
         WriteOptions {
             bypass: false,
@@ -70,7 +71,7 @@ impl<'n> WriteOptions<'n> {
         }
     }
 
-    /// The same, borrowed for one attempt.
+    /// The same options, borrowed for one attempt.
     fn reborrow(&mut self) -> WriteOptions<'_> {
         let log = self.log.as_mut().map(|n| StatementLog {
             record: &mut *n.record,
@@ -100,7 +101,7 @@ pub(crate) fn one_update(
     mut options: WriteOptions<'_>,
 ) -> Result<Done> {
     let done = update_once(service, env, ns, op, options.reborrow());
-    // A change of one document that fails has changed nothing.
+    // A failed change of one document has changed nothing.
     if op.multi || !replaced(&done) {
         return done;
     }
@@ -117,7 +118,7 @@ fn update_once(
     let Mods::Pipeline { constants, .. } = &op.mods else {
         return update_with(service, env, ns, op, options);
     };
-    // Constants hide variables of the command of the same name.
+    // The constants shadow the command's variables of the same names.
     let outer = env.let_vars.clone();
     let result = define_let(env, Value::Document(*constants)).and_then(|()| {
         env.let_vars.rotate_left(outer.len());
@@ -188,7 +189,7 @@ fn update_with(
     )
 }
 
-/// One that is in its middle cannot go on without its collection.
+/// Fails when a statement was interrupted in its middle and its collection no longer exists.
 fn check_middle(there: bool, options: &WriteOptions<'_>) -> Result<()> {
     if !there && options.middle.as_ref().is_some_and(|m| m.is_some()) {
         bail!(
@@ -265,14 +266,14 @@ fn delete_once(
     )
 }
 
-/// What a statement did at an earlier try.
+/// The effect of a statement in an earlier attempt.
 pub(crate) fn earlier_effect(retry: &mut Option<Retry<'_>>, id: &[i32]) -> Option<Effect> {
     retry.as_mut()?.done(*id.first()?)
 }
 
-/// Records what the reply tells of one statement: of its own write alone when it changed the one
-/// document it was about. One that changed nothing, one of many documents, a retry and an error
-/// tell of what others wrote.
+/// Records what the reply reports of one statement. A statement that changed its only document
+/// reports just its own write. A statement without a change, on many documents, retried or failed
+/// also reports the writes of others.
 pub(crate) fn report(reported: &mut Reported, result: &Result<Done>, multi: bool) {
     let pos = result
         .as_ref()
@@ -285,7 +286,7 @@ pub(crate) fn report(reported: &mut Reported, result: &Result<Done>, multi: bool
     }
 }
 
-/// Adds the statements that were not run again to the reply.
+/// Writes the numbers of the statements that were not run again to the reply.
 pub(crate) fn report_retried(cx: &mut Ctx<'_, '_>) {
     if let Some(r) = &cx.retry {
         r.report(&mut cx.reply);

@@ -1,13 +1,13 @@
-//! The paths that an update by operators may change, for the log. Must not know: how operators
-//! change documents, the log.
+//! Collects, for the log, the paths that an update by operators may change. Must not know: how
+//! operators change documents, the log.
 
 use model::{Doc, Value};
 use store::{Paths, Set};
 
-/// Operators whose argument does not name paths that change.
+/// The operator that changes nothing when it updates a document.
 const INSERT_ONLY: &str = "$setOnInsert";
 
-/// The paths of an update document.
+/// The paths that an update document may change.
 pub(super) fn paths(update: Doc<'_>) -> Paths {
     let mut paths = Paths::default();
     for (operator, argument) in update.iter().filter(|(name, _)| *name != INSERT_ONLY) {

@@ -1,9 +1,9 @@
-//! What all commands that write batches share: their flags, the limit of a batch, `writeErrors`.
+//! Shared by all commands that write batches: their flags, the limit of a batch, `writeErrors`.
 
 use crate::request::spec::flag;
 use model::{DocWriter, MongoError, Result, bail, code};
 
-/// Flags of writing commands.
+/// The flags of all commands that write batches.
 pub(crate) const FLAGS: u32 = flag::API_V1
     | flag::WRITE_CONCERN
     | flag::WRITE
@@ -11,7 +11,7 @@ pub(crate) const FLAGS: u32 = flag::API_V1
     | flag::IN_TRANSACTION
     | flag::RESUMABLE;
 
-/// `errInfo` of all failures of one reply together.
+/// Most bytes of `errInfo` of all errors in one reply.
 const EXTRA_BYTES_MAX: usize = 8 << 20;
 
 /// Checks the number of operations of a batch.
@@ -29,7 +29,7 @@ pub(crate) fn check_batch(count: usize) -> Result<()> {
     );
 }
 
-/// Writes `writeErrors` when there are any.
+/// Writes `writeErrors` if there are errors.
 pub(crate) fn write_errors(reply: &mut DocWriter<'_>, errors: &[(usize, MongoError)]) {
     if errors.is_empty() {
         return;

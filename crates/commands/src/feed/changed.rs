@@ -1,9 +1,9 @@
-//! Which documents of a collection an entry of the log has changed. Must not know: indexes.
+//! Finds the documents of a collection that a log entry has changed. Must not know: indexes.
 
 use model::{Array, Doc, Value};
 
 /// Calls `f` with the `_id` of each document of the collection with this identity that the entry
-/// tells of; entries of transactions have others inside.
+/// changes; an entry of a transaction contains several changes.
 pub(super) fn each_id(entry: Doc<'_>, uuid: &[u8; 16], f: &mut dyn FnMut(Value<'_>)) {
     let of_collection = match entry.field("ui") {
         Value::Binary(b) => b.bytes == uuid,

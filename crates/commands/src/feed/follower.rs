@@ -1,5 +1,5 @@
-//! One search index: its building and its following, in turns. Holds nothing of the engine between
-//! turns but the state it is built from.
+//! One search index: it is built from its collection and then follows the log, in turns. Between
+//! turns it holds no resource of the engine except the snapshot from which it is built.
 
 use super::changed::each_id;
 use crate::state::search::{LiveIndex, SearchDefinition, Status};
@@ -15,22 +15,23 @@ use store::{Collection, Concerned, Lifetime, LogConsumer, Read, ReadView, Scan, 
 
 /// Documents read in one turn of building.
 const BUILD_DOCS: usize = 1024;
-/// Rows of the log read in one turn of following.
+/// Log entries read in one turn of following.
 const LOG_ROWS: usize = 256;
-/// Documents changed since the last commit at which there is another.
+/// How many documents may change before the next commit.
 const COMMIT_DOCS: usize = 20_000;
-/// While changes come, there is a commit so often.
+/// Interval between commits while documents change.
 const COMMIT_EVERY: Duration = Duration::from_millis(500);
-/// Without changes the position is written down so often, so that the log need not be kept for it.
+/// Interval at which the position is committed when nothing changes, so that the log need not keep
+/// older entries.
 const POSITION_EVERY: Duration = Duration::from_secs(300);
-/// A writer that has had nothing to do for so long is closed.
+/// Idle time after which the writer is closed.
 const WRITER_IDLE: Duration = Duration::from_secs(2);
-/// Vectors put into a graph in one turn.
+/// Vectors added to a graph in one turn.
 const GRAPH_VECTORS: usize = 64;
-/// What failed is tried again after so long.
+/// Pause before a failed step is tried again.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// An index and where it is.
+/// An index and its progress.
 pub(super) struct Follower {
     coll: Arc<Collection>,
     definition: SearchDefinition,
@@ -42,29 +43,29 @@ pub(super) struct Follower {
     graphs: GraphRoom,
 }
 
-/// The memory of an index for approximate searches of vectors.
+/// The memory of an index's graphs for approximate vector search.
 #[derive(Default)]
 struct GraphRoom {
     charge: Option<Charge>,
-    /// There was no room: it is asked for again then.
+    /// When to ask for memory again after a refusal.
     again: Option<Instant>,
 }
 
 enum Work {
-    /// Begins from nothing.
+    /// Build the index from the start.
     Begin,
     Build(Box<Building>),
     Follow(Box<Following>),
-    /// Rests after an error.
+    /// Pause after an error, until this time.
     Rest(Instant),
 }
 
 struct Building {
     index: Arc<Index>,
     scan: Scan,
-    /// The scan shows the state of this time.
+    /// The scan reads the state of this time.
     at: Timestamp,
-    /// Holds the log from there on.
+    /// Keeps the log entries from this time on.
     consumer: LogConsumer,
 }
 
@@ -76,33 +77,33 @@ struct Following {
     /// Documents written since the last commit.
     uncommitted: usize,
     committed: Instant,
-    /// What the last commit says.
+    /// The position of the last commit.
     committed_at: Timestamp,
-    /// Everything that was there at one moment is in the index.
+    /// The index has contained, at some moment, all changes of the collection.
     caught_up: bool,
 }
 
-/// A writer, and the memory it may use.
+/// A writer and the memory that it may use.
 struct OpenWriter {
     writer: Writer,
     _charge: Charge,
     used: Instant,
 }
 
-/// The folder of an index: another version has another.
+/// The folder of an index; each version has its own.
 pub(super) fn folder_name(definition: &SearchDefinition) -> String {
     format!("{}-{}", definition.id(), definition.version())
 }
 
-/// What the consumers of the log are called that feed search indexes.
+/// The prefix of the names of the log consumers that feed search indexes.
 pub(super) const CONSUMERS: &str = "search/";
 
-/// The name of the consumer that feeds the index of a folder.
+/// The name of the log consumer that feeds the index in a folder.
 pub(super) fn consumer_name(folder: &str) -> String {
     format!("{CONSUMERS}{folder}")
 }
 
-/// The key of a document in an index: its encoded `_id`, without the identifier of the collection.
+/// The key of a document in an index: its encoded `_id` without the identifier of the collection.
 fn id_of(record_key: &[u8]) -> &[u8] {
     record_key.get(4..).unwrap_or_default()
 }
@@ -130,7 +131,8 @@ impl Follower {
         Ok(follower)
     }
 
-    /// Goes on from the last commit, when there is one that the log still reaches back to.
+    /// Continues from the last commit, if there is one and the log still contains all entries since
+    /// then.
     fn resume(&mut self, service: &Service) -> Result<()> {
         let Some(log) = service.store.feed() else {
             return Ok(());
@@ -170,32 +172,32 @@ impl Follower {
         &self.definition
     }
 
-    /// True for the definition it is made by.
+    /// True when the index was created from this definition.
     pub(super) fn is_of(&self, definition: &SearchDefinition) -> bool {
         self.definition == *definition
     }
 
-    /// The collection has another handle, and perhaps another name.
+    /// Replaces the handle of the collection, which may have been renamed.
     pub(super) fn moved(&mut self, service: &Service, coll: &Arc<Collection>) {
         if Arc::ptr_eq(&self.coll, coll) {
             return;
         }
         self.coll = coll.clone();
         match &mut self.work {
-            // The entries of its new name.
+            // The watch has to follow the new name.
             Work::Follow(f) => f.watch = watch(service, coll),
-            // The scan was of the old handle.
+            // The scan used the old handle.
             Work::Build(_) => self.work = Work::Begin,
             Work::Begin | Work::Rest(_) => {}
         }
     }
 
-    /// Its name among the consumers of the log.
+    /// The name of its log consumer.
     fn consumer_name(&self) -> String {
         consumer_name(&folder_name(&self.definition))
     }
 
-    /// A consumer that has everything up to `at`.
+    /// A log consumer that has read everything up to `at`.
     fn consume_from(&self, service: &Service, at: Timestamp) -> Result<LogConsumer> {
         let lifetime = match self.folder {
             Some(_) => Lifetime::Durable,
@@ -227,10 +229,10 @@ impl Follower {
         }
     }
 
-    /// Does a piece of work; false when there was none.
+    /// Does one step of work; false when there was nothing to do.
     pub(super) fn work(&mut self, service: &Arc<Service>) -> Result<bool> {
-        // Who drops or renames a collection says so before the new one can be written to; what
-        // has become of it is found before the next turn.
+        // A dropped or renamed collection is marked before the new one can be written to. The next
+        // turn of the feeder finds the new state of the collection.
         if self.coll.is_dropped() {
             return Ok(false);
         }
@@ -301,12 +303,13 @@ impl Follower {
         Ok(())
     }
 
-    /// Takes over what has changed; false when nothing has.
+    /// Applies new changes; false when there were none.
     fn follow(&mut self, service: &Arc<Service>) -> Result<bool> {
         let (Work::Follow(f), Some(log)) = (&mut self.work, service.store.feed()) else {
             return Ok(false);
         };
-        // First how far may be read, then whether anything up to there is of concern.
+        // First read the visible end of the log, then check whether the collection was changed up
+        // to there.
         let (visible, start) = (log.visible(), f.consumer.next());
         if self.coll.is_dropped() {
             return Ok(false);
@@ -332,7 +335,7 @@ impl Follower {
             return Ok(true);
         }
         if !ids.is_empty() && !take_over(&mut self.writer, service, coll, f, &ids)? {
-            // The same entries are shown again.
+            // The same entries are read again in the next turn.
             f.consumer.go_back_to(start);
             return Ok(false);
         }
@@ -344,7 +347,7 @@ impl Follower {
         self.build_graphs(service)
     }
 
-    /// While there is nothing to follow: what makes searches of vectors quick.
+    /// Builds graphs for vector search while there are no changes to apply.
     fn build_graphs(&mut self, service: &Service) -> Result<bool> {
         let Work::Follow(f) = &mut self.work else {
             return Ok(false);
@@ -365,7 +368,7 @@ impl Follower {
         Ok(more)
     }
 
-    /// Commits when it is time, and says how far the index is.
+    /// Commits when a commit is due, and updates the reported position.
     fn settle(&mut self, service: &Service, end: bool) -> Result<()> {
         let Work::Follow(f) = &mut self.work else {
             return Ok(());
@@ -400,8 +403,8 @@ impl Follower {
     }
 }
 
-/// Puts the documents as they are now in place of what the index has of them; false when that has
-/// to be done again.
+/// Replaces the index entries of changed documents by the current documents; false when the step
+/// has to be repeated.
 fn take_over(
     slot: &mut Option<OpenWriter>,
     service: &Service,
@@ -428,14 +431,14 @@ fn take_over(
     failed.map_or(Ok(true), Err)
 }
 
-/// Commits what the index has of everything up to `at`, and notes it.
+/// Commits the index at position `at` and saves the consumer's position.
 fn commit(consumer: &LogConsumer, open: &mut OpenWriter, at: Timestamp) -> Result<()> {
     open.used = Instant::now();
     let writer = &mut open.writer;
     consumer.save(next_after(at), &mut |_| writer.commit(at.as_u64()))
 }
 
-/// The writer; `None` while the process is short of memory.
+/// Opens the writer; `None` when the process has too little memory left.
 fn open_writer<'w>(
     slot: &'w mut Option<OpenWriter>,
     service: &Service,

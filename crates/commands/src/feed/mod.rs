@@ -1,9 +1,9 @@
 //! Feeds search indexes: builds each from its collection, then follows the log.
 //!
-//! Promises (ADR 0074): an index says READY only when every change up to that moment is in it;
-//! after a crash it goes on from its last commit, and nothing is missing; a commit of an index
-//! tells of nothing that a loss of power may take back. Indexes take turns. Must not know: which
-//! thread runs it, how indexes are read. Before it: its row among the workers.
+//! Promises (ADR 0074): an index becomes READY only when it contains every change up to that
+//! moment; after a crash it continues from its last commit without missing a change; a commit of an
+//! index contains no change that a loss of power may undo. Indexes take turns. Must not know: which
+//! thread runs the feeder, how indexes are read. Before it: its row among the workers.
 
 mod changed;
 mod follower;
@@ -18,11 +18,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::Collection;
 
-/// How long the feeder rests when there is nothing to do.
+/// Longest pause when there is nothing to do.
 const REST: Duration = Duration::from_millis(20);
-/// The same while there is no index.
+/// Longest pause while there is no index.
 const REST_WITHOUT_INDEX: Duration = Duration::from_millis(250);
-/// Namespaces of the catalog read at once.
+/// Namespaces read from the catalog in one step.
 const CATALOG_ROWS: usize = 256;
 
 /// Feeds all indexes until its turn ends. A store without a log has none.
@@ -52,14 +52,14 @@ fn warn(service: &Service, what: &str, e: &model::MongoError) {
     service.log('W', "INDEX", &format!("{what}: {}", e.message()));
 }
 
-/// The indexes that are fed, by id.
+/// The running followers by the id of their index.
 #[derive(Default)]
 struct Feeder {
     followers: BTreeMap<String, Follower>,
 }
 
 impl Feeder {
-    /// Goes through the catalog and begins with every index that is not fed yet.
+    /// Reads the catalog and starts every index that is not fed yet.
     fn find_all(&mut self, service: &Arc<Service>, go_on: &dyn Fn() -> bool) -> Result<()> {
         let (mut at, mut found) = (Vec::new(), Vec::new());
         loop {
@@ -77,7 +77,7 @@ impl Feeder {
         found.iter().try_for_each(|ns| self.follow(service, ns))
     }
 
-    /// Takes up what the definitions of a collection say.
+    /// Applies the current definitions of a collection.
     fn follow(&mut self, service: &Arc<Service>, ns: &Namespace) -> Result<()> {
         let Some(coll) = service.store.collection(ns)? else {
             return Ok(());
@@ -107,7 +107,7 @@ impl Feeder {
     ) {
         let id = definition.id().to_owned();
         if let Some(known) = self.followers.get_mut(&id) {
-            // The same index under another handle: its collection has another name.
+            // The index is known; its collection has a new handle because it was renamed.
             known.moved(service, coll);
             return;
         }
@@ -118,7 +118,7 @@ impl Feeder {
         }
     }
 
-    /// The index is no more, or has another definition.
+    /// Stops an index that was dropped or redefined.
     fn end(&mut self, service: &Service, id: &str) {
         if let Some(follower) = self.followers.remove(id) {
             follower.remove_files(service);
@@ -133,8 +133,8 @@ impl Feeder {
         }
     }
 
-    /// Looks at what has changed and lets every index work a while; false when there was nothing to
-    /// do.
+    /// Applies changed definitions and lets every index do one step; false when there was nothing
+    /// to do.
     fn turn(&mut self, service: &Arc<Service>, go_on: &dyn Fn() -> bool) -> bool {
         for ns in service.search.take_changed() {
             if let Err(e) = self.follow(service, &ns) {
@@ -158,7 +158,7 @@ impl Feeder {
         busy
     }
 
-    /// Collections that were dropped, or have another name now.
+    /// Finds collections that were dropped or renamed.
     fn look_for_moved(&mut self, service: &Arc<Service>, go_on: &dyn Fn() -> bool) {
         let moved = |f: &Follower| f.collection().is_dropped();
         if !self.followers.values().any(moved) {
@@ -176,7 +176,7 @@ impl Feeder {
         gone.iter().for_each(|id| self.end(service, id));
     }
 
-    /// Ends consumers of indexes that are no more: a crash came between.
+    /// Removes log consumers of dropped indexes, which a crash can leave.
     fn end_consumers(&self, service: &Service) {
         let Some(log) = service.store.feed() else {
             return;
@@ -195,7 +195,7 @@ impl Feeder {
         }
     }
 
-    /// Removes what a crash has left of indexes that are no more.
+    /// Removes folders of dropped indexes, which a crash can leave.
     fn remove_folders(&self, service: &Service) {
         let Some(all) = &service.config.search_folder else {
             return;

@@ -1,5 +1,5 @@
-//! Which requests a server executes without holding the database: reads of documents outside of
-//! transactions. Their answers depend on stored rows only. Must not know: how they run.
+//! Which requests a server without the database executes itself: reads of documents outside of
+//! transactions, whose results depend only on stored rows. Must not know: how they run.
 
 use crate::request::Request;
 use crate::state::service::Service;
@@ -7,24 +7,24 @@ use model::{Array, Doc, Namespace, Value};
 use query::stage::{Need, pipeline_needs};
 use query::stages::collection_options;
 
-/// What a request is that is executed here.
+/// The kind of a request that is executed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It reads a state of the data.
+    /// The request reads a state of the data.
     Read,
-    /// It goes on with cursors that were opened here, or ends them.
+    /// The request continues or ends cursors that were opened here.
     OwnCursor,
-    /// It tells of this server.
+    /// The request asks for the status of this server.
     Status,
 }
 
-/// Databases that hold what the server keeps for itself.
+/// Databases with the server's own data.
 const OWN_DATABASES: &[&str] = &["admin", "config", "local"];
 
-/// Collections of a database that the server keeps for itself begin so.
+/// Prefix of the collections with the server's own data.
 const OWN_COLLECTIONS: &str = "system.";
 
-/// What the request is; `None` for one that is handed on.
+/// The kind of a request; `None` when it has to be forwarded.
 pub(super) fn kind_of(service: &Service, request: &Request<'_>) -> Option<Kind> {
     let body = request.body;
     let (name, own) = body.first()?;
@@ -70,7 +70,8 @@ pub(super) fn kind_of(service: &Service, request: &Request<'_>) -> Option<Kind> 
     }
 }
 
-/// The read concern asks for the state of now. One of a given time is known to the holder alone.
+/// Whether the read concern reads the current state. Only the holder knows the state of a given
+/// time.
 fn reads_now(body: Doc<'_>) -> bool {
     let Some(concern) = body.field("readConcern").as_doc() else {
         return !body.contains("readConcern");

@@ -1,10 +1,11 @@
-//! Reads of a server that does not hold the database: they are executed here, over what the holder
-//! writes, and all else is handed to the holder (docs/adr/0107-reads-by-every-server.md).
+//! Reads on a server that does not hold the database: they are executed here, over the data that
+//! the holder writes; all other requests are forwarded to the holder
+//! (docs/adr/0107-reads-by-every-server.md).
 //!
-//! Promises: a read begins at a moment that was asked for after it came, so it sees every write
-//! that was acknowledged before; rights, settings and the catalog are those of that moment; what
-//! would be answered by an error is left to the holder, unless only this server can answer. Must
-//! not know: sockets, which engine it is, how a request is handed on.
+//! Promises: a read uses a position that was requested after the read arrived, so it sees every
+//! write that was acknowledged before; it uses the rights, settings and catalog of that position; a
+//! request that fails here is forwarded to the holder, unless only this server can answer it. Must
+//! not know: sockets, the engine, how a request is forwarded.
 
 mod eligible;
 
@@ -20,9 +21,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use store::Follower;
 
-/// What waits is looked at again so often.
+/// How often a waiting request is checked again.
 const LOOK: Duration = Duration::from_millis(20);
-/// Errors that the holder would answer by as well, later.
+/// Errors that the holder would return as well, only later.
 const FINAL: &[i32] = &[
     code::MAX_TIME_MS_EXPIRED,
     code::INTERRUPTED,
@@ -37,7 +38,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Makes it for a service. The service's store was opened by [`store::Store::follow`] with the
+    /// Creates the reads of a service whose store was opened by [`store::Store::follow`] with the
     /// same `follower`.
     pub fn new(dispatcher: Dispatcher, follower: Arc<dyn Follower>) -> Reading {
         Reading {
@@ -46,25 +47,26 @@ impl Reading {
         }
     }
 
-    /// What the connections share.
+    /// The state that all connections share.
     pub fn service(&self) -> &Arc<Service> {
         self.dispatcher.service()
     }
 
-    /// The dispatcher, for connections.
+    /// The dispatcher, to open connections.
     pub fn dispatcher(&self) -> &Dispatcher {
         &self.dispatcher
     }
 
-    /// Whether a request is one that is executed here. Cheap.
+    /// Whether a request can be executed here; this check is cheap.
     pub fn is_for(&self, request: &Request<'_>) -> bool {
         eligible::kind_of(self.service(), request).is_some()
     }
 
-    /// Executes a request for which [`Reading::is_for`] said yes.
+    /// Executes a request for which [`Reading::is_for`] returned true.
     ///
     /// # Output
-    /// False when it has to be handed to the holder: nothing was appended to `reply` then.
+    /// False when the request has to be forwarded to the holder; nothing was appended to `reply`
+    /// then.
     pub fn answer(
         &self,
         conn: &mut Connection,
@@ -86,14 +88,14 @@ impl Reading {
         answered
     }
 
-    /// Notes that a request is handed to the holder. What ends sessions ends their cursors here,
-    /// too.
+    /// Notes that a request is forwarded to the holder. A command that ends sessions also ends
+    /// their cursors here.
     pub fn hand_on(&self, conn: &mut Connection, request: &Request<'_>) {
         let counts = &self.service().state.reads_here;
         counts.handed_on.fetch_add(1, Relaxed);
         let name = request.body.first().map_or("", |(name, _)| name);
         if self.dispatcher.is(name, flag::ENDS_SESSIONS) {
-            // The holder answers.
+            // The reply of the holder is used, not this one.
             self.dispatcher.handle(conn, request, &mut Vec::new());
         }
     }
@@ -107,7 +109,7 @@ impl Reading {
         let Some(kind) = eligible::kind_of(self.service(), request) else {
             return false;
         };
-        // Where rights are checked they are those of now, also for the next batch of a cursor.
+        // With access control, the current rights are needed, also for the next batch of a cursor.
         let needs_moment = kind != Kind::OwnCursor || self.service().access.enabled();
         if needs_moment && self.begin_moment(conn).is_err() {
             return false;
@@ -142,7 +144,7 @@ impl Reading {
         outcome
     }
 
-    /// Has the connection read the state of now.
+    /// Makes the connection read the current state.
     fn begin_moment(&self, conn: &mut Connection) -> Result<()> {
         let service = self.service();
         let moment = self.follower.moment().map_err(store::error::storage)?;
@@ -154,9 +156,10 @@ impl Reading {
         Ok(())
     }
 
-    /// Logs in the user that `status` names, the holder's reply to [`Reading::who`] on the client's
-    /// connection. False when the holder has to execute this connection's reads: nobody has logged
-    /// in, the user is of `$external`, or the user's restrictions do not allow this address.
+    /// Logs in the user that `status`, the holder's reply to [`Reading::who`] on the client's
+    /// connection, contains. False when the holder has to execute this connection's reads: no user
+    /// is logged in, the user is of `$external`, or the user's restrictions do not allow this
+    /// address.
     pub fn log_in(&self, conn: &mut Connection, status: Doc<'_>) -> bool {
         conn.identity.log_out();
         let info = status.field("authInfo").as_doc();
@@ -172,7 +175,7 @@ impl Reading {
         let (Some(name), Some(db)) = (name, db) else {
             return false;
         };
-        // Its user is read at a moment, as everything is.
+        // The user is read at a fixed state, like all data.
         self.begin_moment(conn).is_ok()
             && self
                 .service()
@@ -181,17 +184,17 @@ impl Reading {
                 .unwrap_or(false)
     }
 
-    /// Forgets who has logged in through a connection.
+    /// Logs out the user of a connection.
     pub fn forget_user(&self, conn: &mut Connection) {
         conn.identity.log_out();
     }
 
-    /// The command by which the holder tells who has logged in.
+    /// The command with which the holder reports the logged-in user.
     pub fn who() -> DocBuf {
         model::doc! { "connectionStatus": 1i32, "$db": "admin" }
     }
 
-    /// Whether somebody may log in or out by a request.
+    /// Whether a request may log a user in or out.
     pub fn may_change_user(request: &Request<'_>) -> bool {
         let name = request.body.first().map_or("", |(name, _)| name);
         matches!(

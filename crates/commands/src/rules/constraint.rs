@@ -1,7 +1,7 @@
-//! The level `constraint` of validation (9.0): every document of the collection is valid, which a
-//! collection gets by being made with it or by `collMod` in two steps. The first,
-//! `prepareConstraintValidationLevel`, has every write checked as the level will; the second looks
-//! at all documents and sets the level.
+//! The validation level `constraint` (9.0): every document of the collection is valid. A collection
+//! is created with the level, or gets it by `collMod` in two steps: the first,
+//! `prepareConstraintValidationLevel`, makes every write be checked as under the level; the second
+//! checks all documents and sets the level.
 
 use crate::context::ctx::Ctx;
 use crate::request::args::{Args, unknown_field};
@@ -13,10 +13,10 @@ use query::plan::Plan;
 use std::sync::Arc;
 use store::Collection;
 
-/// Some document is not valid.
+/// The code of the error for a document that is not valid.
 const NOT_ALL_VALID: i32 = 12370902;
 
-/// Checks the action that goes with the level of a new collection.
+/// Checks that the action of a new collection fits its level.
 ///
 /// # Errors
 /// 72 InvalidOptions for the level with the action `warn`.
@@ -35,11 +35,11 @@ fn check_action(level: Option<&str>, action: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Checks what `collMod` does about the level, and looks at the documents where it sets it.
+/// Checks a `collMod` that concerns the level, and checks all documents when it sets the level.
 ///
 /// # Errors
-/// 40415 for the option under 8.2; 72 for rules changed while the level is in force or set,
-/// for an action that does not go with it, and for a level that was not prepared or not `strict`
+/// 40415 for the option under 8.2; 72 for rules changed while the level is in force or being set,
+/// for an action that does not fit the level, and for a level that was not prepared or not `strict`
 /// before; 12370902 for a document that is not valid.
 pub(crate) fn check_change(cx: &Ctx<'_, '_>, c: &Arc<Collection>) -> Result<()> {
     let a = &cx.args;
@@ -111,7 +111,7 @@ fn check_documents(cx: &Ctx<'_, '_>, c: &Arc<Collection>) -> Result<()> {
     ))
 }
 
-/// The options with the level and its preparation as `collMod` leaves them.
+/// Sets the level and its preparation in the options after a `collMod`.
 pub(crate) fn settle(a: &Args<'_>, new: DocBuf) -> DocBuf {
     let level = new.doc().field("validationLevel").as_str() == Some(LEVEL);
     let keeps = |name: &str| name != PREPARED;
@@ -126,7 +126,7 @@ pub(crate) fn settle(a: &Args<'_>, new: DocBuf) -> DocBuf {
         if prepared && !level {
             w.put(PREPARED, true);
         }
-        // Who prepares says that the level is strict, where nothing was said.
+        // The preparation sets the level to strict if it was not specified.
         if a.bool(PREPARED, false) && !new.doc().contains("validationLevel") {
             w.put("validationLevel", Value::String("strict"));
         }

@@ -1,12 +1,12 @@
-//! The `_id` of documents: what may be one, and documents that come without.
+//! The `_id` of documents: which values are allowed, and generated ids.
 
 use model::{Doc, DocBuf, Result, Value, bail, code};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Checks that a value may be an `_id`.
+/// Checks that a value is allowed as an `_id`.
 ///
 /// # Errors
-/// 53 InvalidIdField, 52 for a field of it that starts with a dollar.
+/// 53 InvalidIdField, 52 for an `_id` document with a field that starts with a dollar sign.
 pub(crate) fn check_id(id: &Value<'_>) -> Result<()> {
     match id {
         Value::Array(_) | Value::Regex(_) | Value::Undefined => {
@@ -30,7 +30,7 @@ pub(crate) fn check_id(id: &Value<'_>) -> Result<()> {
 static COUNTER: AtomicU32 = AtomicU32::new(0);
 static PROCESS: std::sync::LazyLock<[u8; 5]> = std::sync::LazyLock::new(rand::random);
 
-/// A new object id: seconds, process, counter.
+/// A new object id from time, process and counter.
 pub(crate) fn new_object_id(now_ms: i64) -> [u8; 12] {
     let mut id = [0; 12];
     id[..4].copy_from_slice(&u32::try_from(now_ms / 1000).unwrap_or(0).to_be_bytes());
@@ -39,7 +39,7 @@ pub(crate) fn new_object_id(now_ms: i64) -> [u8; 12] {
     id
 }
 
-/// The document with an `_id`, which stands first.
+/// The document with an `_id` as its first field; generated if it is missing.
 ///
 /// # Errors
 /// 53, 52; 10334 when too large.

@@ -9,9 +9,9 @@ use store::Collection;
 
 /// The level at which every document of the collection is valid (9.0).
 pub(crate) const LEVEL: &str = "constraint";
-/// The option between the two steps in which `collMod` sets the level.
+/// The option that is set between the two steps in which `collMod` sets the level.
 pub(crate) const PREPARED: &str = "prepareConstraintValidationLevel";
-/// Larger explanations of a failure are left out of the reply.
+/// Largest explanation of a failure in a reply, in bytes; larger ones are left out.
 const DETAILS_BYTES_MAX: usize = 1 << 20;
 
 /// What happens to a document that fails validation.
@@ -31,15 +31,15 @@ pub(crate) struct Validator {
     action: Action,
     ns: Namespace,
     service: Arc<Service>,
-    /// Who writes.
+    /// The connection of the writer.
     by: ConnectionId,
 }
 
 impl Validator {
-    /// The validator in force, if there is one and the writer does not `bypass` it.
+    /// The validator in effect, if there is one and the writer does not `bypass` it.
     ///
     /// # Errors
-    /// 72 InvalidOptions for a bypass where every document has to be valid; those of the filter
+    /// 72 InvalidOptions for a bypass when every document has to be valid; those of the filter
     /// parser.
     pub(crate) fn of(
         service: &Service,
@@ -84,17 +84,18 @@ impl Validator {
         }
     }
 
-    /// Documents that were invalid before may stay so.
+    /// Documents that were invalid before the write may stay invalid.
     pub(crate) fn moderate(&self) -> bool {
         self.moderate
     }
 
-    /// True when the document is valid. A document the validator fails on is not.
+    /// True when the document is valid. A document on which the validator fails with an error is
+    /// invalid.
     pub(crate) fn accepts(&self, d: Doc<'_>) -> bool {
         self.matches.matches(d, self.now_ms).unwrap_or(false)
     }
 
-    /// Refuses an invalid document, or logs it, as the collection says.
+    /// Refuses an invalid document or logs it, depending on the collection's action.
     ///
     /// # Errors
     /// 121 DocumentValidationFailure with `errInfo`.
@@ -124,7 +125,7 @@ impl Validator {
         .extra(extra))
     }
 
-    /// Why the document fails. Values of many megabytes are not sent back.
+    /// Explains why the document is invalid. An explanation of many megabytes is not returned.
     fn details(&self, d: Doc<'_>) -> DocBuf {
         let env = self.service.filter_env();
         match operators::filter::explain_failure(self.spec.doc(), d, &env) {
@@ -143,7 +144,7 @@ impl Validator {
     }
 }
 
-/// Whether writes may not go around the validator of a collection with these options.
+/// Whether writes may not bypass the validator of a collection with these options.
 pub(crate) fn is_guarded(options: Doc<'_>) -> bool {
     options.field("validationLevel").as_str() == Some(LEVEL) || options.field(PREPARED).truthy()
 }

@@ -13,12 +13,12 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// Bounds of one batch.
+/// The limits of one batch.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchLimit {
-    /// Most documents; `None` leaves it to the bytes.
+    /// Most documents; `None` when only the bytes limit the batch.
     pub documents: Option<usize>,
-    /// Most bytes; a single larger document still goes alone.
+    /// Most bytes; a single larger document is still returned alone.
     pub bytes: usize,
 }
 
@@ -184,6 +184,7 @@ impl Cursors {
     /// Takes a cursor for one operation; give it back with [`Cursors::park`] or end it with
     /// [`Cursors::close`].
     ///
+    /// # Errors
     /// 43 CursorNotFound, 13 for another namespace, 12051 CursorInUse, 50737/50738 for another
     /// session; the reason when another operation has ended the cursor.
     pub fn take(

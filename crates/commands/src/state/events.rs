@@ -78,7 +78,7 @@ impl Service {
         );
     }
 
-    /// A client has gone.
+    /// A client has disconnected.
     pub fn disconnected(&self, info: &ConnectionInfo) {
         let context = info.name();
         self.logged_out(info, "the connection was closed");

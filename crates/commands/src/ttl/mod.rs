@@ -1,9 +1,9 @@
 //! The TTL monitor: deletes expired documents on a thread of its own.
 //!
-//! Promises: a document is deleted only when it is still expired under its lock; clients come
-//! first; a pass looks at the collections in which something can expire and at no other;
-//! collections take turns, so that none waits for a long one. Must not know: which thread runs it.
-//! Before it: its row among the workers. After it: `query` finds, `store` deletes.
+//! Promises: a document is deleted only if it is still expired when its lock is held; clients have
+//! priority; a pass reads only collections in which documents can expire; collections take turns,
+//! so that none waits for a long one. Must not know: which thread runs the monitor. Before it: its
+//! row among the workers. After it: `query` finds, `store` deletes.
 
 mod pace;
 mod rule;
@@ -26,25 +26,25 @@ use store::{
     Change, Collection, Modified, ReadView, Scan, SeriesRead, SeriesScan, WriteClass, Writer,
 };
 
-/// Documents deleted between two looks at the clock.
+/// Documents deleted between two reads of the clock.
 const BATCH_DOCS: usize = 128;
-/// Documents read between two looks at the clock where all are read.
+/// Documents read between two reads of the clock when a whole collection is read.
 const STEP_DOCS: usize = 1024;
-/// Bytes one delete is taken to write, before it is known.
+/// Estimated bytes that one delete writes, until the real number is known.
 const DELETE_BYTES: usize = 256;
-/// Namespaces of the catalog read at once.
+/// Namespaces read from the catalog in one step.
 const CATALOG_ROWS: usize = 256;
-/// Between two looks at whether it may go on.
+/// Interval between two checks whether the monitor may continue.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Reading all of a collection takes at most one part in so many of the time.
+/// The inverse of the fraction of the time that reading whole collections may take.
 const READ_ALL_SHARE: u32 = 10;
 
 fn enabled(service: &Service) -> bool {
     service.state.parameters.bool("ttlMonitorEnabled") && !service.state.user_writes.are_held_back()
 }
 
-/// Goes through the catalog once and puts every collection in which something expires on the list.
-/// What changes meanwhile is noted by the command that changes it.
+/// Reads the catalog once and adds every collection with expiring documents to the list. Commands
+/// that change a collection meanwhile update the list themselves.
 ///
 /// # Errors
 /// Engine failures.
@@ -67,40 +67,39 @@ pub fn find_all(service: &Service, go_on: &dyn Fn() -> bool) -> Result<()> {
     }
 }
 
-/// What the monitor remembers from pass to pass.
+/// The state of the monitor between passes.
 pub struct Monitor {
-    /// When the last pass was due.
+    /// The time of the last pass.
     last: Instant,
-    /// The catalog was gone through.
+    /// The catalog has been read.
     has_found: bool,
-    /// When collections that have to be read as a whole may be read again.
+    /// When collections that have to be read completely may be read again.
     read_again: FxHashMap<[u8; 16], Instant>,
 }
 
-/// One rule of one collection on its way through a pass.
+/// One rule of one collection in a pass.
 struct Task {
     entry: Entry,
     coll: Arc<Collection>,
     rule: Rule,
     walk: Option<(Expired, Walk)>,
-    /// Time spent, without pauses.
+    /// Time spent without pauses.
     spent: Duration,
 }
 
-/// How expired documents are come upon. Stands still between batches, holding nothing of the
-/// engine.
+/// How the expired documents are found. Between batches it holds no resource of the engine.
 enum Walk {
     Planned(Box<Read>),
     All(Box<Scan>),
-    /// Whole buckets.
+    /// Deletes whole buckets.
     Series(Box<SeriesScan>),
 }
 
-/// How a task's turn ended.
+/// The result of a task's turn.
 enum Turn {
-    /// Nothing is left that has expired.
+    /// No expired documents are left.
     Done,
-    /// There is more.
+    /// There may be more expired documents.
     More,
 }
 
@@ -115,11 +114,11 @@ impl Default for Monitor {
 }
 
 impl Monitor {
-    /// A pass, if `ttlMonitorSleepSecs` have gone by since the last one or since the start.
+    /// Runs a pass if `ttlMonitorSleepSecs` have passed since the last one or since the start.
     ///
     /// # Errors
-    /// Engine failures of the walk over the catalog, once: what it did not find is noted by the
-    /// commands that change it.
+    /// Engine failures of the scan of the catalog, which runs only once: commands that change a
+    /// collection update the list later.
     pub fn pass_if_due(&mut self, service: &Arc<Service>, go_on: &dyn Fn() -> bool) -> Result<()> {
         if !std::mem::replace(&mut self.has_found, true) {
             find_all(service, go_on)?;
@@ -133,7 +132,7 @@ impl Monitor {
         Ok(())
     }
 
-    /// One pass over all collections of the list.
+    /// Runs one pass over all collections of the list.
     pub fn pass(&mut self, service: &Arc<Service>, go_on: &dyn Fn() -> bool) {
         let go_on = &|| go_on() && enabled(service);
         let now_ms = service.clock.now_ms();
@@ -152,7 +151,7 @@ impl Monitor {
                 match self.turn(service, &mut task, now_ms, &mut pace, go_on) {
                     Ok(Turn::More) => tasks.push_back(task),
                     Ok(Turn::Done) => {}
-                    // The next pass finds what there is then.
+                    // The next pass uses the new state of the collection.
                     Err(e) if e.is_collection_gone() => {}
                     Err(e) if !go_on() => drop(e),
                     Err(e) => {
@@ -172,7 +171,8 @@ impl Monitor {
         service.ttl.passes.fetch_add(1, Relaxed);
     }
 
-    /// What there is to do. Names behind which nothing expires any more leave the list.
+    /// The tasks of a pass. Collections in which nothing expires any more are removed from the
+    /// list.
     fn tasks(&self, service: &Service) -> VecDeque<Task> {
         let mut tasks = VecDeque::new();
         for entry in service.ttl.list() {
@@ -213,7 +213,7 @@ impl Monitor {
         tasks
     }
 
-    /// Lets a task work until its share of the round is used up.
+    /// Runs a task until its share of the round is used up.
     fn turn(
         &mut self,
         service: &Arc<Service>,
@@ -276,7 +276,7 @@ impl Monitor {
 
 impl Walk {
     fn open(coll: &Arc<Collection>, expired: &Expired) -> Walk {
-        // A bucket goes when the last measurement that it may hold has expired.
+        // A bucket is deleted once the last measurement that it may contain has expired.
         let until = expired.until_ms.saturating_sub(coll.bucket_span_ms());
         let read = SeriesRead {
             times: Some((i64::MIN, until)),
@@ -294,7 +294,7 @@ impl Walk {
         Walk::Planned(Box::new(docs.with_fields(vec!["_id".to_owned()])))
     }
 
-    /// Keys of the next expired documents, and whether there may be more.
+    /// The keys of the next expired documents, and whether there may be more.
     fn next(
         &mut self,
         coll: &Collection,
@@ -344,8 +344,8 @@ impl Walk {
     }
 }
 
-/// Deletes those documents that are expired still, each looked at again under its lock; how many
-/// these were.
+/// Deletes the documents that are still expired when checked again under their locks; returns their
+/// number.
 fn delete(
     service: &Service,
     coll: Writer<'_>,
@@ -370,7 +370,7 @@ fn delete(
     };
     let mut count = |_: usize, done| deleted += u64::from(matches!(done, Modified::Deleted(_)));
     let done = coll.modify_many(&keys, &mut decide, &mut count);
-    // An error leaves those before it deleted.
+    // When a delete fails, the documents before it are deleted.
     service.ttl.count_deleted(deleted);
     done.map(|()| deleted)
 }

@@ -1,18 +1,19 @@
-//! Throttling of the TTL monitor: while clients read or write, it works a small part of the time
-//! and sleeps the rest.
+//! Throttles the TTL monitor: while clients read or write, it works for a small fraction of the
+//! time and sleeps for the rest.
 
 use crate::state::service::Service;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// While clients are busy, one part in so many of the time is worked. On two processors this takes
-/// about two hundredths of what there is, and what it leaves to compaction as much again.
+/// While clients are busy, the monitor works for one part in 24 of the time. On two processors this
+/// takes about two percent of their time, and compaction takes as much for the deletes.
 const SHARE: u32 = 24;
-/// Requests a second from which clients count as busy.
+/// Requests per second from which clients count as busy.
 const BUSY_PER_SECOND: f64 = 50.0;
-/// Longest sleep between two looks at whether to go on.
+/// Longest sleep between two checks whether the monitor may continue.
 const NAP_MAX: Duration = Duration::from_millis(50);
-/// Work on which a pause is put off: shorter ones would sleep less precisely than they are long.
+/// Work after which a pause is made; pauses for less work would be shorter than the precision of
+/// sleeping.
 const WORK_MIN: Duration = Duration::from_millis(1);
 
 /// The measured work of one thread.
@@ -31,7 +32,7 @@ impl Pace {
         }
     }
 
-    /// Work that took so long is done: sleeps as long as clients need.
+    /// Reports an amount of work, and sleeps as long as the clients need.
     pub(super) fn worked(&mut self, service: &Service, time: Duration, go_on: &dyn Fn() -> bool) {
         self.worked += time;
         if self.worked < WORK_MIN {
@@ -44,7 +45,7 @@ impl Pace {
         } else {
             Duration::ZERO
         };
-        // The next look is at what comes in from here on, the pause included.
+        // The next measurement begins here and includes the pause.
         *self = Pace {
             worked: Duration::ZERO,
             requests,
@@ -54,7 +55,7 @@ impl Pace {
     }
 }
 
-/// Sleeps, in steps.
+/// Sleeps in short steps.
 pub(super) fn nap(time: Duration, go_on: &dyn Fn() -> bool) {
     let until = Instant::now() + time;
     while go_on() {

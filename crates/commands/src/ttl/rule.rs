@@ -1,6 +1,6 @@
-//! What expires in a collection: by a TTL index, by the date that is the `_id` of a clustered
-//! collection, by the time of a measurement. A rule becomes a filter, so that what is found and
-//! what is checked again under the lock is the same.
+//! The expiry rules of a collection: a TTL index, the date `_id` of a clustered collection, the
+//! time of a measurement. Each rule becomes a filter, so that the search and the check under the
+//! lock use the same condition.
 
 use crate::ddl::index_spec::ttl_seconds;
 use model::{DocBuf, Result, Value};
@@ -11,31 +11,31 @@ use query::plan::{Access, Hint, Plan, PlanRequest, plan_read};
 use std::sync::Arc;
 use store::{Collection, Index};
 
-/// One reason for which documents of a collection expire.
+/// One expiry rule of a collection.
 #[derive(Clone)]
 pub(super) enum Rule {
-    /// The earliest date at the path of this index, so many seconds ago.
+    /// The earliest date at the path of this index is older than this many seconds.
     Index(Arc<Index>, i64),
-    /// The date at this top-level field, so many seconds ago.
+    /// The date in this top-level field is older than this many seconds.
     Field(String, i64),
 }
 
 /// The rules of a collection.
 pub(super) struct Rules {
     pub(super) rules: Vec<Rule>,
-    /// Indexes whose rule cannot be followed.
+    /// The number of indexes with an invalid rule.
     pub(super) invalid: i64,
-    /// Nothing here says that documents expire.
+    /// The collection has no expiry option at all.
     pub(super) none: bool,
 }
 
-/// Seconds as catalogs hold them.
+/// A number of seconds as the catalog stores it.
 fn seconds(v: &Value<'_>, max: i64) -> Option<i64> {
     ttl_seconds(v).filter(|n| (0..=max).contains(n))
 }
 
 impl Rules {
-    /// What the options and indexes of a collection say.
+    /// The rules in the options and indexes of a collection.
     pub(super) fn of(c: &Collection) -> Rules {
         let options = c.options();
         let (options, indexes) = (options.doc(), c.indexes());
@@ -45,8 +45,8 @@ impl Rules {
             invalid: 0,
             none,
         };
-        // The oldest documents of a capped collection go in another way, and nothing else may be
-        // taken out of it.
+        // The oldest documents of a capped collection are deleted in another way, and no others may
+        // be deleted from it.
         if none || c.is_view() || c.is_capped() {
             return found;
         }
@@ -84,17 +84,17 @@ impl Rules {
     }
 }
 
-/// A rule at a moment: which documents have expired, and how to come upon them.
+/// A rule at a point in time: a filter of the expired documents, and the way to find them.
 pub(super) struct Expired {
     pub(super) filter: Arc<MatchFilter>,
     pub(super) plan: Plan,
     pub(super) env: Env,
     /// Every document of the collection is read.
     pub(super) reads_all: bool,
-    /// A document may be met more than once; what was met is kept in memory for as long as the walk
-    /// lasts.
+    /// A document may be found more than once; the documents found are remembered in memory until
+    /// the end of the walk.
     pub(super) remembers: bool,
-    /// Everything up to here has expired.
+    /// Everything up to this time has expired.
     pub(super) until_ms: i64,
 }
 
@@ -112,7 +112,7 @@ impl Rule {
         };
         let until_ms = now_ms.saturating_sub(seconds.saturating_mul(1000));
         let until = Value::Date(until_ms);
-        // Dates compare with dates only. Of several in an array one that is early enough will do:
+        // Dates compare only with dates. For an array, one date that is early enough is sufficient:
         // the earliest decides.
         let mut spec = DocBuf::build(|w| {
             w.doc(path).put("$lte", until);
@@ -142,7 +142,7 @@ impl Rule {
             ..PlanRequest::default()
         };
         let plan = plan_read(c, &want)?;
-        // Buckets are found by their beginnings.
+        // Buckets are found by their start times.
         let reads_all = matches!(plan.access, Access::Collection { .. }) && !c.is_series();
         let remembers = plan.index.as_ref().is_some_and(|i| i.is_multikey());
         Ok(Expired {
@@ -155,7 +155,7 @@ impl Rule {
         })
     }
 
-    /// The same rule, whatever it now says of the time.
+    /// The name of the rule, independent of its seconds.
     pub(super) fn name(&self) -> &str {
         match self {
             Rule::Index(index, _) => index.name(),

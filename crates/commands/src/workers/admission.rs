@@ -1,4 +1,4 @@
-//! Adapts how many operations run at once to what they achieve.
+//! Adjusts how many operations run at the same time to the measured throughput.
 
 use super::worker::{Next, Worker};
 

@@ -1,5 +1,5 @@
-//! Makes segments of column indexes, of collections that are open, and makes those anew of which
-//! many documents were touched. Nothing waits for it: where it is behind, documents are read.
+//! Builds the segments of column indexes of open collections, and rebuilds segments with many
+//! changed documents. No operation waits for it: where segments are missing, documents are read.
 
 use super::worker::{Class, Next, Worker, never};
 use crate::state::service::Service;
@@ -23,8 +23,8 @@ pub(super) static WORKER: Worker = Worker {
     error: ("INDEX", "a segment of a column index could not be made"),
 };
 
-/// Makes what there is to make. `done` has, for each index of which nothing was, how much its
-/// collection had changed by then.
+/// Builds missing segments. `done` has, for each index with nothing left to build, the change count
+/// of its collection at that time.
 fn build_all(service: &Service, turn: &Turn<'_>, done: &mut HashMap<u32, u64>) -> Result<()> {
     let has_columns = |coll: &Collection| coll.indexes().iter().any(|i| i.is_columns());
     let collections = service.store.open_collections(&has_columns);
@@ -37,7 +37,7 @@ fn build_all(service: &Service, turn: &Turn<'_>, done: &mut HashMap<u32, u64>) -
                 match build(service, coll, index, turn) {
                     Ok(true) => {}
                     Ok(false) => continue,
-                    // The collection may have been dropped; the others have their turn.
+                    // The collection may have been dropped; continue with the others.
                     Err(e) => {
                         ended = if Collection::is_gone(&e) {
                             ended
@@ -55,7 +55,7 @@ fn build_all(service: &Service, turn: &Turn<'_>, done: &mut HashMap<u32, u64>) -
     ended
 }
 
-/// True when nothing is left to make.
+/// True when nothing is left to build.
 fn build(
     service: &Service,
     coll: &Arc<Collection>,

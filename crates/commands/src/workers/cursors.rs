@@ -1,4 +1,4 @@
-//! Ends cursors that nobody has used for `cursorTimeoutMillis`.
+//! Ends cursors that were not used for `cursorTimeoutMillis`.
 
 use super::worker::{Next, Worker};
 

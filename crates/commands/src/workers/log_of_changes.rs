@@ -1,11 +1,11 @@
-//! Gives up the oldest entries of the log of changes, and notes the time while nobody writes, so
-//! that the operation time advances.
+//! Deletes the oldest entries of the log of changes, and writes the time to the log while there are
+//! no writes, so that the operation time advances.
 
 use super::worker::{Next, Worker};
 use crate::state::service::Service;
 use model::{Result, Timestamp};
 
-/// While nobody writes, the log notes the time so often.
+/// Interval in seconds at which the time is written while there are no writes.
 const NOTE_EVERY_S: i64 = 10;
 
 pub(super) static WORKER: Worker = Worker {
@@ -19,7 +19,7 @@ pub(super) static WORKER: Worker = Worker {
 fn keep_log(service: &Service) -> Result<()> {
     let now_s = service.clock.now_ms() / 1000;
     if service.store.log().is_none() {
-        // Without a log that tells of everything the clock alone makes it advance.
+        // Without a log of all changes, only the clock advances the operation time.
         let time = u32::try_from(now_s).unwrap_or(0);
         service.advance_cluster_time(Timestamp { time, increment: 1 });
     }

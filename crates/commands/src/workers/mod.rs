@@ -1,6 +1,6 @@
-//! The background workers: what no client waits for. Each is a file and a line here.
+//! The background workers: work that no client waits for. Each worker is a file and a line here.
 //! Promises: the log reports each error and panic of a worker; the worker runs again, and no other
-//! worker stops. Must not know: threads, which the server brings.
+//! worker stops. Must not know: threads, which the server creates.
 
 mod schedule;
 mod worker;
@@ -19,13 +19,12 @@ pub fn find(name: &str) -> Option<&'static Worker> {
 macro_rules! workers {
     ($($module:ident),* $(,)?) => {
         $(mod $module;)*
-        /// All workers of the service, those that share a thread in the order in which they take
-        /// turns.
+        /// All workers of the service. Workers that share a thread take turns in this order.
         pub static ALL: &[&Worker] = &[$(&$module::WORKER),*];
     };
 }
 
-// A new worker is a line here.
+// Add a line here for a new worker.
 workers! {
     admission,
     cursors,
@@ -43,7 +42,7 @@ workers! {
     column_segments,
 }
 
-/// One round of each worker that shares a thread, for tests.
+/// Runs one round of each worker that shares a thread, for tests.
 pub fn run_shared_once(service: &Service) {
     let shared = ALL.iter().copied().filter(|w| w.class == Class::Shared);
     if let Ok(service) = service.arc() {

@@ -1,4 +1,4 @@
-//! Tells the log of how many refused connections there was no line.
+//! Logs how many refused connections got no line.
 
 use super::worker::{Next, Worker};
 

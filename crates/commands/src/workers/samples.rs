@@ -1,6 +1,6 @@
-//! Draws the samples of documents that plans are estimated by, so that no query waits for one of a
-//! large collection: one collection in each round, of those that queries ask for and that have none
-//! or have changed since.
+//! Draws the samples of documents that the planner estimates with, so that no query has to sample a
+//! large collection itself: in each round one collection that queries ask for and that has no
+//! sample or has changed since.
 
 use super::worker::{Class, Next, Worker, never};
 use crate::state::service::Service;

@@ -1,4 +1,4 @@
-//! When workers have their turns. Must not know: threads, what workers do.
+//! Schedules the rounds of workers. Must not know: threads, what workers do.
 
 use super::worker::{Next, Work, Worker};
 use crate::state::service::Service;
@@ -7,10 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A worker that has panicked begins again after so long.
+/// Pause before a worker that panicked starts again.
 const AFTER_PANIC: Duration = Duration::from_secs(1);
 
-/// Workers that take turns on the calling thread.
+/// Workers that take turns on one thread.
 pub struct Schedule(Vec<Due>);
 
 /// A worker and the time of its next round.
@@ -18,12 +18,12 @@ struct Due {
     worker: &'static Worker,
     work: Work,
     progress: Arc<Progress>,
-    /// `None` when it has ended.
+    /// `None` when the worker has ended.
     at: Option<Instant>,
 }
 
 impl Schedule {
-    /// Starts workers: all are due.
+    /// Starts workers; all are due at once.
     pub fn new(service: &Service, workers: impl IntoIterator<Item = &'static Worker>) -> Schedule {
         let due = |worker: &'static Worker| Due {
             worker,
@@ -34,8 +34,8 @@ impl Schedule {
         Schedule(workers.into_iter().map(due).collect())
     }
 
-    /// Has all that are due do a round, until `go_on` says no. How long nobody is due then; `None`
-    /// when all have ended.
+    /// Runs one round of each worker that is due, until `go_on` returns false. Returns how long no
+    /// worker is due; `None` when all have ended.
     pub fn run_due(
         &mut self,
         service: &Arc<Service>,
@@ -51,8 +51,8 @@ impl Schedule {
     }
 }
 
-/// Has workers take turns on the calling thread until `go_on` says no, or all have ended. It is
-/// asked when a worker is due and when the thread is unparked.
+/// Runs workers in turns on the calling thread until `go_on` returns false or all have ended.
+/// `go_on` is called when a worker is due and when the thread is unparked.
 pub fn run(
     service: &Arc<Service>,
     workers: impl IntoIterator<Item = &'static Worker>,
@@ -88,7 +88,7 @@ impl Due {
         match catch_unwind(AssertUnwindSafe(round)) {
             Ok(Ok(Next::Again)) => {}
             Ok(Ok(Next::Ended)) => *at = None,
-            // Told to end, it may say so by an error.
+            // A worker that was told to end may return an error.
             Ok(Err(_)) if !go_on() => {}
             Ok(Err(e)) => {
                 progress.add_error();

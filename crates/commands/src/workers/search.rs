@@ -10,7 +10,7 @@ pub(super) static WORKER: Worker = Worker {
     is_due_early: never,
     work: || {
         Box::new(|service, turn| {
-            // It keeps its own time, since changes wake it.
+            // The feeder schedules itself, because changes wake it.
             crate::feed::run(service, turn);
             Ok(Next::Ended)
         })

@@ -1,4 +1,4 @@
-//! Removes the records that sessions which have ended left for retries.
+//! Removes the retry records of ended sessions.
 
 use super::worker::{Next, Worker};
 

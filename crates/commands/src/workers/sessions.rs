@@ -1,4 +1,4 @@
-//! Ends sessions that nobody has used for half an hour.
+//! Ends sessions that were not used for half an hour.
 
 use super::worker::{Next, Worker};
 

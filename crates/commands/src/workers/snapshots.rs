@@ -1,4 +1,4 @@
-//! Lets go of states that no client may read again by cluster time.
+//! Drops states that are too old for clients to read by cluster time.
 
 use super::worker::{Next, Worker};
 

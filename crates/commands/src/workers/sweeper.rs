@@ -1,5 +1,5 @@
-//! Gives back the space of what was dropped, as far as the engine has not done so by itself; after
-//! the start that of documents and entries that nothing in the catalog owns, too.
+//! Frees the space of dropped collections and indexes if the engine has not done so; after the
+//! start also that of documents and index entries that belong to nothing in the catalog.
 
 use super::worker::{Class, Next, Worker, never};
 use crate::state::service::Service;
@@ -8,7 +8,7 @@ use model::Result;
 use operation::interrupted;
 use std::time::Duration;
 
-/// How often keys of dropped identifiers are looked for.
+/// Interval between searches for keys of dropped collections and indexes.
 const PERIOD: Duration = Duration::from_secs(60);
 
 pub(super) static WORKER: Worker = Worker {

@@ -15,7 +15,7 @@ pub(super) static WORKER: Worker = Worker::short("transactions", || {
 fn abort_expired(service: &Service) {
     let now_ms = service.clock.now_ms();
     for (id, session) in service.state.sessions.list() {
-        // One that is locked runs a statement; the next round finds it.
+        // A locked session runs a statement; the next round checks it again.
         if let Some(mut writes) = session.writes.try_lock()
             && let Some(number) = writes.expire(now_ms, &service.state.transactions)
         {

@@ -1,4 +1,4 @@
-//! Deletes documents that expire, on a thread of its own, so that a long pass delays nothing else.
+//! Deletes expired documents on its own thread, so that a long pass delays no other worker.
 
 use super::worker::{Class, Next, Worker, never};
 use crate::ttl::Monitor;
@@ -7,7 +7,7 @@ use std::time::Duration;
 pub(super) static WORKER: Worker = Worker {
     name: "TTLMonitor",
     class: Class::Own,
-    // Whether a pass is due is asked so often.
+    // How often the monitor checks whether a pass is due.
     period: Duration::from_millis(250),
     is_due_early: never,
     work: || {

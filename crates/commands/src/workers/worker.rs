@@ -1,4 +1,4 @@
-//! What a background worker is. Must not know: which workers there are, threads.
+//! The definition of a background worker. Must not know: which workers exist, threads.
 
 use crate::state::service::Service;
 use crate::state::workers::Turn;
@@ -6,45 +6,45 @@ use model::Result;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a worker does, with what it remembers from round to round.
+/// The work of one round, with the state that it keeps between rounds.
 pub type Work = Box<dyn FnMut(&Arc<Service>, &Turn<'_>) -> Result<Next> + Send>;
 
 /// A background worker, as data.
 pub struct Worker {
     /// Its name in `currentOp`, in `serverStatus` and in the log.
     pub name: &'static str,
-    /// Where it runs.
+    /// The kind of thread it runs on.
     pub class: Class,
-    /// From the end of a round to the next one.
+    /// Time between the end of a round and the next one.
     pub period: Duration,
-    /// Whether its round is due before that. It is asked when the thread is unparked.
+    /// Whether a round is due before the period ends; checked when the thread is unparked.
     pub is_due_early: fn(&Service) -> bool,
-    /// Makes what it does.
+    /// Creates the work function.
     pub work: fn() -> Work,
-    /// The component of the log that tells of its errors, and what the line begins with.
+    /// The log component of its errors, and the beginning of the log line.
     pub error: (&'static str, &'static str),
 }
 
-/// Where a worker runs.
+/// The kind of thread that a worker runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// One after another on one thread: its rounds are short.
+    /// Workers with short rounds share one thread and take turns.
     Shared,
-    /// On a thread of its own.
+    /// The worker has its own thread.
     Own,
 }
 
-/// What comes after a round.
+/// What follows a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Another one, after the period.
+    /// Another round after the period.
     Again,
-    /// None: this server has nothing for the worker.
+    /// Nothing: this server has no work for the worker.
     Ended,
 }
 
 impl Worker {
-    /// A worker with short rounds, one a second.
+    /// A worker with short rounds, one per second.
     pub const fn short(name: &'static str, work: fn() -> Work) -> Worker {
         Worker {
             name,
@@ -57,7 +57,7 @@ impl Worker {
     }
 }
 
-/// Of a worker whose rounds are due by its period alone.
+/// For a worker whose rounds are due only by its period.
 pub fn never(_: &Service) -> bool {
     false
 }

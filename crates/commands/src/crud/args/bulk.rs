@@ -50,7 +50,7 @@ static DELETE: &[Arg] = &[
     arg("collation", Kind::Object),
 ];
 
-/// One operation; the first number is the position of its namespace.
+/// One operation. The first number is the position of its namespace.
 #[derive(Clone, Debug)]
 pub enum BulkOp<'a> {
     /// Insert.
@@ -59,12 +59,12 @@ pub enum BulkOp<'a> {
     Update(usize, super::UpdateOp<'a>),
     /// Delete.
     Delete(usize, super::DeleteOp<'a>),
-    /// An operation that fails when its turn comes.
+    /// An operation with invalid arguments, which fails when it is executed.
     Refused(usize, model::MongoError),
 }
 
 impl BulkOp<'_> {
-    /// The position of its namespace.
+    /// The position of the operation's namespace.
     fn at(&self) -> usize {
         match self {
             BulkOp::Insert(at, _)
@@ -78,24 +78,24 @@ impl BulkOp<'_> {
 /// Arguments of `bulkWrite`.
 #[derive(Clone, Debug)]
 pub struct BulkArgs<'a> {
-    /// Operations in order.
+    /// The operations in order.
     pub ops: Vec<BulkOp<'a>>,
-    /// Namespaces they name by position, with the identity the client expects.
+    /// The namespaces of the operations, each with the identity that the client expects.
     pub namespaces: Vec<(Namespace, Option<[u8; 16]>)>,
-    /// The first failure ends it.
+    /// Stop at the first error.
     pub ordered: bool,
-    /// The cursor lists failures only.
+    /// The cursor returns only errors.
     pub errors_only: bool,
-    /// Validators do not count.
+    /// Bypass validators.
     pub bypass_validation: bool,
     /// Variables.
     pub let_vars: Doc<'a>,
-    /// Results of the first batch.
+    /// Most results in the first batch.
     pub batch_size: Option<i64>,
 }
 
 impl<'a> BulkArgs<'a> {
-    /// From arguments checked against [`BULK_WRITE`].
+    /// Parses arguments that were checked against [`BULK_WRITE`].
     ///
     /// # Errors
     /// 16 for no or too many operations, 2 for a namespace out of range, 73, 9, 14, 40414, 40415.
@@ -135,10 +135,10 @@ impl<'a> BulkArgs<'a> {
 }
 
 impl BulkArgs<'_> {
-    /// What an operation writes to.
+    /// The namespace that an operation writes to.
     ///
     /// # Errors
-    /// 2 BadValue for a position that no namespace has.
+    /// 2 BadValue when no namespace has the position.
     pub(crate) fn namespace(&self, op: &BulkOp<'_>) -> Result<&Namespace> {
         let at = op.at();
         match self.namespaces.get(at) {
@@ -151,7 +151,7 @@ impl BulkArgs<'_> {
         }
     }
 
-    /// The identity that the client expects of what an operation writes to.
+    /// The identity that the client expects of the operation's collection.
     pub(crate) fn identity(&self, op: &BulkOp<'_>) -> Option<[u8; 16]> {
         self.namespaces.get(op.at()).and_then(|(_, uuid)| *uuid)
     }

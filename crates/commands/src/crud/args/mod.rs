@@ -1,6 +1,6 @@
-//! Checked arguments of the commands that read and write documents, as plain structures. A
-//! structure that exists is right in its types and ranges; filters, updates and pipelines inside it
-//! are not parsed yet.
+//! Checked arguments of the commands that read and write documents, as plain structures. The fields
+//! of a structure have valid types and ranges; filters, updates and pipelines in them are not
+//! parsed yet.
 //! Must not know: how queries run.
 
 pub mod bulk;
@@ -14,10 +14,10 @@ pub use write::{DeleteOp, FindAndModifyArgs, Mods, UpdateOp, WriteArgs};
 use crate::request::args::show;
 use model::{Array, Doc, Result, Tag, Value, bail, code};
 
-/// Types of numbers, for tables.
+/// The numeric types, for argument tables.
 pub(crate) const NUMBERS: &[Tag] = &[Tag::INT64, Tag::INT32, Tag::DECIMAL128, Tag::DOUBLE];
 
-/// An index hint: a name or a key pattern. Missing and empty documents are none.
+/// An index hint: a name or a key pattern. A missing value and an empty document are no hint.
 ///
 /// # Errors
 /// 9 FailedToParse for another type.
@@ -39,7 +39,7 @@ pub(crate) fn doc_or_empty<'a>(v: Value<'a>) -> Doc<'a> {
     v.as_doc().unwrap_or(Doc::EMPTY)
 }
 
-/// Filters for array elements: every element a document.
+/// Array filters; every element must be a document.
 ///
 /// # Errors
 /// 14.
@@ -56,14 +56,14 @@ pub(crate) fn documents<'a>(path: &str, list: Option<Array<'a>>) -> Result<Vec<D
         .collect()
 }
 
-/// How a document is changed.
+/// The unparsed change of a document.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Raw<'a> {
     Doc(Doc<'a>),
     Pipeline(Array<'a>),
 }
 
-/// An update: operators or a replacement, or a pipeline.
+/// The change of an update: an operator document, a replacement, or a pipeline.
 ///
 /// # Errors
 /// 9 FailedToParse for another type.

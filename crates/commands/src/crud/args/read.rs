@@ -39,14 +39,14 @@ pub static FIND: &[Arg] = &[
     arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
 ];
 
-/// How a tailing cursor behaves.
+/// The options of a tailing cursor.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CursorOptions {
-    /// Stays open at the end of a capped collection.
+    /// The cursor stays open at the end of a capped collection.
     pub tailable: bool,
-    /// Waits for data there.
+    /// The cursor waits for data at the end.
     pub await_data: bool,
-    /// Never times out.
+    /// The cursor never times out.
     pub no_timeout: bool,
 }
 
@@ -57,21 +57,21 @@ pub struct FindArgs<'a> {
     pub coll: &'a str,
     /// Filter.
     pub filter: Doc<'a>,
-    /// Order; empty is natural.
+    /// Sort order; empty means natural order.
     pub sort: Doc<'a>,
-    /// Projection; empty is everything.
+    /// Projection; empty returns whole documents.
     pub projection: Doc<'a>,
     /// Index name or key pattern.
     pub hint: Option<Value<'a>>,
-    /// Documents left out at the start.
+    /// Documents to skip.
     pub skip: u64,
-    /// Most documents; `None` without limit.
+    /// Most documents; `None` means no limit.
     pub limit: Option<u64>,
-    /// Documents of the first batch.
+    /// Most documents in the first batch.
     pub batch_size: Option<i64>,
-    /// Only one batch.
+    /// Return only one batch.
     pub single_batch: bool,
-    /// Blocking stages may use files.
+    /// Blocking stages may use temporary files.
     pub allow_disk_use: Option<bool>,
     /// Collation.
     pub collation: Option<Doc<'a>>,
@@ -81,16 +81,16 @@ pub struct FindArgs<'a> {
     pub min: Doc<'a>,
     /// Upper bound of the hinted index.
     pub max: Doc<'a>,
-    /// Index keys instead of documents.
+    /// Return index keys instead of documents.
     pub return_key: bool,
-    /// Adds the record id.
+    /// Add the record id to each document.
     pub show_record_id: bool,
     /// Cursor behaviour.
     pub cursor: CursorOptions,
 }
 
 impl<'a> FindArgs<'a> {
-    /// From arguments checked against [`FIND`].
+    /// Parses arguments that were checked against [`FIND`].
     ///
     /// # Errors
     /// 9, 2 BadValue for options that exclude one another.
@@ -205,13 +205,13 @@ pub struct AggregateArgs<'a> {
     pub coll: Option<&'a str>,
     /// Stages.
     pub pipeline: Array<'a>,
-    /// Documents of the first batch.
+    /// Most documents in the first batch.
     pub batch_size: Option<i64>,
     /// Explain instead of running.
     pub explain: bool,
-    /// Blocking stages may use files.
+    /// Blocking stages may use temporary files.
     pub allow_disk_use: Option<bool>,
-    /// Validators do not count.
+    /// Bypass validators.
     pub bypass_validation: bool,
     /// Collation.
     pub collation: Option<Doc<'a>>,
@@ -222,12 +222,12 @@ pub struct AggregateArgs<'a> {
 }
 
 impl<'a> AggregateArgs<'a> {
-    /// From the command's own value and arguments checked against [`AGGREGATE`]. With `inner` it
-    /// stands inside `explain` and needs no cursor.
+    /// Parses the value of the command's first field and arguments that were checked against
+    /// [`AGGREGATE`]. With `inner` the command is inside `explain` and needs no cursor.
     ///
     /// # Errors
-    /// 73 for a bad collection, 9 without `cursor`, with a hint of a bad type, and for explain with
-    /// a write concern; 14, 2.
+    /// 73 for an invalid collection, 9 without `cursor`, with a hint of a wrong type, and for
+    /// explain with a write concern; 14, 2.
     pub fn of(
         own: Value<'a>,
         a: &Args<'a>,
@@ -299,9 +299,9 @@ pub struct CountArgs<'a> {
     pub coll: &'a str,
     /// Filter.
     pub query: Doc<'a>,
-    /// Most documents counted; a negative limit counts as its absolute value.
+    /// Most documents counted, which is the absolute value of a negative limit.
     pub limit: Option<u64>,
-    /// Documents left out at the start.
+    /// Documents to skip.
     pub skip: u64,
     /// Index name or key pattern.
     pub hint: Option<Value<'a>>,
@@ -310,7 +310,7 @@ pub struct CountArgs<'a> {
 }
 
 impl<'a> CountArgs<'a> {
-    /// From arguments checked against [`COUNT`].
+    /// Parses arguments that were checked against [`COUNT`].
     ///
     /// # Errors
     /// 9, 2 for a negative skip; those of the limit.
@@ -333,8 +333,8 @@ impl<'a> CountArgs<'a> {
     }
 }
 
-/// The limit of a `count`, which has a parser of its own: a whole number of 64 bits whose negative
-/// is one, too. 0 is none.
+/// The limit of a `count`, which has its own parser: a whole number of 64 bits. A negative number
+/// counts as its absolute value, and 0 means no limit.
 ///
 /// # Errors
 /// 2 BadValue for a value that is not a number and for the least integer, 9 FailedToParse for a
@@ -377,7 +377,7 @@ pub static DISTINCT: &[Arg] = &[
 pub struct DistinctArgs<'a> {
     /// Collection or view.
     pub coll: &'a str,
-    /// Path.
+    /// The path whose values are returned.
     pub key: &'a str,
     /// Filter.
     pub query: Doc<'a>,
@@ -388,7 +388,7 @@ pub struct DistinctArgs<'a> {
 }
 
 impl<'a> DistinctArgs<'a> {
-    /// From arguments checked against [`DISTINCT`].
+    /// Parses arguments that were checked against [`DISTINCT`].
     ///
     /// # Errors
     /// 9.
@@ -404,7 +404,7 @@ impl<'a> DistinctArgs<'a> {
 }
 
 impl FindArgs<'_> {
-    /// What makes the shape of the query.
+    /// The parts that determine the query's shape.
     pub(crate) fn shape(&self) -> ShapeParts<'_> {
         ShapeParts {
             query: self.filter,
@@ -416,22 +416,22 @@ impl FindArgs<'_> {
 }
 
 impl CountArgs<'_> {
-    /// What makes the shape of the query.
+    /// The parts that determine the query's shape.
     pub(crate) fn shape(&self) -> ShapeParts<'_> {
         ShapeParts::of(self.query, self.collation)
     }
 }
 
 impl DistinctArgs<'_> {
-    /// What makes the shape of the query.
+    /// The parts that determine the query's shape.
     pub(crate) fn shape(&self) -> ShapeParts<'_> {
         ShapeParts::of(self.query, self.collation)
     }
 }
 
 impl AggregateArgs<'_> {
-    /// What makes the shape of the query that the pipeline begins with: its `$match`, and the
-    /// `$sort` behind that.
+    /// The parts that determine the shape of the query at the start of the pipeline: its `$match`
+    /// and the `$sort` after it.
     pub(crate) fn shape(&self) -> ShapeParts<'_> {
         let mut shape = ShapeParts::of(Doc::EMPTY, self.collation);
         let mut stages = self.pipeline.iter().filter_map(|s| s.as_doc()?.first());

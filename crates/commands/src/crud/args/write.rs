@@ -4,17 +4,17 @@ use super::{NUMBERS, Raw, doc_or_empty, documents, hint, update_of};
 use crate::request::args::{Arg, Args, Kind, arg, check_doc, to_i64};
 use model::{Array, Doc, Result, Tag, Value, bail, code};
 
-/// How documents are changed.
+/// The change of a document.
 #[derive(Clone, Debug)]
 pub enum Mods<'a> {
-    /// Operators (`$set`, ...) or a whole new document.
+    /// Update operators (`$set`, ...) or a replacement document.
     Update {
         /// The document.
         doc: Doc<'a>,
         /// Filters of array elements.
         array_filters: Vec<Doc<'a>>,
     },
-    /// A pipeline, with constants.
+    /// A pipeline with constants.
     Pipeline {
         /// The stages.
         stages: Array<'a>,
@@ -51,21 +51,21 @@ impl<'a> Mods<'a> {
     }
 }
 
-/// What `update` and `delete` have in common.
+/// The arguments that `update` and `delete` share.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteArgs<'a> {
     /// Collection.
     pub coll: &'a str,
-    /// The first failure ends it.
+    /// Stop at the first error.
     pub ordered: bool,
-    /// Validators do not count.
+    /// Bypass validators.
     pub bypass_validation: bool,
     /// Variables.
     pub let_vars: Doc<'a>,
 }
 
 impl<'a> WriteArgs<'a> {
-    /// From checked arguments.
+    /// Parses checked arguments.
     pub fn of(coll: &'a str, a: &Args<'a>) -> WriteArgs<'a> {
         WriteArgs {
             coll,
@@ -113,22 +113,22 @@ static UPDATE_OP: &[Arg] = &[
 pub struct UpdateOp<'a> {
     /// Filter.
     pub filter: Doc<'a>,
-    /// Change.
+    /// The change.
     pub mods: Mods<'a>,
-    /// All matching documents.
+    /// Change all matching documents.
     pub multi: bool,
-    /// Insert when none matches.
+    /// Insert a document when none matches.
     pub upsert: bool,
     /// Collation.
     pub collation: Option<Doc<'a>>,
     /// Index name or key pattern.
     pub hint: Option<Value<'a>>,
-    /// Which of several matching documents comes first.
+    /// The order that decides which of several matching documents is changed.
     pub sort: Doc<'a>,
 }
 
 impl<'a> UpdateOp<'a> {
-    /// From an element of `updates`.
+    /// Parses an element of `updates`.
     ///
     /// # Errors
     /// 40414, 40415, 14, 9, 51198.
@@ -178,7 +178,7 @@ static DELETE_OP: &[Arg] = &[
 pub struct DeleteOp<'a> {
     /// Filter.
     pub filter: Doc<'a>,
-    /// All matching documents, else one.
+    /// Delete all matching documents instead of one.
     pub multi: bool,
     /// Collation.
     pub collation: Option<Doc<'a>>,
@@ -187,7 +187,7 @@ pub struct DeleteOp<'a> {
 }
 
 impl<'a> DeleteOp<'a> {
-    /// From an element of `deletes`.
+    /// Parses an element of `deletes`.
     ///
     /// # Errors
     /// 40414, 40415, 14, 9 for a limit other than 0 and 1.
@@ -241,7 +241,7 @@ pub struct FindAndModifyArgs<'a> {
     pub coll: &'a str,
     /// Filter.
     pub query: Doc<'a>,
-    /// Which of several matching documents.
+    /// The order that decides which of several matching documents is changed.
     pub sort: Doc<'a>,
     /// The change; `None` removes the document.
     pub mods: Option<Mods<'a>>,
@@ -249,9 +249,9 @@ pub struct FindAndModifyArgs<'a> {
     pub new: bool,
     /// Projection of the returned document.
     pub fields: Doc<'a>,
-    /// Insert when none matches.
+    /// Insert a document when none matches.
     pub upsert: bool,
-    /// Validators do not count.
+    /// Bypass validators.
     pub bypass_validation: bool,
     /// Collation.
     pub collation: Option<Doc<'a>>,
@@ -262,7 +262,7 @@ pub struct FindAndModifyArgs<'a> {
 }
 
 impl<'a> FindAndModifyArgs<'a> {
-    /// From arguments checked against [`FIND_AND_MODIFY`].
+    /// Parses arguments that were checked against [`FIND_AND_MODIFY`].
     ///
     /// # Errors
     /// 9 FailedToParse for arguments that exclude or need one another, 14.
