@@ -1,5 +1,5 @@
-//! From a collation document to a collator. The rules are the operators'; here an empty document
-//! means none is given.
+//! Makes a collator from a collation document. `operators` has the rules; here an empty document
+//! means that no collation is given.
 
 use model::{Collate, Doc, Result};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! A query over one collection as the commands ask it: filter, order, skip, limit and projection;
-//! and the physical operators it becomes, whether documents are found, counted, told apart or
-//! written. Explain asks for the same operators.
+//! and the physical operators that run it, whether it finds, counts, collects distinct values or
+//! selects documents to write. Explain uses the same operators.
 
 use crate::exec::{BatchStream, Fold, GroupEnd, MatchFilter, NumberOnly, SortPattern};
 use crate::physical::{
@@ -19,53 +19,54 @@ use store::{Collection, ReadView};
 
 /// A parsed find.
 pub struct Find {
-    /// Documents wanted.
+    /// Selects the documents.
     pub filter: Arc<MatchFilter>,
     /// Their order.
     pub sort: Option<Arc<SortPattern>>,
-    /// Left out at the beginning.
+    /// Documents to leave out at the beginning.
     pub skip: u64,
     /// At most this many.
     pub limit: Option<u64>,
-    /// What of them.
+    /// The fields to return.
     pub projection: Option<Arc<ProjectionSpec>>,
-    /// How to read.
+    /// The access path the client asks for.
     pub hint: Option<Hint>,
-    /// Bounds of the hinted index; an empty document is none.
+    /// Inclusive lower bound in the hinted index; empty without one.
     pub min: DocBuf,
-    /// The upper bound, which is outside.
+    /// Exclusive upper bound in the hinted index; empty without one.
     pub max: DocBuf,
-    /// Index keys instead of documents.
+    /// Return index keys instead of documents.
     pub return_key: bool,
-    /// Documents with their record id.
+    /// Return documents with their record id.
     pub show_record_id: bool,
-    /// The end of the collection is waited at.
+    /// A tailable cursor: it waits at the end of the collection for more.
     pub tail: bool,
     /// Collation as the client wrote it.
     pub collation: Option<DocBuf>,
-    /// The state to read; `None` is the latest.
+    /// The snapshot to read; `None` is the latest state.
     pub view: Option<ReadView>,
     /// The only indexes to consider, see [`PlanRequest::allowed`].
     pub allowed: Option<AllowedIndexes>,
-    /// Behind filter and order only these top-level fields are looked at; `None` is all of them.
+    /// The only top-level fields used after filter and order; `None` is all.
     pub fields: Option<Vec<String>>,
-    /// One document for each value at this path is enough; more do no harm.
+    /// One document for each value at this path is enough; more are allowed.
     pub distinct: Option<String>,
-    /// One document of each of these groups is enough; more do no harm.
+    /// One document of each of these groups is enough; more are allowed.
     pub group_end: Option<GroupEnd>,
-    /// What a stage that looks at nothing but the number of documents makes is wanted instead of
-    /// them, if that can be had.
+    /// The stage above, if it needs only the number of documents: its output replaces them if that
+    /// is possible.
     pub number: Option<NumberOnly>,
-    /// What a read by columns makes is wanted instead of documents, if that can be had.
+    /// The stage above, if a read by columns can do its work: its output replaces the documents if
+    /// that is possible.
     pub fold: Option<Arc<dyn Fold>>,
-    /// The plan may come from the cache and go there.
+    /// The plan may be taken from the cache and stored in it.
     pub remember: bool,
-    /// Receives the plans that were compared by their costs and not taken.
+    /// Receives the plans that lost the comparison of costs.
     pub rivals: Option<Arc<Rivals>>,
 }
 
 impl Find {
-    /// All that match a filter.
+    /// All documents that match a filter.
     pub fn all(filter: MatchFilter) -> Find {
         Find {
             filter: Arc::new(filter),
@@ -111,7 +112,7 @@ impl Find {
         }
     }
 
-    /// The read as the planner is asked for it.
+    /// The planner's request for this read.
     pub fn plan_request(&self) -> PlanRequest<'_> {
         PlanRequest {
             filter: Some(&self.filter),
@@ -145,7 +146,7 @@ impl Find {
         Ok(Box::new(root))
     }
 
-    /// The operators, not begun; `None` is a collection that is not there.
+    /// The operators, not opened yet; `None` stands for a missing collection.
     ///
     /// # Errors
     /// Those of the planner.
@@ -185,7 +186,7 @@ impl Find {
         })
     }
 
-    /// The scan of an index that gives one document for each value, where that is enough.
+    /// A loose index scan, if one document for each value is enough.
     fn loose(&self, coll: &Arc<Collection>, plan: &Plan) -> Option<LooseScan> {
         let path = self.distinct.as_ref()?;
         let loose = distinct_plan(coll, &self.plan_request(), plan, path)?;
@@ -193,7 +194,7 @@ impl Find {
         LooseScan::new(Arc::clone(coll), loose)
     }
 
-    /// The read that does the work of the stage above it by a column index.
+    /// The read that does the work of the stage above it on a column index.
     fn fold_by_columns(&self, coll: &Arc<Collection>, plan: &Plan) -> Option<FoldRead> {
         let (fold, _) = self.fold_alone().zip(plan.columns.as_ref())?;
         Some(FoldRead::new(
@@ -205,18 +206,18 @@ impl Find {
         ))
     }
 
-    /// What a read may do of the stage above it: nothing stands between them.
+    /// The stage above, if a read may do its work: no other operator is between them.
     fn fold_alone(&self) -> Option<&Arc<dyn Fold>> {
         let is_plain = self.skip == 0 && self.limit.is_none() && self.sort.is_none();
         self.fold.as_ref().filter(|_| is_plain)
     }
 
-    /// The operators by another plan than the chosen one.
+    /// The operators for another plan than the chosen one.
     pub fn operators(&self, coll: Arc<Collection>, plan: Plan) -> Box<dyn Operator> {
         self.operators_over(coll, plan, true)
     }
 
-    /// The operators over a plan, which may be shown later or not.
+    /// The operators for a plan; `may_be_shown` if explain may show it later.
     fn operators_over(
         &self,
         coll: Arc<Collection>,
@@ -241,7 +242,7 @@ impl Find {
         }
     }
 
-    /// What counts the documents that match, between skip and limit.
+    /// The operator that counts the matching documents, with skip and limit.
     ///
     /// # Errors
     /// Those of the planner.
@@ -253,7 +254,7 @@ impl Find {
         Count::new(coll, &request, &self.filter, self.skip, self.limit)
     }
 
-    /// What collects the different values at a path of the documents that match.
+    /// The operator that collects the distinct values at a path of the matching documents.
     ///
     /// # Errors
     /// Those of the planner.
@@ -261,8 +262,8 @@ impl Find {
         Distinct::new(coll, &self.plan_request(), &self.filter, key)
     }
 
-    /// What finds the documents of an update or delete, in their order, and tells what would be
-    /// done to them.
+    /// The operator that finds the documents of an update or delete, in order, and says what would
+    /// be done to them.
     ///
     /// # Errors
     /// Those of the planner.
@@ -304,13 +305,13 @@ impl Find {
         plan_read(coll, &request)
     }
 
-    /// Documents that are enough; `None` is all.
+    /// The number of matching documents that suffices; `None` is all.
     fn enough(&self) -> Option<u64> {
         self.limit.map(|n| n.saturating_add(self.skip))
     }
 
     fn read(&self, coll: Arc<Collection>, mut plan: Plan, sorted: bool) -> Read {
-        // Of a bucket only these columns are unpacked; other documents are at hand as a whole.
+        // Only these columns of a bucket are unpacked; other documents are read as a whole anyway.
         let own = || coll.is_series().then(|| self.needed_fields()).flatten();
         let fields = self.fields.clone().or_else(own);
         if let (Some(series), Some(fields)) = (&mut plan.series, &fields) {
@@ -327,8 +328,8 @@ impl Find {
         }
     }
 
-    /// Only the collection itself has an end where new documents come in; hints other than its
-    /// direction count for nothing.
+    /// Only a scan of the collection has an end at which new documents arrive. Of the hint only the
+    /// scan's direction counts.
     fn open_tail(&self, coll: Arc<Collection>, env: &Env) -> Result<Box<dyn BatchStream>> {
         if self.filter.filter.text().is_some() {
             bail!(
@@ -348,7 +349,7 @@ impl Find {
         Ok(Box::new(root))
     }
 
-    /// The paths that order and projection look at; `None` is all of them.
+    /// The paths that order and projection use; `None` is all.
     fn needed_paths(&self) -> Option<Vec<String>> {
         if self.shows_row_metadata() {
             return None;
@@ -363,7 +364,7 @@ impl Find {
         Some(paths)
     }
 
-    /// The top-level fields of these.
+    /// The top-level fields of these paths.
     fn needed_fields(&self) -> Option<Vec<String>> {
         self.needed_paths().as_deref().map(first_parts)
     }
@@ -372,7 +373,7 @@ impl Find {
         self.return_key || self.show_record_id
     }
 
-    /// The read in the wanted order.
+    /// Adds a sort to the read if its order is not the wanted one.
     fn ordered(&self, read: Box<dyn Operator>, sorted: bool, projected: bool) -> Box<dyn Operator> {
         match self.sort.as_ref().filter(|_| !sorted) {
             None => read,
@@ -383,7 +384,7 @@ impl Find {
         }
     }
 
-    /// What stands over the read.
+    /// The operators above the read: sort, skip, limit, projection.
     fn above(&self, read: Box<dyn Operator>, sorted: bool) -> Box<dyn Operator> {
         let shaped = self.projection.is_some() || self.shows_row_metadata();
         let sorts = self.sort.is_some() && !sorted;
@@ -391,7 +392,7 @@ impl Find {
         if self.skip > 0 {
             root = Box::new(Skip::new(root, self.skip));
         }
-        // A sort with a limit leaves no more than wanted, but for those that are skipped.
+        // A sort applies the limit itself, but keeps the skipped documents in addition.
         if let Some(n) = self.limit.filter(|_| !sorts || self.skip > 0) {
             root = Box::new(Limit::new(root, n));
         }
@@ -410,13 +411,13 @@ impl Find {
     }
 }
 
-/// The operators of a query, and the plan they read by.
+/// The operators of a query and its plan.
 pub struct Planned {
-    /// What gives the documents.
+    /// Gives the documents.
     pub root: Box<dyn Operator>,
     /// `None` without a collection.
     pub plan: Option<Plan>,
-    /// They give what the stage above makes of it, see [`Find::number`] and [`Find::fold`].
+    /// They give the output of the stage above, see [`Find::number`] and [`Find::fold`].
     pub counted: bool,
 }
 
@@ -440,7 +441,7 @@ impl From<Distinct> for Planned {
     }
 }
 
-/// The first parts of paths, each once.
+/// The first components of paths, without duplicates.
 fn first_parts(paths: &[String]) -> Vec<String> {
     let first = |path: &String| path.split('.').next().unwrap_or_default().to_owned();
     let mut fields: Vec<String> = paths.iter().map(first).collect();

@@ -1,7 +1,7 @@
 //! Queries over documents, parsed once and executed as a chain of pull operators over batches of
-//! documents. From below: [`exec`], what operators are made of; [`plan`], access paths; [`stage`],
-//! what a stage is; [`pipeline`], stages in a row; [`stages`], all there are and their table;
-//! [`find`] and [`explain`]; [`segments`], what column indexes are made of.
+//! documents. From bottom to top: [`exec`], the parts that operators are made of; [`plan`], access
+//! paths; [`stage`], the contract of a stage; [`pipeline`], chains of stages; [`stages`], all
+//! stages and their table; [`find`] and [`explain`]; [`segments`], the content of column indexes.
 //! Must not know: commands, sessions, sockets. What a query needs from outside comes through
 //! [`exec::Host`].
 

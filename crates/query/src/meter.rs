@@ -3,22 +3,23 @@
 use operation::AccessPath;
 use operators::Env;
 
-/// Notes that a read is opened by an access path.
+/// Notes the access path of a read that is opened.
 pub(crate) fn open_read(env: &Env, path: impl FnOnce() -> AccessPath) {
     if let Some(operation) = &env.operation {
         operation.reads().open(path);
     }
 }
 
-/// Counts for one scan.
+/// The counters of one scan.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
-    /// Index entries that were counted.
+    /// Index entries counted so far.
     keys: u64,
 }
 
 impl Meter {
-    /// A step of the scan has looked at so many documents; `keys` counts from the scan's beginning.
+    /// Adds a step of the scan that has examined `docs` documents; `keys` counts from the beginning
+    /// of the scan.
     pub(crate) fn step(&mut self, env: &Env, docs: u64, keys: u64) {
         let more = keys.saturating_sub(std::mem::replace(&mut self.keys, keys));
         if let Some(operation) = &env.operation {

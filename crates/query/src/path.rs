@@ -46,8 +46,8 @@ pub(crate) fn checked_path(text: &str) -> Result<FieldPath> {
     Ok(path)
 }
 
-/// Copies a document with the value at a path set, created, or (for `Missing`) removed. What stands
-/// on the way and is no document is replaced by one, except when removing.
+/// Copies a document with the value at a path set, or removed for `Missing`. A value on the path
+/// that is not a document is replaced by one, except when removing.
 pub(crate) fn write_with(w: &mut DocWriter<'_>, doc: Doc<'_>, path: &[PathPart], v: Value<'_>) {
     let Some((head, rest)) = path.split_first() else {
         return;
@@ -80,7 +80,7 @@ pub(crate) fn write_with(w: &mut DocWriter<'_>, doc: Doc<'_>, path: &[PathPart],
     }
 }
 
-/// The value at a path through documents only: arrays are not looked into.
+/// The value at a path of documents only: it does not descend into arrays.
 pub(crate) fn plain_at<'a>(doc: Doc<'a>, path: &FieldPath) -> Value<'a> {
     path.parts()
         .iter()

@@ -1,6 +1,6 @@
-//! Reading ahead for stages that take in everything before they give anything: once an input has
-//! shown to be long, a second thread pulls it while this one works on what it pulled before.
-//! Documents arrive in the same order, so results do not change. Must not know which stages use it.
+//! Reads ahead for stages that consume their whole input before they give output: once an input
+//! turns out to be long, a second thread reads it while this one works on earlier batches.
+//! Documents keep their order, so results do not change. Must not know which stages use it.
 
 use super::batch::DocBatch;
 use super::host::{BatchStream, ExecContext};
@@ -8,22 +8,22 @@ use super::permits::Permit;
 use model::{Doc, MongoError, Result};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// So many batches are pulled by the calling thread before another one is worth its start.
+/// Batches that the calling thread reads alone; only a longer input is worth a second thread.
 const ALONE: usize = 16;
-/// Batches are handed over in groups, because waking a thread costs as much as filling one of them.
+/// Batches are handed over in groups, because waking a thread costs as much as filling a batch.
 const GROUP: usize = 8;
-/// Groups on the way.
+/// Most groups that wait to be worked on.
 const GROUPS: usize = 3;
-/// A group ends at so many bytes, too.
+/// A group also ends at this many bytes.
 const GROUP_BYTES: usize = 1 << 20;
 
-/// Calls `each` on every document of `docs`, in their order; `between` after each batch.
+/// Calls `each` on every document of `docs`, in order, and `between` after each batch.
 ///
 /// # Errors
 /// Those of `docs`, `each` and `between`, and the operation's interrupt.
 ///
 /// # Cost
-/// At most 24 batches (6 MiB) on the way.
+/// At most 24 batches (6 MiB) wait in memory.
 pub(crate) fn drain_ahead<S>(
     docs: &mut dyn BatchStream,
     exec: &ExecContext<'_>,
@@ -43,7 +43,8 @@ pub(crate) fn drain_ahead<S>(
         exec.env.check_interrupt()?;
         batch.clear();
         let more = docs.next_batch(exec, &mut batch)?;
-        // Batches without documents say that the reading is the work.
+        // Empty batches are not counted: with them reading is the work, which a second thread does
+        // not share.
         alone += usize::from(!batch.is_empty());
         work(state, &batch)?;
         if !more {
@@ -77,7 +78,7 @@ fn together(
         while let Ok(group) = full_out.recv() {
             ended = exec.env.check_interrupt().and(group).and_then(|group| {
                 group.iter().try_for_each(&mut work)?;
-                // The reader may have ended already; then nobody needs the buffers.
+                // If the reader has ended, nobody needs the buffers.
                 let _ = empty_in.try_send(group);
                 Ok(())
             });
@@ -85,7 +86,7 @@ fn together(
                 break;
             }
         }
-        // The reader's next hand-over fails, and it ends.
+        // This makes the reader's next send fail, and the reader ends.
         drop(full_out);
         match reader.join() {
             Ok(()) => ended,
@@ -125,7 +126,7 @@ fn read(
             }
         }
         group.truncate(filled);
-        // What came before an error is handed over first, as without a second thread.
+        // Documents before an error are handed over first, as without a second thread.
         let done = full.send(Ok(group)).is_err();
         match more {
             Ok(true) if !done => {}

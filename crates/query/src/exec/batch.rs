@@ -59,7 +59,7 @@ impl DocBatch {
     pub fn capacity_bytes(&self) -> usize {
         self.bytes.capacity() + self.slots.capacity() * size_of::<Slot>()
     }
-    /// True when a source should hand the batch over.
+    /// True when a source should give the batch to its caller.
     pub fn is_full(&self) -> bool {
         self.slots.len() >= self.max_docs || self.bytes.len() >= DocBatch::TARGET_BYTES
     }
@@ -135,7 +135,7 @@ impl DocBatch {
     pub fn drop_front(&mut self, n: usize) {
         self.slots.drain(..n.min(self.slots.len()));
     }
-    /// Keeps the documents for which `keep` says so.
+    /// Keeps the documents for which `keep` returns true.
     ///
     /// # Errors
     /// Those of `keep`.

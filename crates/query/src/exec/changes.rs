@@ -1,5 +1,5 @@
-//! What a stream of changes and the cursor above it tell each other: how far it is, what wakes it,
-//! which place it goes on from. Must not know: how events are made.
+//! State that a change stream shares with the cursor above it: its progress, what wakes it, the
+//! token from which it resumes. Must not know: how events are made.
 
 use super::resume_token::ResumeToken;
 use model::Timestamp;
@@ -10,18 +10,18 @@ use store::{Store, Watch};
 /// The metadata field of events that holds their token.
 pub const CHANGE_TOKEN: &str = "changeStreamToken";
 
-/// What a stream of changes is made from.
+/// What the server provides for change streams.
 pub struct ChangeHost<'h> {
     /// A store with a log.
     pub store: &'h Arc<Store>,
-    /// Milliseconds for which documents before changes are kept; `None` as long as the log.
+    /// How long pre-images are kept, in milliseconds; `None` keeps them as long as the log.
     pub image_ms: Option<i64>,
 }
 
-/// How far a stream of changes has come.
+/// The progress of a change stream.
 #[derive(Default)]
 pub struct ChangeProgress {
-    /// The event the stream was asked to go on behind.
+    /// The event after which the stream was asked to resume.
     behind: Option<ResumeToken>,
     state: Mutex<State>,
 }
@@ -34,7 +34,7 @@ struct State {
 }
 
 impl ChangeProgress {
-    /// Of a stream that goes on behind an event, or begins anew.
+    /// The progress of a stream that resumes after `behind`, or of a new stream.
     pub fn new(behind: Option<ResumeToken>) -> ChangeProgress {
         ChangeProgress {
             behind,
@@ -42,34 +42,34 @@ impl ChangeProgress {
         }
     }
 
-    /// The event the stream was asked to go on behind.
+    /// The event after which the stream was asked to resume.
     pub fn behind(&self) -> Option<ResumeToken> {
         self.behind
     }
 
-    /// The stream is open and begins with the entries of a time.
+    /// Notes that the stream is open and begins with the log entries of time `next`.
     pub fn open(&self, watch: Arc<Watch>, next: Timestamp) {
         let mut state = self.state.lock();
         (state.watch, state.next) = (Some(watch), next.as_u64());
     }
 
-    /// Everything before a time was looked at; with `at_end` there is nothing more now.
+    /// Notes that all entries before `next` were read; `at_end` says that the log has no more now.
     pub fn advance(&self, next: Timestamp, at_end: bool) {
         let mut state = self.state.lock();
         (state.next, state.at_end) = (next.as_u64(), at_end);
     }
 
-    /// Marked when there may be something to read; there once the stream is open.
+    /// Marked when there may be new entries; `Some` once the stream is open.
     pub fn watch(&self) -> Option<Arc<Watch>> {
         self.state.lock().watch.clone()
     }
 
-    /// There is nothing more now.
+    /// Whether the stream had read the whole log at its last step.
     pub fn is_at_end(&self) -> bool {
         self.state.lock().at_end
     }
 
-    /// The place at which a stream that has come so far goes on.
+    /// The token with which a stream resumes from here.
     pub fn place(&self) -> ResumeToken {
         ResumeToken::before(Timestamp::from_u64(self.state.lock().next))
     }

@@ -1,8 +1,8 @@
-//! The contracts of execution, which name each other: [`BatchStream`], the pull operator;
-//! [`ExecContext`], what is passed to it at each call; [`Host`], everything a query needs from
-//! outside, implemented over the store by the server and over memory by tests; [`ReadRequest`],
-//! what it is asked for; [`Fold`], what a stage that takes in everything tells of itself so that
-//! the read below it can do its work: on columns, and in parts that are made one afterwards.
+//! The contracts of execution, which refer to each other: [`BatchStream`], the pull operator;
+//! [`ExecContext`], which is passed to it at each call; [`Host`], everything a query needs from
+//! outside, implemented over the store by the server and over memory by tests; [`ReadRequest`], a
+//! read that is asked of it; [`Fold`], by which a blocking stage lets the read below it do its
+//! work: on columns, and in parts whose results are combined.
 
 use super::batch::DocBatch;
 use super::changes::ChangeHost;
@@ -21,7 +21,7 @@ use operators::{Cx, Env, Frame};
 use std::any::Any;
 use std::sync::Arc;
 
-/// A query operator: gives batches of documents when asked.
+/// A query operator: each call gives a batch of documents.
 pub trait BatchStream: Send {
     /// Appends documents to `out`, which comes cleared. `false` when there are no more after these;
     /// a `true` batch may be empty.
@@ -43,7 +43,7 @@ impl<T: BatchStream + ?Sized> BatchStream for Box<T> {
 pub struct ExecContext<'r> {
     /// The operation.
     pub env: &'r Env,
-    /// The server.
+    /// The server, as the query sees it.
     pub host: &'r dyn Host,
     /// Variables bound around the pipeline (`let` of `$lookup`).
     pub vars: Option<&'r Frame<'r, 'r>>,
@@ -52,7 +52,7 @@ pub struct ExecContext<'r> {
 }
 
 impl<'r> ExecContext<'r> {
-    /// The operation that a stage writes for.
+    /// The operation on whose behalf a stage writes.
     ///
     /// # Errors
     /// 1 where there is none.
@@ -99,30 +99,31 @@ impl<'r> ExecContext<'r> {
     }
 }
 
-/// A read of one collection. `filter`, `sort` and `limit` are offers: what the host does not take
-/// the pipeline does itself.
+/// A read of one collection. `filter`, `sort` and `limit` are offers: the pipeline does what the
+/// host does not.
 pub struct ReadRequest<'q> {
     /// The collection; never a view.
     pub ns: &'q Namespace,
     /// Documents to find; `None` is all.
     pub filter: Option<&'q Arc<MatchFilter>>,
-    /// The order they are wanted in.
+    /// The wanted order of the documents.
     pub sort: Option<&'q SortPattern>,
-    /// A filter with nothing but a `$near`: documents are wanted from near to far. An offer, too.
+    /// A filter with nothing but a `$near`: documents are wanted in order of distance. An offer,
+    /// too.
     pub near: Option<&'q Arc<MatchFilter>>,
     /// No more than this many are needed, after filter and sort.
     pub limit: Option<u64>,
-    /// One document for each value at this path is enough; more do no harm.
+    /// One document for each value at this path is enough; more are allowed.
     pub distinct: Option<&'q str>,
-    /// One document of each of these groups is enough; more do no harm.
+    /// One document of each of these groups is enough; more are allowed.
     pub group_end: Option<&'q GroupEnd>,
-    /// Besides by the filter, only these top-level fields are looked at; `None` is all of them. A
-    /// host that leaves the filter to the pipeline gives whole documents.
+    /// The only top-level fields that are used, besides those of the filter; `None` is all. A host
+    /// that leaves the filter to the pipeline gives whole documents.
     pub fields: Option<&'q [String]>,
-    /// What the stage behind the filter makes of the documents is wanted instead of them. An offer,
-    /// too.
+    /// The stage behind the filter: the host may give this stage's results instead of documents. An
+    /// offer, too.
     pub fold: Option<&'q Arc<dyn Fold>>,
-    /// The same, of a stage that looks at nothing but the number of documents.
+    /// The same for a stage that needs only the number of documents.
     pub number: Option<&'q NumberOnly>,
     /// Documents come with record id and index key as metadata.
     pub row_metadata: bool,
@@ -151,24 +152,24 @@ impl<'q> ReadRequest<'q> {
 pub struct OpenedRead {
     /// The documents.
     pub docs: Box<dyn BatchStream>,
-    /// Only matching documents come.
+    /// All documents given match the filter.
     pub filtered: bool,
     /// They come in the wanted order.
     pub sorted: bool,
-    /// No more come than were wanted.
+    /// There are no more than `limit`.
     pub limited: bool,
-    /// They come from near to far, and those beyond the limits of `near` are left out.
+    /// They come in order of distance, within the limits of `near`.
     pub near: bool,
-    /// They are what the fold, or the stage that takes a number, gives.
+    /// They are the results of the fold, or of the stage that needs only a number.
     pub folded: bool,
 }
 
-/// A stage whose result is made of results of parts of its input.
+/// A stage whose result can be combined from the results of parts of its input.
 pub trait Fold: Send + Sync {
-    /// The paths that are taken out of documents for it.
+    /// The paths whose values the stage needs.
     fn paths(&self) -> &Arc<Paths>;
 
-    /// The result of no documents.
+    /// The result for an empty input.
     fn begin(&self) -> Box<dyn Folded>;
 
     /// Adds documents to the result.
@@ -177,7 +178,7 @@ pub trait Fold: Send + Sync {
     /// The stage's own.
     fn add(&self, to: &mut dyn Folded, rows: Rows<'_>, exec: &ExecContext<'_>) -> Result<()>;
 
-    /// The documents that the stage gives, from the results of all parts in their order.
+    /// The stage's output, from the results of all parts in order.
     ///
     /// # Errors
     /// The stage's own.
@@ -187,7 +188,7 @@ pub trait Fold: Send + Sync {
         exec: &ExecContext<'_>,
     ) -> Result<Box<dyn BatchStream>>;
 
-    /// The same over documents, as the stage itself does it: with temporary files.
+    /// The stage's output from documents, computed by the stage itself: it may use temporary files.
     ///
     /// # Errors
     /// The stage's own.
@@ -203,15 +204,15 @@ pub trait Folded: Send + Any {
     /// Bytes held.
     fn memory_bytes(&self) -> usize;
 
-    /// For the fold that made it.
+    /// For the fold that made the result.
     fn as_any_mut(&mut self) -> &mut dyn Any;
 
-    /// The same.
+    /// For the fold that made the result.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-/// What a pipeline asks of the server. Object-safe; every method may be called many times, and
-/// while one thread reads another may call.
+/// What a pipeline asks of the server. Object-safe. Every method may be called many times, and from
+/// several threads at once.
 pub trait Host: Sync {
     /// What a name stands for.
     ///
@@ -239,8 +240,9 @@ pub trait Host: Sync {
     /// Whether `field` of a collection can be looked up by value cheaply (an index with it first).
     fn can_look_up(&self, ns: &Namespace, field: &FieldPath) -> bool;
 
-    /// Documents that may have any of `values` (or an array holding one) at `field`. May give more
-    /// than those; the caller checks. Called only after [`Host::can_look_up`] said yes.
+    /// Documents that may have one of `values` (or an array holding one) at `field`. It may give
+    /// other documents, too; the caller checks. Called only after [`Host::can_look_up`] returned
+    /// true.
     ///
     /// # Errors
     /// Those of the store.
@@ -252,8 +254,8 @@ pub trait Host: Sync {
         values: &[Value<'_>],
     ) -> Result<Box<dyn BatchStream>>;
 
-    /// All documents, in the order in which [`Host::look_up`] gives them; `None` when there are
-    /// more than `most`, or when the host has no such order.
+    /// All documents, in the order in which [`Host::look_up`] gives them; `None` if there are more
+    /// than `most`, or if the host has no such order.
     ///
     /// # Errors
     /// Those of the store.
@@ -323,8 +325,8 @@ pub trait Host: Sync {
     /// The stage's own.
     fn list(&self, stage: &str, db: &str, spec: Doc<'_>) -> Result<Vec<DocBuf>>;
 
-    /// Fixes a state of all data, and gives the documents of `$backupCursor` about its files, which
-    /// stay until the stream is dropped.
+    /// Takes a snapshot of all data and gives the documents of `$backupCursor` about its files,
+    /// which are kept until the stream is dropped.
     ///
     /// # Errors
     /// 115 CommandNotSupported without such files.
@@ -375,7 +377,7 @@ pub trait Host: Sync {
         None
     }
 
-    /// The log of changes and what it tells of; `None` on a server without one.
+    /// The log of changes and the retention of pre-images; `None` on a server without a log.
     fn changes(&self) -> Option<ChangeHost<'_>> {
         None
     }

@@ -10,7 +10,7 @@ pub struct MatchFilter {
     pub spec: DocBuf,
     /// Compiled.
     pub filter: Filter,
-    /// A plan for it must not be a scan of the collection.
+    /// A collection scan must not be planned for it.
     pub refuses_scan: bool,
 }
 
@@ -23,7 +23,7 @@ impl MatchFilter {
         Ok(MatchFilter {
             spec: spec.to_buf(),
             filter: Filter::parse(cx, spec)?,
-            // Whoever asks for everything has to be given a scan.
+            // A filter that selects everything needs a scan.
             refuses_scan: cx.env.refuses_scans && !spec.is_empty(),
         })
     }

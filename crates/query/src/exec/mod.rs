@@ -1,4 +1,4 @@
-//! What queries are executed with: batches of documents, the pull operator and its context, sorting
+//! The parts of query execution: batches of documents, the pull operator and its context, sorting
 //! and spilling. Must not know: which stages there are, how plans are chosen.
 
 mod ahead;

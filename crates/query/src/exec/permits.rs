@@ -1,5 +1,5 @@
-//! How many threads help others at a time: one for each processor but the caller's, unless the
-//! process was told otherwise, for all operations together. Must not know: what they do.
+//! Limits the helper threads of all operations together: one for each processor but the caller's,
+//! unless the process sets another number. Must not know: what the threads do.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,17 +11,17 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Lets so many threads at most work for one operation, in place of one for each processor. To be
-/// called when the process begins.
+/// Sets the number of threads that may work for one operation, instead of one for each processor.
+/// Must be called when the process starts.
 pub fn set_scan_threads(threads: usize) {
     FREE.store(threads.saturating_sub(1), Ordering::Release);
 }
 
-/// One helper's right to run.
+/// The right to run one helper thread.
 pub(crate) struct Permit(());
 
 impl Permit {
-    /// Takes one, if one is free.
+    /// Takes a permit, if one is free.
     pub(crate) fn take() -> Option<Permit> {
         FREE.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1))
             .ok()

@@ -3,7 +3,7 @@
 use super::batch::DocBatch;
 use model::{Doc, DocBuf, Namespace, OwnedValue, Result, Value};
 
-/// What a name stands for.
+/// What the name of a namespace stands for.
 #[derive(Clone, Debug)]
 pub enum Resolved {
     /// Nothing of that name: reads give no documents.
@@ -24,13 +24,13 @@ pub enum Resolved {
     },
 }
 
-/// The only indexes a read may use, whatever its hint says.
+/// The only indexes that a read may use, whatever its hint says.
 #[derive(Clone, Debug)]
 pub struct AllowedIndexes {
     /// Names and key patterns.
     pub list: Vec<OwnedValue>,
-    /// Set by an index filter: where none of them can be used the collection is read as a whole.
-    /// Settings of a query rather have no effect then.
+    /// Set by an index filter: if none of the indexes can be used, the collection is scanned. Query
+    /// settings are ignored in that case instead.
     pub filter: bool,
 }
 
@@ -45,26 +45,26 @@ impl AllowedIndexes {
     }
 }
 
-/// Of the documents with one value at a path, the first in the wanted order is enough, or the last.
+/// For each value at a path, only the first or the last document in the wanted order is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupEnd {
-    /// What tells groups apart.
+    /// The path whose values define the groups.
     pub path: String,
-    /// The last.
+    /// The last document is needed, not the first.
     pub last: bool,
 }
 
-/// What a stage makes that looks at nothing but the number of its documents.
+/// The output of a stage that needs only the number of its input documents.
 #[derive(Clone, Debug)]
 pub struct NumberOnly {
-    /// The `_id` of its document, where that has one.
+    /// The `_id` of its output document, if that has one.
     pub id: Option<OwnedValue>,
-    /// The fields that are the number.
+    /// The fields that hold the number.
     pub names: Vec<String>,
 }
 
 impl NumberOnly {
-    /// Its document; none of no documents.
+    /// The output document; `None` for an empty input.
     pub(crate) fn document(&self, number: u64) -> Option<DocBuf> {
         let number = i64::try_from(number).ok().filter(|n| *n > 0)?;
         let number = i32::try_from(number).map_or(Value::Int64(number), Value::Int32);
@@ -91,29 +91,29 @@ pub enum GeoIndex {
 /// Where `$out` writes.
 #[derive(Clone, Debug)]
 pub struct OutTarget {
-    /// The collection that is replaced.
+    /// The collection to replace.
     pub ns: Namespace,
-    /// Time-series options, when it shall be a time-series collection.
+    /// Time-series options, if it becomes a time-series collection.
     pub timeseries: Option<DocBuf>,
 }
 
-/// A replacement of a collection in the making. Dropped without [`OutWriter::commit`], nothing has
-/// happened.
+/// A replacement of a collection that is being written. If it is dropped without
+/// [`OutWriter::commit`], nothing has changed.
 pub trait OutWriter: Send {
     /// Adds documents.
     ///
     /// # Errors
     /// 11000 DuplicateKey, 121 DocumentValidationFailure.
     fn write(&mut self, docs: &DocBatch) -> Result<()>;
-    /// Puts the new content in place of the old, indexes kept. To be called again when it was set
-    /// aside ([`model::ErrorKind::SetAside`]).
+    /// Replaces the old content by the new, and keeps the indexes. Must be called again after
+    /// [`model::ErrorKind::SetAside`].
     ///
     /// # Errors
     /// Those of the store.
     fn commit(&mut self) -> Result<()>;
 }
 
-/// What becomes of a document of `$merge` that matches none.
+/// What to do with a document of `$merge` that matches no document.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhenNotMatched {
     /// It is inserted.

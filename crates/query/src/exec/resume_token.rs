@@ -1,5 +1,5 @@
-//! Resume tokens: places in the stream of events, ordered as the events are. Must not know: how
-//! events are made.
+//! Resume tokens: positions in a change stream, which sort in the order of the events. Must not
+//! know: how events are made.
 //!
 //! `_data` is hexadecimal: `82`, time (8 bytes), `00` for a place before all events of that time or
 //! `80` for an event, number of the operation within a transaction (4), 1 for an invalidation,
@@ -10,12 +10,12 @@ use std::fmt::Write;
 
 const BYTES: usize = 19;
 
-/// A place in the stream.
+/// A position in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ResumeToken {
-    /// Time of the entry of the log.
+    /// Time of the log entry.
     pub time: u64,
-    /// An event; else the place before all events of that time.
+    /// The position of an event; otherwise the position before all events of that time.
     pub event: bool,
     /// Number of the operation within a transaction.
     pub operation: u32,
@@ -26,7 +26,7 @@ pub struct ResumeToken {
 }
 
 impl ResumeToken {
-    /// The place before all events from a time on.
+    /// The position before all events of a time.
     pub fn before(time: Timestamp) -> ResumeToken {
         ResumeToken {
             time: time.as_u64(),
@@ -37,7 +37,7 @@ impl ResumeToken {
         }
     }
 
-    /// The same without its fragment.
+    /// The same position without its fragment.
     pub(crate) fn whole(self) -> ResumeToken {
         ResumeToken {
             fragment: 0,
@@ -45,7 +45,7 @@ impl ResumeToken {
         }
     }
 
-    /// As `_data`.
+    /// The token's `_data`.
     pub fn to_data(self) -> String {
         let mut bytes = [0; BYTES];
         bytes[0] = 0x82;
@@ -61,7 +61,7 @@ impl ResumeToken {
         })
     }
 
-    /// From `_data`.
+    /// Parses `_data`.
     pub(crate) fn from_data(text: &str) -> Result<ResumeToken> {
         let malformed = || {
             MongoError::new(
@@ -93,7 +93,7 @@ impl ResumeToken {
         })
     }
 
-    /// From a document `{_data: ...}`.
+    /// Parses a document `{_data: ...}`.
     ///
     /// # Errors
     /// 40647 without `_data` of a string, 40648 for `_typeBits` that are not binary, 40649 for an

@@ -1,6 +1,6 @@
-//! Rows to sort: a key and a document each, in chunks of memory; and sorted runs of them, in memory
-//! or in temporary files. Keys are bytes in the order of the index format, so every comparison is
-//! one of bytes and looks at eight of them first.
+//! Rows to sort: a key and a document each, in chunks of memory; and sorted runs of rows, in memory
+//! or in temporary files. Keys are bytes in the order of the index format, so keys compare as
+//! bytes, the first eight as one integer.
 
 use super::batch::DocBatch;
 use super::host::ExecContext;
@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use std::io::{BufReader, BufWriter, Read, Write};
 use store::format::keys;
 
-/// 292, what a stage says when it may not spill.
+/// Error 292: a stage exceeds its memory and may not spill.
 pub(crate) fn memory_exceeded(stage: &str, budget: usize) -> MongoError {
     MongoError::new(
         292,
@@ -31,10 +31,10 @@ pub(crate) fn spill_failed(e: std::io::Error) -> MongoError {
     )
 }
 
-/// SortBuffer are laid into chunks of this size, so that growing never copies what is there.
+/// Rows are stored in chunks of this size, so that growing never copies stored rows.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Larger rows that do not fit any more get a chunk of their own: a new common one would leave much
-/// of the last unused.
+/// A larger row that does not fit into the open chunk gets a chunk of its own: opening a new common
+/// chunk would waste much of the last one.
 const OWN_CHUNK_BYTES: usize = CHUNK_BYTES / 8;
 
 #[derive(Clone, Copy)]
@@ -46,7 +46,7 @@ struct SortRow {
     key_len: u32,
     doc_len: u32,
     meta_len: u32,
-    /// Place in the order of arrival, which decides between equal keys.
+    /// Order of arrival, which decides between equal keys.
     arrived: u32,
 }
 
@@ -67,7 +67,7 @@ fn prefix_of(key: &[u8]) -> u64 {
 #[derive(Default)]
 pub(crate) struct SortBuffer {
     chunks: Vec<Vec<u8>>,
-    /// The chunk that rows are laid into.
+    /// The chunk that gets new rows.
     open: usize,
     /// Capacity of all chunks.
     bytes: usize,
@@ -75,9 +75,9 @@ pub(crate) struct SortBuffer {
     next: usize,
     arrived: u32,
     scratch: Vec<u8>,
-    /// SortBuffer whose key is not below this one are not wanted.
+    /// Rows whose key is not below this one are not needed.
     bound: Option<Vec<u8>>,
-    /// Bytes of all documents that were ever pushed.
+    /// Bytes of all documents ever pushed.
     pushed_bytes: u64,
 }
 
@@ -136,11 +136,11 @@ impl SortBuffer {
         self.arrived += 1;
     }
 
-    /// Makes room for a row at the end of a chunk; the chunk's number, and where the row begins in
-    /// it.
+    /// Reserves room for a row at the end of a chunk; returns the chunk's number and the row's
+    /// offset in it.
     fn place(&mut self, len: usize) -> (u32, u32) {
         let fits = |c: &Vec<u8>| c.capacity() - c.len() >= len;
-        // A first chunk grows like any vector: most sorts are small.
+        // The first chunk grows like any vector, because most sorts are small.
         if let [only] = self.chunks.as_mut_slice()
             && !fits(only)
             && only.len() + len <= CHUNK_BYTES
@@ -213,8 +213,8 @@ impl SortBuffer {
         self.rows = rows;
     }
 
-    /// Keeps the first `n` of sorted rows, gives the memory of the others back, and wants no rows
-    /// behind them any more.
+    /// Keeps the first `n` of sorted rows and frees the memory of the others. From then on rows
+    /// that sort after them are rejected.
     pub(crate) fn truncate(&mut self, n: usize) {
         if self.rows.len() < n {
             return;
@@ -247,7 +247,7 @@ impl SortBuffer {
         self.rows = rows;
     }
 
-    /// Forgets the rows; the first chunk stays for the next ones.
+    /// Removes the rows; the first chunk is kept for the next ones.
     fn clear(&mut self) {
         self.chunks.truncate(1);
         self.chunks.retain(|c| c.capacity() <= CHUNK_BYTES);
@@ -259,20 +259,20 @@ impl SortBuffer {
     }
 }
 
-/// SortBuffer in order: some in temporary files, the last of them in memory.
+/// Sorted rows: runs in temporary files, and the last run in memory.
 pub(crate) struct Run {
     files: Vec<SpilledRun>,
     memory: SortBuffer,
     left: usize,
     /// Bytes in the files.
     spilled_bytes: u64,
-    /// Sources with rows left, the one whose row comes first on top. Source `files.len()` is the
-    /// memory.
+    /// A heap of the sources with rows left; the source with the least row is on top. Source
+    /// `files.len()` is the memory.
     heap: Vec<usize>,
 }
 
 impl Run {
-    /// No rows yet; at most `limit` will be given.
+    /// Without rows; it gives at most `limit`.
     pub(crate) fn new(limit: usize) -> Run {
         Run {
             files: Vec::new(),
@@ -283,7 +283,7 @@ impl Run {
         }
     }
 
-    /// Bytes of the documents that were sorted.
+    /// Bytes of all documents that were sorted.
     pub(crate) fn sorted_bytes(&self) -> u64 {
         self.memory.pushed_bytes
     }
@@ -293,12 +293,12 @@ impl Run {
         self.files.len() as u64
     }
 
-    /// Their bytes.
+    /// Bytes of these files.
     pub(crate) fn spilled_bytes(&self) -> u64 {
         self.spilled_bytes
     }
 
-    /// Writes sorted rows to a temporary file and empties them.
+    /// Writes sorted rows to a temporary file and clears the buffer.
     pub(crate) fn spill(&mut self, rows: &mut SortBuffer, exec: &ExecContext<'_>) -> Result<()> {
         let mut file = BufWriter::with_capacity(256 * 1024, exec.host.spill_file()?);
         for row in &rows.rows {
@@ -327,7 +327,7 @@ impl Run {
         Ok(())
     }
 
-    /// The last, sorted rows.
+    /// Adds the last run, which stays in memory.
     pub(crate) fn finish(&mut self, rows: SortBuffer) {
         self.memory = rows;
         self.heap = (0..=self.files.len())
@@ -354,7 +354,7 @@ impl Run {
         Ok(self.left > 0)
     }
 
-    /// Gives the next rows in the order they were written, when there is no other.
+    /// Gives the next rows in the order in which they were written, for unsorted rows.
     pub(crate) fn next_unordered(&mut self, out: &mut DocBatch) -> Result<bool> {
         while !out.is_full() {
             let Some(source) = (0..=self.files.len()).find(|s| self.head(*s).is_some()) else {
@@ -391,7 +391,7 @@ impl Run {
         }
     }
 
-    /// Of equal rows those of the earlier source come first, for stability.
+    /// Of equal rows, that of the earlier source comes first, so the sort is stable.
     fn before(&self, a: usize, b: usize) -> bool {
         self.head(a).cmp(&self.head(b)).then(a.cmp(&b)) == Ordering::Less
     }
@@ -489,7 +489,8 @@ mod tests {
         }
     }
 
-    /// Keys of every length and type against the comparison of values, ties in order of arrival.
+    /// Keys of every length and type, against comparing the values; equal keys keep their order of
+    /// arrival.
     #[test]
     fn order_of_bytes_is_the_order_of_values_and_stable() {
         let env = Env::new(0, 1);

@@ -1,4 +1,4 @@
-//! Sorting a whole input. With a limit only that many rows are kept; past the memory budget sorted
+//! Sorts a whole input. With a limit only that many rows are kept; beyond the memory budget sorted
 //! runs go to temporary files and are merged.
 
 use super::ahead::drain_ahead;
@@ -8,7 +8,7 @@ use super::rows::{Run, SortBuffer, memory_exceeded};
 use super::sort_pattern::SortPattern;
 use model::Result;
 
-/// Smaller runs would make more files than they save memory.
+/// Smallest run that is spilled: smaller ones cost more files than they save memory.
 const SPILL_BYTES_MIN: usize = 1 << 20;
 
 /// Reads everything and sorts it.
@@ -24,7 +24,7 @@ pub(crate) fn sort_all(
     let budget = exec.host.memory_limit_bytes();
     let keep = limit.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
     let mut state = (SortBuffer::default(), Run::new(keep));
-    // With a limit, rows are cut back whenever twice as many are there: amortized, each row is
+    // With a limit the rows are cut back whenever there are twice as many. Amortized, each row is
     // sorted log(2n) times.
     let cut_at = keep.saturating_mul(2).max(DocBatch::TARGET_DOCS);
     drain_ahead(

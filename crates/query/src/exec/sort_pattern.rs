@@ -1,8 +1,9 @@
-//! A sort order: `{a: 1, "b.c": -1, score: {$meta: "textScore"}}`, and the key of a document in it.
+//! A sort order: `{a: 1, "b.c": -1, score: {$meta: "textScore"}}`, and the key of a document in
+//! that order.
 //!
-//! Missing counts as null; an array counts by its least element in ascending and its greatest in
-//! descending order, an empty array sorts before null. Two arrays side by side cannot be sorted by
-//! (2). Errors: 15974 value neither number nor `$meta`, 15975 number other than 1 and -1, 15976
+//! A missing field sorts as null; an array sorts by its least element in ascending order and by its
+//! greatest in descending order; an empty array sorts before null. Parallel arrays cannot be sorted
+//! by (2). Errors: 15974 value neither number nor `$meta`, 15975 number other than 1 and -1, 15976
 //! empty, 13103 more than 32 keys, 17312 other expressions, 31138 unknown `$meta`, field path
 //! codes.
 
@@ -17,7 +18,7 @@ use std::cmp::Ordering;
 /// One component of a sort order.
 #[derive(Clone, Debug)]
 pub struct SortPart {
-    /// What it compares.
+    /// The field or metadata it compares.
     pub by: SortBy,
     /// Smallest first.
     pub ascending: bool,
@@ -82,21 +83,21 @@ impl SortPattern {
         &self.parts
     }
 
-    /// The fields that decide the order.
+    /// Adds the fields that decide the order.
     pub fn reads(&self, reads: &mut Reads) {
         for part in &self.parts {
             match &part.by {
                 SortBy::Path(path) => reads.add_path(path),
-                // It comes beside the document.
+                // Metadata is beside the document, not a field of it.
                 SortBy::Meta(_) => {}
             }
         }
     }
 
-    /// Appends the key of a document to `out`: bytes whose order is this order.
+    /// Appends the sort key of a document to `out`: byte strings that compare in this order.
     ///
     /// # Errors
-    /// 2 BadValue for two arrays side by side.
+    /// 2 BadValue for parallel arrays.
     pub fn key_into(
         &self,
         doc: Doc<'_>,
@@ -109,15 +110,16 @@ impl SortPattern {
         for (part, v) in self.parts.iter().zip(&values) {
             store::format::keys::encode_directed(v, !part.ascending, env.collate(), out);
         }
-        // As in an index: one encoding may be the beginning of another, and what follows decides.
+        // An end mark, as in an index: one encoding may be a prefix of another, and the next byte
+        // then decides.
         out.push(store::format::keys::END);
         Ok(())
     }
 
-    /// The key of a document.
+    /// The sort key of a document, as values.
     ///
     /// # Errors
-    /// 2 BadValue for two arrays side by side.
+    /// 2 BadValue for parallel arrays.
     pub fn key_values<'a>(
         &self,
         doc: Doc<'a>,
@@ -147,7 +149,7 @@ impl SortPattern {
         }
     }
 
-    /// Order of two keys.
+    /// Compares two keys.
     pub fn compare(
         &self,
         a: &[Value<'_>],
@@ -167,7 +169,7 @@ impl SortPattern {
         Ordering::Equal
     }
 
-    /// Expands arrays into all keys and keeps the first of them in this order.
+    /// Expands arrays into all keys and keeps the least of them in this order.
     fn least_key<'a>(
         &self,
         doc: Doc<'a>,
@@ -273,13 +275,13 @@ fn truncated(n: f64) -> Option<i32> {
     (n.is_finite() && n.abs() < 1e9).then_some(n as i32)
 }
 
-/// Decimals round half to even instead.
+/// Decimals are rounded half to even instead.
 fn rounded(d: &model::Decimal128) -> Option<i32> {
     let n = d.to_f64();
     (n.is_finite() && n.abs() < 1e9).then(|| n.round_ties_even() as i32)
 }
 
-/// The value at a path when no array is on the way or at its end; `None` with one.
+/// The value at a path if there is no array on the path or at its end; otherwise `None`.
 fn plain<'a>(doc: Doc<'a>, path: &FieldPath) -> Option<Value<'a>> {
     let mut at = Value::Document(doc);
     for part in path.parts() {
@@ -296,7 +298,7 @@ fn plain<'a>(doc: Doc<'a>, path: &FieldPath) -> Option<Value<'a>> {
     }
 }
 
-/// Where one component stands in the document.
+/// The position of one component within the document.
 #[derive(Clone, Copy)]
 struct Walk<'a, 'p> {
     at: Value<'a>,
@@ -304,7 +306,7 @@ struct Walk<'a, 'p> {
 }
 
 impl<'a> Walk<'a, '_> {
-    /// Goes on to the next array or to the end.
+    /// Advances to the next array or to the end of the path.
     fn advance(&mut self) {
         while let (Value::Document(d), Some((head, rest))) = (self.at, self.path.split_first()) {
             self.at = d.field(&head.name);
@@ -320,8 +322,7 @@ impl<'a> Walk<'a, '_> {
     }
 }
 
-/// Gives every key of the product of the arrays; all components must stand in the same array at
-/// each level.
+/// Emits every key that the arrays yield. At each level all components must be in the same array.
 fn expand<'a>(
     walks: &[Option<Walk<'a, '_>>],
     emit: &mut dyn FnMut(&[Option<Value<'a>>]),
@@ -354,7 +355,7 @@ fn expand<'a>(
     Ok(())
 }
 
-/// One element in place of the array all components stand in; `None` for an empty array.
+/// Replaces the array by one of its elements; `None` for an empty array.
 fn expand_element<'a>(
     walks: &[Option<Walk<'a, '_>>],
     element: Option<(Array<'a>, Value<'a>)>,
@@ -366,7 +367,8 @@ fn expand_element<'a>(
         match (element, w.path.first().map(|p| p.index)) {
             (None, None) => w.at = Value::Undefined,
             (None, Some(_)) => w.at = Value::Missing,
-            // A numeric component names the element itself, whichever element this round is about.
+            // A numeric component names an element by its position, whichever element is being
+            // expanded.
             (Some((array, _)), Some(Some(index)))
                 if !array
                     .iter()
@@ -377,7 +379,7 @@ fn expand_element<'a>(
                 nested = true;
             }
             (Some((_, item)), rest) => {
-                // Arrays directly inside arrays are values, not looked into.
+                // An array directly inside an array is a value; its elements are not expanded.
                 w.at = if rest.is_some() && item.as_array().is_some() {
                     Value::Missing
                 } else {

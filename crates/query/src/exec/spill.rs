@@ -30,7 +30,7 @@ impl SpillFile {
     pub(crate) fn is_empty(&self) -> bool {
         self.documents == 0
     }
-    /// Ends writing, begins reading.
+    /// Ends writing and starts reading.
     pub(crate) fn into_docs(self) -> Result<SpillStream> {
         let file = self
             .file

@@ -1,5 +1,4 @@
-//! Documents kept to be read several times: in memory up to the budget, the rest in a temporary
-//! file.
+//! Documents that are read several times: in memory up to the budget, the rest in a temporary file.
 
 use super::batch::DocBatch;
 use super::host::{BatchStream, ExecContext};
@@ -64,7 +63,7 @@ struct Inner {
     spilled: u64,
 }
 
-/// A finished spool; may be read any number of times, also at the same time.
+/// A finished spool. It may be read any number of times, by several readers at once.
 #[derive(Clone)]
 pub(crate) struct Spooled(Arc<Inner>);
 
@@ -87,7 +86,7 @@ impl Spooled {
     }
 }
 
-/// The file read with an own position, so that readers do not disturb one another.
+/// The file read at a position of its own, so that readers do not disturb one another.
 struct AtOffset {
     spool: Arc<Inner>,
     offset: u64,
@@ -104,7 +103,7 @@ impl Read for AtOffset {
     }
 }
 
-/// One reading of a spool.
+/// One pass over a spool.
 pub(crate) struct SpoolStream {
     next: usize,
     left: u64,

@@ -13,7 +13,7 @@ impl BatchStream for EmptyStream {
     }
 }
 
-/// Documents that are already there.
+/// A single batch of documents that exist already.
 pub struct ReadyBatch(pub DocBatch);
 
 impl BatchStream for ReadyBatch {

@@ -1,11 +1,11 @@
-//! An entry of the cache of plans as `$planCacheStats` shows it.
+//! An entry of the plan cache as `$planCacheStats` shows it.
 
 use super::shape::Shape;
 use crate::plan::CachedPlan;
 use crate::shown::{PlanNode, ReadCounts, count, read};
 use model::{DocWriter, Value};
 
-/// Fills a document; `host` is where the entry is.
+/// Writes an entry to a document; `host` is the name of this server.
 pub fn write_cached(entry: &CachedPlan, host: &str, w: &mut DocWriter<'_>) {
     let (shape, first) = (Shape::of_cached(entry), entry.first_run());
     let counts = ReadCounts {

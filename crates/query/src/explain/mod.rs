@@ -1,5 +1,5 @@
-//! What explain answers, of the operators that a query or a pipeline runs. Must not know: the
-//! command around it.
+//! The content of explain's reply about the operators that a query or pipeline runs. Must not know:
+//! the command around it.
 
 mod cached;
 mod pipeline;

@@ -1,4 +1,5 @@
-//! Aggregations: as a plan alone when every stage went into it, else as stages over a cursor.
+//! Explained aggregations: a plan alone if it does the work of every stage, otherwise stages over a
+//! cursor.
 
 use super::planner::ExplainedQuery;
 use crate::exec::{BatchStream, DocBatch, EmptyStream, ExecContext, MatchFilter};
@@ -14,7 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// What of a pipeline the plan below it does: a find, and how many stages that is.
+/// The leading part of a pipeline that one plan can do: a find, and the number of stages it
+/// replaces.
 ///
 /// # Errors
 /// Those of a projection.
@@ -37,7 +39,7 @@ pub fn plain_prefix(pipeline: &Pipeline, exec: &ExecContext<'_>) -> Result<(Find
         at += 1;
     }
     if let Kind::Skip(n) = kind(at) {
-        // The limit stands before the skip in a pipeline and behind it in a find.
+        // In a pipeline the limit comes before the skip, in a find after it.
         find.skip = n;
         find.limit = find.limit.map(|l| l.saturating_sub(n));
         at += 1;
@@ -65,7 +67,7 @@ pub fn plain_prefix(pipeline: &Pipeline, exec: &ExecContext<'_>) -> Result<(Find
     Ok((find, at))
 }
 
-/// Documents and time that went through a place.
+/// Counts documents and time at a point of the pipeline.
 #[derive(Default)]
 pub struct Meter {
     docs: AtomicU64,
@@ -95,8 +97,8 @@ impl BatchStream for Metered {
     }
 }
 
-/// Fills `stages` (or the plan alone) of an explained aggregation; `taken` leading stages are done
-/// by the source, and `meters` are those of [`run`], when it was run.
+/// Writes `stages` (or the plan alone) of an explained aggregation. The source does the work of the
+/// first `taken` stages; `meters` are those of [`run`], if it was run.
 pub fn aggregation(
     w: &mut DocWriter<'_>,
     pipeline: &Pipeline,
@@ -147,7 +149,7 @@ fn put_meter(w: &mut DocWriter<'_>, m: &Meter) {
     );
 }
 
-/// What blocking and joining stages tell besides.
+/// Metrics that only blocking and joining stages have.
 fn own_metrics(
     w: &mut DocWriter<'_>,
     stage: &dyn Stage,
@@ -202,7 +204,7 @@ fn own_metrics(
     }
 }
 
-/// An operator whose owner shows it after others have pulled it.
+/// An operator that a pipeline pulls and that its owner shows afterwards.
 struct Shared(Arc<Mutex<Box<dyn Operator>>>);
 
 impl BatchStream for Shared {
@@ -211,8 +213,8 @@ impl BatchStream for Shared {
     }
 }
 
-/// Runs the source and the stages behind the `taken` ones over it, a meter before the first of them
-/// and behind each; writers are left out.
+/// Runs the source and, over it, the stages after the first `taken`. There is a meter before the
+/// first of them and after each. Writers are left out.
 ///
 /// # Errors
 /// Those of the stages; the operation's interrupt.
@@ -229,9 +231,9 @@ pub fn run(
     result
 }
 
-/// Runs a pipeline whose first stage makes the documents, where these are found by a score and so
-/// have an end; a meter for what comes into the first stage, which is nothing, and one behind each
-/// stage. No meters for other pipelines.
+/// Runs a pipeline whose first stage makes documents with a score, such as a search; these come to
+/// an end. There is a meter before the first stage, which counts nothing, and one after each stage.
+/// Other pipelines are not run and have no meters.
 ///
 /// # Errors
 /// Those of the stages.
@@ -259,7 +261,7 @@ fn run_over(
     let mut docs = metered(source, &mut meters);
     let behind = pipeline.stages().iter().skip(taken);
     for stage in behind.filter(|s| !s.is_writer()) {
-        // Some stages do their work when they are opened.
+        // Some stages do their work while they are opened.
         let began = Instant::now();
         let opened = stage.clone().open(docs, exec)?;
         let us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);

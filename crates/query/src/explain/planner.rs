@@ -1,4 +1,4 @@
-//! The planner's and the executor's part of an explained query, of the operators that run it.
+//! `queryPlanner` and `executionStats` of an explained query, from the operators that run it.
 
 use super::shape::Shape;
 use crate::find::Find;
@@ -11,15 +11,15 @@ use model::{Doc, DocBuf, DocWriter};
 pub struct ExplainedQuery<'s> {
     /// Its namespace.
     pub ns: &'s str,
-    /// What is asked.
+    /// The query.
     pub find: &'s Find,
     /// How it is read; `None` without a collection.
     pub plan: Option<&'s Plan>,
     /// The operators.
     pub root: &'s dyn Operator,
-    /// Queries of the shape take its plan from the cache.
+    /// Queries of this shape take its plan from the cache.
     pub is_cached: bool,
-    /// Plans not taken.
+    /// Plans that were not chosen.
     pub rejected: Vec<PlanNode>,
     /// Time that running them took; `None` when they were not run.
     pub ran_ms: Option<u64>,
@@ -36,7 +36,7 @@ pub fn shape_of(find: &Find) -> Shape {
 }
 
 impl ExplainedQuery<'_> {
-    /// Fills `queryPlanner`, and `executionStats` when the query was run; `all` adds what each plan
+    /// Writes `queryPlanner`, and `executionStats` if the query was run; `all` adds what each plan
     /// did.
     pub fn write(&self, w: &mut DocWriter<'_>, all: bool) {
         self.write_planner(&mut w.doc("queryPlanner"));
@@ -45,7 +45,7 @@ impl ExplainedQuery<'_> {
         }
     }
 
-    /// The stages with what the planner expected of them.
+    /// The stages with the planner's estimates.
     fn shown(&self) -> PlanNode {
         let plan = self.plan.and_then(|p| p.estimate.as_ref());
         self.root.show().expecting(plan)

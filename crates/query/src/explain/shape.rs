@@ -1,10 +1,10 @@
-//! The shape of a query: what is the same for all queries that differ in constants only.
+//! The shape of a query: what all queries that differ only in constants have in common.
 
 use crate::plan::CachedPlan;
 use crate::shown::canonical;
 use model::{Doc, Value};
 
-/// A shape, by its text and by eight hexadecimal digits of that.
+/// A shape: its text and a hash of that in eight hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Filter, order and projection without constants.
@@ -14,7 +14,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Of the query that made an entry of the cache.
+    /// The shape of the query that made a cache entry.
     pub fn of_cached(entry: &CachedPlan) -> Shape {
         let query = entry.query.doc();
         let part = |name: &str| query.field(name).as_doc().unwrap_or(Doc::EMPTY);
@@ -26,7 +26,7 @@ impl Shape {
         )
     }
 
-    /// Of a query in its parts, each of which may be empty.
+    /// The shape of a query in parts, each of which may be empty.
     pub fn of_parts(
         query: Doc<'_>,
         sort: Doc<'_>,
@@ -39,7 +39,7 @@ impl Shape {
         Shape { text, hash }
     }
 
-    /// The key of its plan by an index.
+    /// The cache key of its plan by an index.
     pub fn key(&self, index: &str) -> String {
         digits(&[&self.hash, index])
     }
@@ -56,7 +56,7 @@ fn digits(parts: &[&str]) -> String {
     format!("{hash:08X}")
 }
 
-/// What filters of one shape have in common: paths and operators in an order of their own.
+/// The shape of a filter: paths and operators in a fixed order.
 pub fn filter_shape(canonical: Doc<'_>) -> String {
     let mut out = String::new();
     outline(canonical, &mut out);
