@@ -1,4 +1,5 @@
-//! Counting what a read looks at in the operation it is read for. Must not know: who asks for it.
+//! Counts what a read examines, in the statistics of its operation. Must not know: which operation
+//! that is.
 
 use operation::AccessPath;
 use operators::Env;

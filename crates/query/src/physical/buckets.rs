@@ -13,7 +13,7 @@ pub struct BucketStream {
 }
 
 impl BucketStream {
-    /// All of them, in the order of their beginnings. `None` for any other collection.
+    /// All buckets, in the order of their start times. `None` for any other collection.
     pub fn open(coll: &Arc<Collection>, view: &ReadView) -> Option<BucketStream> {
         let options = SeriesOptions::of(coll.options().doc())?;
         let scan = coll.scan_series(view, SeriesRead::default(), None)?;

@@ -1,7 +1,7 @@
-//! Documents with what they have at some paths, by the segments of a column index; whole ones where
-//! documents are read. Promises: they come in the order of a scan, each once; between batches no
-//! state of the engine is kept but the one that was asked for, and all readers together keep a
-//! bounded number of bytes. Must not know: what becomes of the documents.
+//! Reads documents with their values at some paths from the segments of a column index, and whole
+//! documents where the segments do not have them. Promises: documents come in the order of a scan,
+//! each once; between batches no snapshot of the engine is kept but the requested one, and all
+//! readers together keep a bounded number of bytes. Must not know: what is done with the documents.
 
 use super::open_segment::{OpenSegment, SegmentSource, TakenRows};
 use super::operator::Operator;
@@ -24,19 +24,19 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use store::format::segment::{Head, SHAPES};
 use store::{Collection, NextSegment, Part, ReadView};
 
-/// Bytes of segments that all readers of the process keep between batches. Without room a segment
-/// is opened again.
+/// Most bytes of segments that all readers of the process keep between batches. Beyond that a
+/// segment is closed and opened again.
 const HELD_BYTES_MAX: usize = 64 << 20;
-/// Documents looked at in one step.
+/// Documents examined in one step.
 const STEP_DOCS: usize = 256;
 
 static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes that a reader keeps between batches.
+/// Bytes that one reader keeps between batches, counted in [`HELD_BYTES`].
 struct Held(usize);
 
 impl Held {
-    /// Notes them; `None` without room.
+    /// Counts the bytes; `None` if they exceed the limit.
     fn of(bytes: usize) -> Option<Held> {
         let before = HELD_BYTES.fetch_add(bytes, Relaxed);
         let held = Held(bytes);
@@ -50,17 +50,18 @@ impl Drop for Held {
     }
 }
 
-/// Reads by a plan that has columns.
+/// A read by a plan with columns.
 pub(crate) struct ColumnRead {
     coll: Arc<Collection>,
-    /// The state that is read; of the latest that of the moment in which a segment is opened.
+    /// The snapshot to read. Without one, each segment is read in the state of the moment in which
+    /// it is opened.
     view: ReadView,
     lens: Arc<ColumnLens>,
     filter: Option<Arc<MatchFilter>>,
     by: RowFilter,
     output: RowOutput,
     left: u64,
-    /// All before this encoded id was read.
+    /// Everything before this encoded id has been read.
     from: Vec<u8>,
     open: Option<Open>,
     held: Option<Held>,
@@ -69,10 +70,10 @@ pub(crate) struct ColumnRead {
     began: bool,
 }
 
-/// What is being read.
+/// The part that is being read.
 enum Open {
     Segment(Box<OpenColumns>),
-    /// Documents up to an id; `None` is the end.
+    /// Documents before an id; `None` is the end of the collection.
     Documents(Box<Reader>, Option<Vec<u8>>),
 }
 
@@ -83,8 +84,9 @@ struct OpenColumns {
 }
 
 impl ColumnRead {
-    /// A read by a plan, of at most so many documents; `None` when the plan has no columns for
-    /// documents. Of documents that are read only these top-level fields are given; `None` is all.
+    /// A read by a plan that gives at most `limit` documents; `None` if the plan has no columns for
+    /// documents. With `fields` only these top-level fields are given of documents that are read
+    /// whole.
     pub(crate) fn new(
         coll: &Arc<Collection>,
         plan: &Plan,
@@ -92,7 +94,7 @@ impl ColumnRead {
         limit: Option<u64>,
         fields: Option<&[String]>,
     ) -> Option<ColumnRead> {
-        // The state that it was planned in is not kept.
+        // The segments that the plan holds are not kept: they would keep its snapshot alive.
         let lens = &plan.columns.as_ref()?.lens;
         if !lens.makes_documents {
             return None;
@@ -125,7 +127,7 @@ impl ColumnRead {
         }
     }
 
-    /// Opens what comes next.
+    /// Opens the next segment or range of documents.
     fn open_next(&self, env: &Env) -> Result<Open> {
         let (coll, index) = (&self.coll, &self.lens.index);
         let go_on = || env.check_interrupt();
@@ -160,7 +162,7 @@ impl ColumnRead {
         Ok(Open::Documents(Box::new(reader), until))
     }
 
-    /// What puts documents of a segment together.
+    /// Builds documents from the columns of a segment.
     fn assembly(&self, head: &Head) -> Assembly {
         let wanted = self.lens.paths.list();
         let wanted = wanted.get(..self.lens.behind).unwrap_or(wanted);
@@ -172,7 +174,7 @@ impl ColumnRead {
         Assembly::new(paths.collect())
     }
 
-    /// Takes one step; true when there may be more.
+    /// Takes one step; false at the end.
     fn step(&mut self, exec: &ExecContext<'_>, room: usize, out: &mut DocBatch) -> Result<bool> {
         let mut open = match self.open.take() {
             Some(open) => open,
@@ -250,7 +252,7 @@ impl ColumnRead {
         }
     }
 
-    /// Lets go of what is not to be kept between batches.
+    /// Frees what must not be kept between batches.
     fn pause(&mut self) {
         self.held = None;
         match &mut self.open {
@@ -268,7 +270,7 @@ impl ColumnRead {
     }
 }
 
-/// Puts what matches into a batch.
+/// Adds matching documents to a batch.
 struct Building<'b> {
     matches: RowMatches<'b>,
     output: &'b RowOutput,

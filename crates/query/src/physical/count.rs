@@ -1,5 +1,5 @@
-//! Counting: by the collection's own counter, by index entries, or by documents. The one place that
-//! says which of them answers is [`Count::new`].
+//! Counting: by the collection's own counter, by index entries, by columns or by documents.
+//! [`Count::new`] alone decides which.
 
 use super::nothing::Nothing;
 use super::operator::Operator;
@@ -23,9 +23,10 @@ use store::{Collection, ReadView};
 enum Source {
     /// There is no collection.
     Nothing(Nothing),
-    /// The collection's counter, which is exact for the latest state and for views that say so.
+    /// The collection's counter. It is exact for the latest state, and for snapshots that have
+    /// counters.
     Counter(Arc<Collection>, ReadView),
-    /// Entries of an index, whose bounds say all that the filter says.
+    /// Entries of an index whose bounds express the whole filter.
     Entries(Box<Read>),
     /// Documents.
     Documents(Box<Read>),
@@ -33,20 +34,20 @@ enum Source {
     Columns(Box<WholeColumns>),
 }
 
-/// Counts what matches. It gives no documents.
+/// Counts matching documents. As a stream it gives no documents.
 pub struct Count {
     source: Source,
     skip: u64,
     limit: Option<u64>,
-    /// Matches met, no more than wanted.
+    /// Matches counted so far, at most the number wanted.
     met: u64,
     ended: bool,
-    /// It will not be shown, so it may be read in parts.
+    /// Explain will not show it, so it may be read in parts.
     unseen: bool,
 }
 
 impl Count {
-    /// How what `request` asks for is counted; `filter` is that of the request.
+    /// Chooses how to count what `request` asks for; `filter` is the request's filter.
     ///
     /// # Errors
     /// Those of the planner.
@@ -94,20 +95,20 @@ impl Count {
         }
     }
 
-    /// Whether the collection's counter answers: all documents are counted, of the latest state or
-    /// of one whose counters are known.
+    /// Whether the collection's counter answers the request: it counts all documents of the latest
+    /// state, or of a snapshot that has counters.
     pub(crate) fn is_by_counter(request: &PlanRequest<'_>) -> bool {
         let all = request.filter.is_none_or(|f| f.filter.is_always_true());
         let known = request.view.is_none_or(|v| v.has_counters());
         all && known && request.hint.is_none()
     }
 
-    /// What the counter says.
+    /// Counts by the collection's counter.
     pub(crate) fn by_counter(coll: Arc<Collection>, request: &PlanRequest<'_>) -> Count {
         Count::over(Source::Counter(coll, view_of(request)), 0, None)
     }
 
-    /// The same, which will not be shown: it keeps no bounds.
+    /// Prepares for a run that explain will not show: the bounds are dropped.
     #[must_use]
     pub fn for_running(mut self) -> Count {
         self.unseen = true;
@@ -118,7 +119,7 @@ impl Count {
         self
     }
 
-    /// The access path, where one is read.
+    /// The access path, if there is one.
     pub fn plan(&self) -> Option<&Plan> {
         match &self.source {
             Source::Nothing(_) | Source::Counter(..) => None,
@@ -181,7 +182,7 @@ impl Count {
         Ok(self.counted())
     }
 
-    /// The number: what was met without what is skipped.
+    /// The matches after the skipped ones.
     fn counted(&self) -> u64 {
         self.met.saturating_sub(self.skip)
     }
@@ -209,7 +210,7 @@ fn count_in_parts(read: &Read, env: &Env) -> Result<u64> {
     Ok(taken.takers.iter().map(|m| m.0).sum())
 }
 
-/// The matches of a part.
+/// The number of matches in a part.
 #[derive(Default)]
 struct Matches(u64);
 

@@ -1,5 +1,5 @@
-//! What a stage that looks at nothing but the number of its documents makes of a whole collection:
-//! the collection's own counter says it, and no document is read.
+//! The output of a stage that needs only the number of its input documents, over a whole
+//! collection: the collection's counter gives the number, and no document is read.
 
 use super::count::Count;
 use super::operator::Operator;
@@ -9,7 +9,7 @@ use model::Result;
 use operation::Examined;
 use operators::Env;
 
-/// Gives the document of the stage.
+/// Gives the stage's output document.
 pub(crate) struct CountAll {
     count: Count,
     stage: NumberOnly,
@@ -17,7 +17,7 @@ pub(crate) struct CountAll {
 }
 
 impl CountAll {
-    /// Of what is counted; see [`Count::is_by_counter`].
+    /// `count` must answer by the counter; see [`Count::is_by_counter`].
     pub(crate) fn new(count: Count, stage: NumberOnly) -> CountAll {
         CountAll {
             count,

@@ -1,4 +1,4 @@
-//! The different values of a field: over a loose index scan where one gives them, else over
+//! The distinct values of a field: by a loose index scan if an index gives them, otherwise from
 //! documents, which may come from any operator.
 
 use super::distinct_values::DistinctValues;
@@ -24,7 +24,7 @@ use store::Collection;
 enum Source {
     /// There is no collection.
     Nothing(Nothing),
-    /// A document for each value.
+    /// One document for each value.
     Loose(Box<LooseScan>),
     /// All documents that match.
     Documents(Box<Read>),
@@ -32,16 +32,16 @@ enum Source {
     Columns(Box<WholeColumns>),
 }
 
-/// Collects values. It gives no documents.
+/// Collects values. As a stream it gives no documents.
 pub struct Distinct {
     source: Source,
     path: FieldPath,
     values: DistinctValues,
-    /// Documents that matched, where columns were read.
+    /// Matching documents, if columns were read.
     met: u64,
 }
 
-/// The values of a part.
+/// The values found in a part.
 struct RowValues<'f> {
     matches: RowMatches<'f>,
     path: &'f FieldPath,
@@ -82,8 +82,7 @@ impl Taker for RowValues<'_> {
 }
 
 impl Distinct {
-    /// How the values at `key` of what `request` asks for are found; `filter` is that of the
-    /// request.
+    /// Chooses how to find the values at `key` for `request`; `filter` is the request's filter.
     ///
     /// # Errors
     /// Those of the planner.
@@ -126,7 +125,7 @@ impl Distinct {
         })
     }
 
-    /// The access path, where one is read.
+    /// The access path, if there is one.
     pub fn plan(&self) -> Option<&Plan> {
         match &self.source {
             Source::Nothing(_) => None,
@@ -144,7 +143,8 @@ impl Distinct {
         let (values, path) = (&mut self.values, &self.path);
         match &mut self.source {
             Source::Nothing(_) => {}
-            // The entry of a document without the field is that of null, but it has no value.
+            // The index has an entry with null for a document without the field, but such a
+            // document has no value.
             Source::Loose(scan) => {
                 while scan.next(env, &mut |doc| {
                     values.collect(Value::Document(doc), path, env.collate())
@@ -191,7 +191,7 @@ impl Distinct {
         })
     }
 
-    /// The values in their order.
+    /// The values, sorted.
     pub fn values(&mut self, env: &Env) -> &[OwnedValue] {
         self.values.sorted(env.collate())
     }
@@ -214,7 +214,7 @@ impl Operator for Distinct {
         }
     }
 
-    /// What it reads: collecting is no stage, but the choice of a field from an index.
+    /// The read below. Collecting is not shown as a stage, but reading a field from an index is.
     fn show(&self) -> PlanNode {
         let below = match &self.source {
             Source::Nothing(nothing) => nothing.show(),

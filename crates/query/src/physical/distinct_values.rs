@@ -1,10 +1,10 @@
-//! The different values at a path, array elements one by one.
+//! The distinct values at a path; of arrays, each element counts as a value.
 
 use model::path::PathPart;
 use model::{Collate, FieldPath, OwnedValue, Result, Value, bail};
 use rustc_hash::FxHashSet;
 
-/// Values met so far.
+/// The values found so far.
 #[derive(Default)]
 pub(super) struct DistinctValues {
     seen: FxHashSet<Vec<u8>>,
@@ -28,7 +28,7 @@ impl DistinctValues {
         Ok(self.list.len() > before)
     }
 
-    /// Collects the value that a document has at the path, no array on the way there.
+    /// Collects the value at the path of a document without an array on the path.
     ///
     /// # Errors
     /// As [`DistinctValues::collect`].
@@ -40,7 +40,7 @@ impl DistinctValues {
         self.collect_at(v, &[], collate)
     }
 
-    /// Takes over what later documents have.
+    /// Adds the values found in later documents.
     ///
     /// # Errors
     /// As [`DistinctValues::collect`].
@@ -53,14 +53,14 @@ impl DistinctValues {
         values.try_for_each(|v| self.add(v.get(), collate))
     }
 
-    /// The values in their order.
+    /// The values, sorted.
     pub(super) fn sorted(&mut self, collate: Option<&dyn Collate>) -> &[OwnedValue] {
         self.list
             .sort_by(|a, b| model::compare_with(&a.get(), &b.get(), collate));
         &self.list
     }
 
-    /// Arrays are gone through on the way and once at the end.
+    /// Descends into arrays on the path, and into an array at its end once.
     fn collect_at(
         &mut self,
         v: Value<'_>,

@@ -1,6 +1,6 @@
-//! A read that does the work of the stage above it: documents are taken apart into columns where
-//! they lie, and the stage is fed with these, in parts on several threads. When the results do not
-//! fit into memory the stage does it itself, over documents. Must not know: which stages there are.
+//! A read that does the work of the stage above it: it extracts columns from documents in place and
+//! feeds them to the stage, in parts on several threads. If the results do not fit into memory the
+//! stage does the work itself, over documents. Must not know: which stages there are.
 
 use super::operator::Operator;
 use super::parts::{PartsRead, Taken};
@@ -22,13 +22,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use store::Collection;
 
-/// A filter is applied to columns when one of so many documents matches: otherwise less is read by
-/// looking at its fields first.
+/// The filter is applied to columns if at least one in this many documents matches. If fewer match,
+/// it is cheaper to test each document's fields first.
 const MATCHES_ONE_OF: u64 = 4;
-/// Or when it looks at so many paths, which are found in one walk then.
+/// It is also applied to columns if it uses at least this many paths, which one walk over the
+/// document then finds together.
 const PATHS_MANY: usize = 3;
 
-/// Gives the documents of the stage.
+/// Gives the output documents of the stage.
 pub(crate) struct FoldRead {
     coll: Arc<Collection>,
     plan: Plan,
@@ -44,7 +45,7 @@ pub(crate) struct FoldRead {
 }
 
 impl FoldRead {
-    /// Of what a plan gives; see [`super::parts::has_parts`].
+    /// Reads by a plan that can be read in parts; see [`super::parts::has_parts`].
     pub(crate) fn new(
         coll: Arc<Collection>,
         plan: Plan,
@@ -90,7 +91,7 @@ impl FoldRead {
             .as_ref()
             .filter(|f| columns.is_none() || !f.filter.is_always_true())
             .and_then(|f| ByColumns::of(f, fold.paths()));
-        // From segments nothing comes that was looked at before.
+        // Rows of segments were not filtered before, so the filter is always applied to them.
         let by_all = by_columns.as_ref().filter(|_| columns.is_some());
         if let Some(by) = by_all {
             by.pays.store(true, Relaxed);
@@ -153,7 +154,7 @@ impl BatchStream for FoldRead {
     }
 }
 
-/// As explain shows a read by a column index.
+/// Explain shows it as a read by a column index.
 impl Operator for FoldRead {
     fn begin(&mut self, _: &Env) {}
 
@@ -173,14 +174,14 @@ impl Operator for FoldRead {
     }
 }
 
-/// A filter that may be applied to columns.
+/// A filter that can be applied to columns.
 struct ByColumns<'p> {
     filter: &'p MatchFilter,
     sieve: Sieve,
-    /// Those of the stage and its own.
+    /// The paths of the stage and of the filter.
     paths: Arc<Paths>,
     own_paths: usize,
-    /// It is less work than to look at each document.
+    /// Applying it to columns is cheaper than testing each document.
     pays: AtomicBool,
 }
 
@@ -200,13 +201,13 @@ impl<'p> ByColumns<'p> {
     }
 }
 
-/// One part's documents, taken apart and added to its result.
+/// The documents of one part: their columns, and the stage's result so far.
 struct Part<'p> {
     fold: &'p Arc<dyn Fold>,
     by_columns: Option<&'p ByColumns<'p>>,
     exec: ExecContext<'p>,
     budget: usize,
-    /// The filter is applied to the batch.
+    /// The filter must be applied to the batch.
     filters: bool,
     /// The rows that match.
     rows: Vec<u32>,

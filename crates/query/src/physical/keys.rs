@@ -1,5 +1,5 @@
-//! The keys of matching documents, a batch at a time, for writes of many documents: between batches
-//! only a position is kept, so their number is bounded by nothing but the collection. Must not
+//! The record keys of matching documents, a batch at a time, for writes of many documents. Between
+//! batches only a position is kept, so memory does not grow with the number of documents. Must not
 //! know: what is done with the documents.
 
 use super::reader::{Criteria, Reader, STEP_DOCS};
@@ -47,9 +47,9 @@ impl RecordKeys {
 pub struct MatchingKeys(Reader);
 
 impl MatchingKeys {
-    /// Opens a plan. When it reads an index, the state of now is fixed: a document that a write
-    /// moves forward in the index, or from one bucket to another, is not met again. Documents read
-    /// by `_id` or as they lie do not move.
+    /// Opens a plan. A read by an index uses a snapshot, so that a document that a write moves
+    /// forward in the index, or into another bucket, is not met again. Documents read by `_id` or
+    /// in record order do not move.
     ///
     /// # Errors
     /// Engine failures.

@@ -1,4 +1,4 @@
-//! Giving the first documents, for finds and for pipelines.
+//! Limits the number of documents, for finds and for pipelines.
 
 use super::operator::Operator;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
@@ -13,7 +13,7 @@ pub(crate) struct Limit<I> {
     amount: u64,
     left: u64,
     ended: bool,
-    /// The input is told how many documents are wanted.
+    /// Each call asks the input for no more documents than are still wanted.
     asks: bool,
 }
 
@@ -28,7 +28,8 @@ impl<I: BatchStream> Limit<I> {
         }
     }
 
-    /// Asks its input for no more documents than it gives on: for one that has to fetch each.
+    /// Asks the input for no more documents than are still wanted; meant for an input that fetches
+    /// each document.
     pub(crate) fn asking(self) -> Limit<I> {
         Limit { asks: true, ..self }
     }

@@ -1,5 +1,5 @@
-//! A loose index scan: one document for each value of an index's first fields, or what its entry
-//! says of it; entries with a value already seen are skipped by a seek.
+//! A loose index scan: one document for each value of an index's first fields, read from the
+//! collection or built from the index entry. A seek skips the other entries with the same value.
 
 use super::operator::Operator;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
@@ -15,11 +15,11 @@ use store::{
     Collection, EntryParts, FieldKind, Index, IndexField, IndexScan, KeyInterval, KeySet, Row,
 };
 
-/// Entries with the same value that are read one by one before a seek skips the others: a seek
-/// costs about as much.
+/// Entries with the same value that are read one by one before a seek skips the rest: a seek costs
+/// about as much.
 const ENTRIES_PER_SEEK: usize = 8;
-/// After so many values that took a seek, the others of the next value are skipped at once; every
-/// so many of these they are read again to see whether values have become rare.
+/// After this many values in a row that needed a seek, the scan seeks at once. Every [`SOUGHT_TRY`]
+/// values it reads entries one by one again, to notice if values now have few entries.
 const SOUGHT_MIN: usize = 2;
 const SOUGHT_TRY: usize = 32;
 
@@ -29,23 +29,23 @@ pub(crate) struct LooseScan {
     plan: Plan,
     index: Arc<Index>,
     scan: Option<IndexScan>,
-    /// Entries with the same values in so many first fields count as one.
+    /// Entries with the same values in this many first fields are one group.
     fields: usize,
-    /// What an entry says of its document must hold for the document.
+    /// The document must still have the values of its entry.
     exact: bool,
-    /// The components already seen, and whether a document was taken for them.
+    /// The key components of the current group, and whether one of its documents was taken.
     seen: Vec<u8>,
     taken: bool,
-    /// The others with these components were skipped by a seek.
+    /// A seek has skipped the other entries of the group.
     sought: bool,
-    /// Values in a row for which there was a seek.
+    /// Groups in a row that needed a seek.
     in_a_row: usize,
-    /// Documents read, and those of them that were taken.
+    /// Documents read and documents given.
     docs: u64,
     returned: u64,
     ended: bool,
     meter: Meter,
-    /// What an entry says.
+    /// Buffer for a document that is built from an entry.
     bytes: Vec<u8>,
 }
 
@@ -112,8 +112,8 @@ impl LooseScan {
         }
     }
 
-    /// Shows the next document; `take` says whether it will do for its value, else another with
-    /// that value is shown.
+    /// Shows the next document. `take` says whether it represents its group; if not, another
+    /// document of the group is shown.
     ///
     /// # Output
     /// False at the end.
@@ -125,8 +125,8 @@ impl LooseScan {
         env: &Env,
         take: &mut dyn FnMut(Doc<'_>) -> Result<bool>,
     ) -> Result<bool> {
-        // After an equal component stands the mark of a longer text with a null byte, never
-        // anything else that high (or low).
+        // The next byte after an equal component tells whether the component ends there: only a
+        // longer text that goes on with a null byte has a byte this high (or low).
         let mut compared = self.index.fields().iter().take(self.fields);
         let descending = compared.next_back().is_some_and(is_descending);
         let longer = if descending { 0x00 } else { 0xFF };
@@ -187,13 +187,13 @@ fn is_descending(field: &IndexField) -> bool {
 }
 
 impl LooseScan {
-    /// Whether what was seen has so many entries, most likely, that reading some of them is not
+    /// Whether the current group probably has so many entries that reading some one by one is not
     /// worth it.
     fn skips_at_once(&self) -> bool {
         self.in_a_row >= SOUGHT_MIN && !self.in_a_row.is_multiple_of(SOUGHT_TRY)
     }
 
-    /// Goes on behind all entries with the components that were seen.
+    /// Seeks beyond all entries of the current group.
     fn skip(&mut self, env: &Env) -> Result<()> {
         let seen = std::mem::take(&mut self.seen);
         let skipped = self.open(env).skip_beyond(&seen);
@@ -203,7 +203,7 @@ impl LooseScan {
         skipped
     }
 
-    /// Notes the components of an entry that is about to be shown.
+    /// Makes the group of an entry the current one.
     fn see(&mut self, entry: &[u8]) -> Result<()> {
         let mut len = 0;
         for field in self.index.fields().iter().take(self.fields) {
@@ -220,8 +220,8 @@ impl LooseScan {
         Ok(())
     }
 
-    /// Whether a document has this entry and no other: it may have been changed since the entry was
-    /// read, and then belongs to another group, or to several.
+    /// Whether a document has exactly this one entry. It may have changed since the entry was read,
+    /// and then belong to another group or to several.
     fn has_only(&self, doc: Doc<'_>, entry: &[u8]) -> bool {
         let whole = KeyInterval {
             lower: Vec::new(),
@@ -231,11 +231,11 @@ impl LooseScan {
         let [only] = all.as_slice() else {
             return false;
         };
-        // Behind the components of an index that is not unique stands the id.
+        // In an index that is not unique the id follows the components.
         entry.starts_with(only) || only.strip_suffix(&[keys::END]) == Some(entry)
     }
 
-    /// Shows the document of an entry: what the entry says of it, if that is enough.
+    /// Shows the document of an entry, built from the entry alone if that is enough.
     fn take(
         &mut self,
         env: &Env,

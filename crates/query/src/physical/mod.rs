@@ -1,6 +1,6 @@
-//! Physical operators: what a plan becomes when it runs, and what explain prints. An operator is
-//! one file: what it does with batches, what it counts, and the stage it is shown as. All documents
-//! come from one loop, [`Reader`]; ADR 0067 tells the whole.
+//! Physical operators: they run a plan, and explain prints them. Each file is one operator: how it
+//! processes batches, what it counts, and the stage it is shown as. All documents come from one
+//! loop, [`Reader`]; ADR 0067 describes the design.
 //!
 //! Must not know: commands, how plans are chosen, stages of pipelines.
 

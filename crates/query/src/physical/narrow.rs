@@ -1,5 +1,5 @@
-//! The fields that a pipeline needs of its documents. The read below leaves out the others already,
-//! where it copies documents; here it is shown, in its place over order and limit.
+//! The fields that a pipeline needs of its documents. The read below already leaves out other
+//! fields when it copies documents; this operator shows it to explain, above order and limit.
 
 use super::operator::Operator;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
@@ -8,7 +8,7 @@ use model::{DocBuf, Result};
 use operation::Examined;
 use operators::Env;
 
-/// Documents that come with no other fields than these.
+/// Documents that have only these fields.
 pub(crate) struct Narrow {
     input: Box<dyn Operator>,
     fields: Vec<String>,
@@ -17,7 +17,7 @@ pub(crate) struct Narrow {
 }
 
 impl Narrow {
-    /// Over a read of these fields.
+    /// Over a read that gives these fields only.
     pub(crate) fn new(input: Box<dyn Operator>, fields: Vec<String>) -> Narrow {
         Narrow {
             input,
@@ -27,7 +27,7 @@ impl Narrow {
         }
     }
 
-    /// As a projection is written: `_id` last, and said even when it is left out.
+    /// The fields as a projection: `_id` last, and named even if it is left out.
     fn spec(&self) -> DocBuf {
         DocBuf::build(|w| {
             for f in self.fields.iter().filter(|f| *f != "_id") {

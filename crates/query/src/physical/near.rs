@@ -1,4 +1,4 @@
-//! Reading from near to far: a ring is read, sorted and shown before the next. Must not know:
+//! Reads in order of distance: one ring after another is read, sorted and given. Must not know:
 //! filters.
 
 use super::steps::Steps;
@@ -14,16 +14,16 @@ const STEP_DOCS: usize = 1024;
 /// Opens the scan of a plan.
 pub(super) type OpenScan<S> = fn(&Arc<Collection>, &ReadView, &Plan, &Env) -> S;
 
-/// Reads from near to far: a ring is read, sorted and shown before the next. What a ring holds is
-/// kept in memory.
+/// Reads in order of distance: one ring after another is read, sorted and given. The documents of
+/// one ring are kept in memory.
 pub(super) struct NearScan<S> {
     coll: Arc<Collection>,
     view: ReadView,
     nearness: Nearness,
     open: OpenScan<S>,
-    /// Nothing is left to be read.
+    /// Everything has been read.
     ended: bool,
-    /// What was read and not shown yet, the farthest first.
+    /// Documents read and not given yet, the farthest first.
     rows: Vec<NearRow>,
     keys: u64,
 }
@@ -82,7 +82,7 @@ impl<S: Steps> NearScan<S> {
         self.keys
     }
 
-    /// Reads the next ring, or everything.
+    /// Reads the next ring, or everything if the plan has no rings.
     fn read(&mut self, env: &Env) -> Result<()> {
         let rings = match &mut self.nearness.by {
             NearBy::Rings(rings) => rings,
@@ -100,7 +100,7 @@ impl<S: Steps> NearScan<S> {
         let index = rings.index().clone();
         let scan = self.scan(&index, ring);
         match self.read_scan(env, scan, from, to) {
-            // The first shape beside points has come in since the ring was planned.
+            // The first shape other than a point was inserted since the ring was planned.
             Err(e) if Collection::is_gone(&e) => {
                 let NearBy::Rings(rings) = &self.nearness.by else {
                     return Err(e);
@@ -123,7 +123,7 @@ impl<S: Steps> NearScan<S> {
         coll.scan_index(view, index, ring.multikey, ring.intervals, false)
     }
 
-    /// Keeps what lies from the first distance on and nearer than the second.
+    /// Keeps documents at a distance of at least `from` and less than `to`.
     fn read_scan(&mut self, env: &Env, mut scan: impl Steps, from: f64, to: f64) -> Result<()> {
         self.rows.clear();
         let (path, near) = (&self.nearness.path, &self.nearness.near);
@@ -146,7 +146,7 @@ impl<S: Steps> NearScan<S> {
             })?;
         }
         self.keys += scan.keys_examined();
-        // Of equally far ones the first that was read comes first.
+        // Of documents at the same distance the first read comes first.
         self.rows.reverse();
         self.rows.sort_by(|a, b| b.distance.total_cmp(&a.distance));
         Ok(())

@@ -1,4 +1,4 @@
-//! No collection, no documents.
+//! The read of a missing collection: no documents.
 
 use super::operator::Operator;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
@@ -7,7 +7,7 @@ use model::Result;
 use operation::Examined;
 use operators::Env;
 
-/// What reads a collection that is not there.
+/// Reads a missing collection.
 #[derive(Default)]
 pub(crate) struct Nothing {
     asked: bool,

@@ -1,5 +1,5 @@
-//! Opening a read, for find and for pipelines alike: the plan, then the stream over it that does as
-//! much of what was asked as the plan allows.
+//! Opens a read, for finds and for pipelines: chooses a plan, then a stream that does as much of
+//! the request as the plan allows.
 
 use super::column_read::ColumnRead;
 use super::count::Count;
@@ -19,23 +19,23 @@ use operators::Env;
 use std::sync::Arc;
 use store::{Collection, ReadView};
 
-/// What the operation says about its reads, besides what each of them asks for.
+/// Options of the operation for all its reads.
 #[derive(Clone, Copy, Default)]
 pub struct ReadOptions<'o> {
     /// The access path the client asks for.
     pub hint: Option<&'o Hint>,
     /// Collation as the client wrote it; `None` when simple.
     pub collation: Option<Doc<'o>>,
-    /// The state to read; `None` is the latest.
+    /// The snapshot to read; `None` is the latest state.
     pub view: Option<&'o ReadView>,
     /// The only indexes to consider, see [`PlanRequest::allowed`].
     pub allowed: Option<&'o AllowedIndexes>,
-    /// Plans may come from the cache and go there.
+    /// Plans may be taken from the cache and stored in it.
     pub remember: bool,
 }
 
 impl<'r> PlanRequest<'r> {
-    /// The planner's part of a read.
+    /// The planner's request for a read.
     pub fn of(read: &ReadRequest<'r>, options: &ReadOptions<'r>) -> PlanRequest<'r> {
         PlanRequest {
             filter: read.filter.map(Arc::as_ref),
@@ -56,7 +56,7 @@ impl<'r> PlanRequest<'r> {
     }
 }
 
-/// What is looked at of a read that may be done by columns.
+/// What is used after the filter, if the read may use columns.
 fn behind<'r>(read: &ReadRequest<'r>) -> Option<Behind<'r>> {
     if read.row_metadata {
         return None;
@@ -66,7 +66,7 @@ fn behind<'r>(read: &ReadRequest<'r>) -> Option<Behind<'r>> {
     fold.or(fields.map(Behind::Documents))
 }
 
-/// The scan that gives the first document of each group, or the last, where an index has them so.
+/// The scan that gives the first or last document of each group, if an index has this order.
 pub(crate) fn first_of_groups(
     coll: &Arc<Collection>,
     request: &PlanRequest<'_>,
@@ -77,7 +77,7 @@ pub(crate) fn first_of_groups(
     LooseScan::of_groups(coll.clone(), GroupedPlan { plan, ..grouped })
 }
 
-/// What a stage makes of the number of all documents, where the collection's counter says it.
+/// The output of a stage over the number of all documents, if the collection's counter gives that.
 pub(crate) fn all_counted(
     coll: &Arc<Collection>,
     request: &PlanRequest<'_>,
@@ -88,7 +88,7 @@ pub(crate) fn all_counted(
     plain.then(|| CountAll::new(Count::by_counter(coll.clone(), request), stage.clone()))
 }
 
-/// Documents that match, and nothing else that was offered.
+/// The read took only the offered filter.
 fn matching(docs: Box<dyn BatchStream>) -> OpenedRead {
     OpenedRead {
         docs,
@@ -100,7 +100,7 @@ fn matching(docs: Box<dyn BatchStream>) -> OpenedRead {
     }
 }
 
-/// Opens a read. The filter is always applied; order and limit as [`OpenedRead`] says.
+/// Opens a read. The filter is always applied; order and limit are applied as [`OpenedRead`] says.
 ///
 /// # Errors
 /// Those of the planner.

@@ -1,7 +1,7 @@
-//! One segment of a column index as it is read: its rows, with the documents that columns do not
-//! hold, and those that were touched since, in their places. Promises: what is taken, and in which
-//! order, is what a scan of the segment's documents gives. Must not know: which segments there are,
-//! what becomes of what is taken.
+//! An open segment of a column index: its rows, and in their places the documents that must be read
+//! whole, because columns do not hold them or because they changed since. Promises: it gives the
+//! documents of the segment in the order of a scan. Must not know: which segments there are, what
+//! is done with the documents.
 
 use super::taker::{Step, Taker};
 use crate::plan::{ColumnLens, SegmentUse};
@@ -11,12 +11,12 @@ use std::ops::Range;
 use store::format::segment::APART;
 use store::{Collection, ReadView, Segment, SegmentColumn};
 
-/// Documents fetched at once.
+/// Documents fetched together.
 const FETCHED: usize = 64;
-/// Bytes that the id of a document to be read takes in memory, about.
+/// Approximate bytes in memory for the id of a document to be read.
 const OTHER_BYTES: usize = 48;
 
-/// Where a segment is read.
+/// The collection, the snapshot and the paths for which a segment is read.
 #[derive(Clone, Copy)]
 pub(super) struct SegmentSource<'s> {
     pub(super) coll: &'s Collection,
@@ -24,23 +24,23 @@ pub(super) struct SegmentSource<'s> {
     pub(super) lens: &'s ColumnLens,
 }
 
-/// A segment at hand.
+/// An open segment.
 pub(super) struct OpenSegment {
-    /// None of its documents matches as it was, so there are no rows.
+    /// No row of the segment can match, so none is read; changed documents still are.
     pub(super) is_skipped: bool,
     columns: Vec<Option<Column>>,
     ids: SegmentColumn,
     rows: usize,
-    /// The ids of documents that are read, ascending.
+    /// Ids of documents that must be read whole, ascending.
     others: Vec<Vec<u8>>,
-    /// Some of these documents, the first is that of `fetched_from`.
+    /// Some of these documents; the first belongs to the id number `fetched_from`.
     fetched: Vec<Option<DocBuf>>,
     fetched_from: usize,
     next_row: usize,
     next_other: usize,
 }
 
-/// What was taken.
+/// The numbers of rows and documents taken.
 #[derive(Clone, Copy, Default)]
 pub(super) struct TakenRows {
     pub(super) rows: u64,
@@ -48,8 +48,8 @@ pub(super) struct TakenRows {
 }
 
 impl OpenSegment {
-    /// Opens one of which these documents were touched; `None` when its documents are to be read
-    /// instead. `keeps_ids`: [`OpenSegment::position`] will be asked.
+    /// Opens a segment of which the documents `touched` have changed. `None` if its documents must
+    /// be read instead. `keeps_ids` is needed for [`OpenSegment::position`].
     ///
     /// # Errors
     /// Those of the store.
@@ -118,10 +118,10 @@ impl OpenSegment {
         Ok(Some(open))
     }
 
-    /// Takes up to so many rows, or some documents; tells what that was.
+    /// Takes up to `max` rows, or some documents; adds their numbers to `taken`.
     ///
     /// # Output
-    /// How it ended; the taker may have wanted no more.
+    /// Whether more may follow; `Stop` if the taker wants no more.
     ///
     /// # Errors
     /// Those of the taker and of the store.
@@ -165,7 +165,7 @@ impl OpenSegment {
         Ok(Step::More)
     }
 
-    /// The next of the documents that are read; `None` when it is not there any more.
+    /// The next document to be read whole; `None` if it was deleted.
     fn fetch(&mut self, source: SegmentSource<'_>) -> Result<Option<DocBuf>> {
         if self.next_other >= self.fetched_from + self.fetched.len() {
             let ids = self.others.get(self.next_other..).unwrap_or_default();
@@ -177,7 +177,7 @@ impl OpenSegment {
         Ok(self.fetched.get_mut(at).and_then(Option::take))
     }
 
-    /// The encoded id of what comes next; `None` at the end. Only where ids are kept.
+    /// The encoded id of the next row or document; `None` at the end. Needs `keeps_ids`.
     pub(super) fn position(&self) -> Option<&[u8]> {
         let row = (self.next_row < self.rows).then(|| self.ids.long(self.next_row));
         let other = self.others.get(self.next_other).map(Vec::as_slice);
@@ -187,13 +187,13 @@ impl OpenSegment {
         }
     }
 
-    /// Leaves out what lies before an encoded id. Only where ids are kept.
+    /// Skips everything before an encoded id. Needs `keeps_ids`.
     pub(super) fn skip_to(&mut self, id: &[u8]) {
         self.next_row = find(&self.ids, 0..self.rows, id);
         self.next_other = self.others.partition_point(|other| &other[..] < id);
     }
 
-    /// Bytes held in memory, about.
+    /// Approximate bytes in memory.
     pub(super) fn capacity_bytes(&self) -> usize {
         let columns = self.columns.iter().flatten().map(Column::capacity_bytes);
         let ids = self.ids.bytes.len() + 9 * self.ids.len();
@@ -201,8 +201,9 @@ impl OpenSegment {
     }
 }
 
-/// The values at a path of which so many parts lead to those of a column: as they are taken out of
-/// documents, and marked where an array stands on the way.
+/// The values at `path` inside the values of a column, which stand at the first `above` parts of
+/// the path. They are the same as if taken from the documents; a row with an array on the path is
+/// marked [`APART`].
 fn values_below(column: &Column, path: &FieldPath, above: usize) -> Column {
     let names = path.parts().get(above..).unwrap_or_default().iter();
     let names: Vec<&str> = names.map(|part| part.name.as_str()).collect();
@@ -229,7 +230,8 @@ fn values_below(column: &Column, path: &FieldPath, above: usize) -> Column {
     all
 }
 
-/// The ids of documents that are read, in their order: those of rows apart, and touched ones.
+/// The ids of documents that must be read whole, sorted: those of rows marked [`APART`], and
+/// changed ones.
 fn others(ids: &SegmentColumn, apart: &[usize], touched: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> = apart.iter().map(|row| ids.long(*row).to_vec()).collect();
     all.extend_from_slice(touched);
@@ -238,7 +240,7 @@ fn others(ids: &SegmentColumn, apart: &[usize], touched: &[Vec<u8>]) -> Vec<Vec<
     all
 }
 
-/// The first of the rows whose id is not below one.
+/// The first of the rows whose id is not less than `id`.
 fn find(ids: &SegmentColumn, rows: Range<usize>, id: &[u8]) -> usize {
     let (mut low, mut high) = (rows.start, rows.end);
     while low < high {

@@ -1,4 +1,4 @@
-//! The contract of operators, and running one for what it counts.
+//! The contract of operators, and a function that runs one for its counters.
 
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::shown::PlanNode;
@@ -6,20 +6,19 @@ use model::Result;
 use operation::Examined;
 use operators::Env;
 
-/// An operator of a plan. Made from a plan it has done nothing yet: explain prints it so, and also
-/// after it ran.
+/// An operator of a plan. Explain prints it before or after it has run.
 pub trait Operator: BatchStream {
-    /// Opens the reads below. An operator that was not begun begins at its first batch.
+    /// Opens the reads below. If this is not called, the first batch does it.
     fn begin(&mut self, env: &Env);
 
-    /// The stage, with what it has counted up to now, over those below it.
+    /// The stage with its counters so far, above those of its inputs.
     fn show(&self) -> PlanNode;
 
-    /// Index entries and documents that the reads below have looked at.
+    /// Index entries and documents that the reads below have examined.
     fn examined(&self) -> Examined;
 }
 
-/// Runs an operator to its end; what it gives is dropped.
+/// Runs an operator to its end and drops its output.
 ///
 /// # Errors
 /// Those of the operator; the operation's interrupt.

@@ -1,7 +1,7 @@
-//! Reading documents in parts by key, several threads at a time. A thread takes part after part of
-//! its run; one that has come to its end takes over the second half of what is left of the longest
-//! run of another. So each result belongs to parts that follow each other, and the results in the
-//! order of their parts are those of one scan. Must not know: what becomes of the documents.
+//! Reads documents in parts by key, on several threads. Each thread reads the parts of its run in
+//! order; a thread without parts left takes over the second half of the longest remaining run. So
+//! each result covers consecutive parts, and the results in the order of their parts equal one
+//! scan. Must not know: what is done with the documents.
 
 use super::reader::{Criteria, Reader, STEP_DOCS};
 use super::scan::reads_ids;
@@ -16,47 +16,47 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use store::{Collection, Part, Parts, ReadView};
 
-/// Steps of the caller alone: only what is long is worth a second thread.
+/// Steps that the caller reads alone: only a longer read is worth a second thread.
 const STEPS_ALONE: usize = 4;
-/// Parts of a scan: so many that no thread waits long for the last.
+/// Number of parts of a scan, so that no thread waits long for the last one.
 const PARTS: usize = 64;
 /// Most threads of one read.
 const WORKERS_MAX: usize = 16;
 
-/// A read that may be done in parts.
+/// A read that can be done in parts.
 pub(super) struct PartsRead<'r> {
     pub(super) coll: &'r Arc<Collection>,
     pub(super) plan: &'r Plan,
     pub(super) wanted: Criteria<'r>,
 }
 
-/// Those who help a read.
+/// The permits of the helper threads of a read.
 fn permits() -> Vec<Permit> {
     let helpers = std::iter::from_fn(Permit::take).take(WORKERS_MAX - 1);
     helpers.collect()
 }
 
-/// A collection in parts that follow each other, in one state.
+/// A collection divided into consecutive parts of one snapshot.
 #[derive(Clone, Copy)]
 struct Divided<'p> {
     view: &'p ReadView,
     list: &'p [Part],
-    /// What has segments for some of the parts.
+    /// The column index, which has segments for some of the parts.
     columns: Option<&'p ColumnScan>,
 }
 
-/// What was read.
+/// The result of a read in parts.
 pub(super) struct Taken<T> {
-    /// In the order of the documents.
+    /// The takers, in the order of their documents.
     pub(super) takers: Vec<T>,
-    /// Documents looked at.
+    /// Documents examined.
     pub(super) docs: u64,
-    /// A taker wanted no more.
+    /// A taker has stopped the read.
     pub(super) stopped: bool,
 }
 
-/// Whether a plan reads documents in an order that has parts, and its filter is the same on every
-/// thread: scripts and chance are not.
+/// Whether a plan reads documents in an order that can be divided, with a filter that gives the
+/// same result on every thread (no scripts, no random numbers).
 pub(crate) fn has_parts(plan: &Plan, filter: Option<&MatchFilter>) -> bool {
     if !is_named(filter) {
         return false;
@@ -69,8 +69,8 @@ pub(crate) fn has_parts(plan: &Plan, filter: Option<&MatchFilter>) -> bool {
 }
 
 impl PartsRead<'_> {
-    /// Reads everything. What was looked at is told, and counted by nobody; `head` is told of the
-    /// first documents when there are more.
+    /// Reads everything. The caller counts the documents with [`PartsRead::count`]. If there are
+    /// more documents than the first steps, `head` gets their counts.
     ///
     /// # Errors
     /// Those of the filter, of the takers and of the store; the operation's interrupt.
@@ -112,8 +112,8 @@ impl PartsRead<'_> {
         }
     }
 
-    /// Reads everything by the segments of a column index, and documents where there are none or
-    /// where they were touched. What was looked at is counted as in [`PartsRead::run`].
+    /// Reads everything from the segments of a column index, and documents where there is no
+    /// segment or where they have changed. The caller counts as after [`PartsRead::run`].
     ///
     /// # Errors
     /// As [`PartsRead::run`].
@@ -135,7 +135,8 @@ impl PartsRead<'_> {
         self.together(taken, make(), parts, permits, make)
     }
 
-    /// Tells the operation what was looked at; to be called once, when the read has ended.
+    /// Adds the examined documents to the operation's counters; must be called once, after the
+    /// read.
     pub(super) fn count<T>(&self, taken: &Taken<T>) {
         let keys = match reads_ids(self.coll, self.plan) {
             true => taken.docs,
@@ -146,7 +147,8 @@ impl PartsRead<'_> {
         }
     }
 
-    /// The rest of a read in parts, with who helps; `None` when it stays with the caller.
+    /// The rest of the read in parts, with the permits of the helpers; `None` if the caller reads
+    /// it alone.
     fn split(&self, reader: &Reader) -> Result<Option<(Parts, Vec<Permit>)>> {
         let Some(position) = reader.position() else {
             return Ok(None);
@@ -233,7 +235,7 @@ fn step<T: Taker>(reader: &mut Reader, wanted: &Criteria<'_>, taker: &mut T) -> 
 }
 
 impl<T> Taken<T> {
-    /// Nothing yet.
+    /// An empty result.
     pub(super) fn new() -> Taken<T> {
         Taken {
             takers: Vec::new(),
@@ -247,9 +249,9 @@ impl<T> Taken<T> {
     }
 }
 
-/// What one thread has done.
+/// The work of one thread.
 struct Done<T> {
-    /// Each with the first of its parts.
+    /// Each taker with the number of its first part.
     takers: Vec<(usize, T)>,
     docs: u64,
     stopped: bool,
@@ -267,12 +269,12 @@ impl<T> Done<T> {
     }
 }
 
-/// What the threads of one read share.
+/// State shared by the threads of one read.
 struct Shared<'s, T> {
     read: &'s PartsRead<'s>,
     parts: Divided<'s>,
     runs: Runs,
-    /// One has failed or wants no more.
+    /// A thread has failed or wants no more.
     stop: AtomicBool,
     make: &'s (dyn Fn() -> T + Sync),
 }
@@ -328,7 +330,7 @@ impl<T: Taker> Shared<'_, T> {
     }
 }
 
-/// Which parts are still to be read, by whom.
+/// For each thread, the parts that are still to be read.
 struct Runs(Mutex<Vec<Run>>);
 
 #[derive(Clone, Copy)]
@@ -338,10 +340,10 @@ struct Run {
     end: usize,
 }
 
-/// A part to read next.
+/// The next part for a thread.
 struct Next {
     part: usize,
-    /// It does not follow the part before.
+    /// It does not follow the thread's previous part.
     elsewhere: bool,
 }
 
@@ -356,7 +358,7 @@ impl Runs {
         Runs(Mutex::new((0..workers).map(run).collect()))
     }
 
-    /// Where a thread begins.
+    /// The first part of a thread.
     fn first(&self, worker: usize) -> usize {
         self.0.lock().get(worker).map_or(0, |run| run.first)
     }
@@ -395,7 +397,7 @@ mod tests {
         for workers in 1..5 {
             let runs = Runs::new(64, workers);
             let mut seen = Vec::new();
-            // The last thread does all it can get; the others begin late.
+            // The last thread takes all parts it can get; the others start later.
             for worker in (0..workers).rev() {
                 let mut last = runs.first(worker);
                 while let Some(next) = runs.next(worker) {

@@ -1,5 +1,5 @@
-//! The shape of a find's documents: a projection, the index key instead of the document, the record
-//! id beside it.
+//! The output documents of a find: a projection, the index key instead of the document, or the
+//! record id in addition.
 
 use super::operator::Operator;
 use super::row_metadata::{INDEX_KEY, RECORD_ID};
@@ -20,11 +20,11 @@ pub struct ProjectionSpec {
     pub projection: Projection,
 }
 
-/// What is shown of each document.
+/// The output of each document.
 pub(crate) struct Shape {
-    /// What of it.
+    /// The fields to return.
     pub(crate) projection: Option<Arc<ProjectionSpec>>,
-    /// For positions in arrays: where the filter matched.
+    /// The filter: positional projections use the array element that it matched.
     pub(crate) filter: Arc<MatchFilter>,
     /// Index keys instead of documents.
     pub(crate) return_key: bool,
@@ -71,7 +71,7 @@ impl Shape {
     }
 }
 
-/// Shapes the documents of its input.
+/// Makes the output documents of a find from its input.
 pub(crate) struct Project<I> {
     input: I,
     shape: Shape,

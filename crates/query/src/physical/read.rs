@@ -1,4 +1,4 @@
-//! Reading by a plan: matching documents, copied into batches. At the bottom of every plan.
+//! Reads by a plan and copies matching documents into batches. The bottom of every plan.
 
 use super::operator::Operator;
 use super::reader::{Criteria, Reader, STEP_DOCS};
@@ -13,11 +13,11 @@ use operators::Env;
 use std::sync::Arc;
 use store::Collection;
 
-/// Documents of the first batch: few, so that a client that wants one does not wait for many.
-/// Where the store is on another machine, as many as one request brings.
+/// Documents of the first batch: few, so that a client that wants one document gets it soon. If the
+/// store is remote, as many as one request returns.
 const FIRST_DOCS: usize = 32;
 
-/// What of a matching document goes into the batch.
+/// The part of a matching document that goes into the batch.
 pub(super) enum RowOutput {
     Whole,
     /// These top-level fields.
@@ -27,7 +27,7 @@ pub(super) enum RowOutput {
 }
 
 impl RowOutput {
-    /// Puts what is wanted of a document into a batch.
+    /// Adds the wanted part of a document to a batch.
     pub(super) fn push(&self, doc: Doc<'_>, out: &mut DocBatch) {
         match self {
             RowOutput::Whole => out.push(doc),
@@ -48,10 +48,10 @@ impl RowOutput {
     }
 }
 
-/// Where the documents come from.
+/// The source of the documents.
 enum Source {
     Planned,
-    /// The end of a capped collection is waited at.
+    /// A capped collection, at whose end the read waits.
     Tail {
         reverse: bool,
     },
@@ -71,7 +71,7 @@ pub struct Read {
 }
 
 impl Read {
-    /// A read by a plan; at most `limit` documents are given.
+    /// A read by a plan; it gives at most `limit` documents.
     pub fn new(
         coll: Arc<Collection>,
         plan: Plan,
@@ -94,8 +94,8 @@ impl Read {
         }
     }
 
-    /// A read of a capped collection that goes on after its end, at later pulls, with what has come
-    /// in since.
+    /// A read of a capped collection. After the end, later calls continue with documents inserted
+    /// since.
     pub fn tail(
         coll: Arc<Collection>,
         reverse: bool,
@@ -109,8 +109,8 @@ impl Read {
         }
     }
 
-    /// Only these top-level fields are needed of each document. With none at all, documents behind
-    /// index entries are not read.
+    /// Copies only these top-level fields. If there are none, documents of index entries are not
+    /// read.
     #[must_use]
     pub fn with_fields(mut self, fields: Vec<String>) -> Read {
         let all = self
@@ -131,8 +131,8 @@ impl Read {
         self
     }
 
-    /// Nothing but these top-level fields, or whole documents without names, is looked at behind
-    /// the read: no document is read where entries of an index say them.
+    /// Tells which top-level fields are used after the read (`None` for whole documents): if the
+    /// index entries have them all, no document is read.
     #[must_use]
     pub fn covering(mut self, fields: Option<&[String]>) -> Read {
         if self.metadata.is_none() {
@@ -142,14 +142,14 @@ impl Read {
         self
     }
 
-    /// The same, reading each document, as writers do.
+    /// Reads each document, as writers need it.
     #[must_use]
     pub(crate) fn reading_documents(mut self) -> Read {
         self.plan.covered = None;
         self
     }
 
-    /// The same, each document with its record id and index key as metadata.
+    /// Adds record id and index key of each document as metadata.
     #[must_use]
     pub fn with_row_metadata(mut self) -> Read {
         self.plan.covered = None;
@@ -157,7 +157,7 @@ impl Read {
         self
     }
 
-    /// The open read, with what is looked for.
+    /// The open reader and the filter.
     pub(super) fn parts(&mut self, env: &Env) -> (&mut Reader, Option<&MatchFilter>) {
         let Read {
             coll,
@@ -184,7 +184,7 @@ impl Read {
         &self.coll
     }
 
-    /// What is looked for.
+    /// The filter.
     pub(super) fn filter(&self) -> Option<&MatchFilter> {
         self.filter.as_deref()
     }
@@ -229,7 +229,7 @@ impl BatchStream for Read {
         let (target, left) = (self.target as u64, self.left);
         let mut max = usize::try_from(left).unwrap_or(usize::MAX).min(STEP_DOCS);
         if self.filter.is_some() {
-            // Not each of them matches: one request is not spent on one document.
+            // Not every document matches, so a request should bring more than one.
             max = max.max(self.coll.request_rows());
         }
         let wanted = Criteria {

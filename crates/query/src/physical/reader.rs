@@ -1,6 +1,6 @@
-//! The one loop that reads documents: it steps an access path, shows what matches in place, and
-//! counts. Everything that reads by a plan is a consumer of it: batches of documents, a count, the
-//! keys of a write. Must not know: what becomes of the documents.
+//! The one loop that reads documents: it steps an access path, shows matching documents in place,
+//! and counts. All reads by a plan use it: for batches of documents, for a count, for the keys of a
+//! write. Must not know: what is done with the documents.
 
 use super::scan::{PlanScan, reads_ids};
 use super::steps::Steps;
@@ -16,7 +16,7 @@ use store::{Collection, Part, ReadView, Row, WantedFields};
 /// Documents examined between two looks at the clock.
 pub(super) const STEP_DOCS: usize = 1024;
 
-/// What is looked for.
+/// The filter and its context.
 #[derive(Clone, Copy)]
 pub struct Criteria<'w> {
     /// Documents that match; `None` is all.
@@ -41,21 +41,21 @@ impl Criteria<'_> {
 pub struct Reader {
     coll: Arc<Collection>,
     scan: PlanScan,
-    /// The plan gives nothing but matches.
+    /// Every document that the plan reads matches.
     complete: bool,
-    /// Documents are entries of `_id` as well.
+    /// Each document also counts as an entry of the `_id` index.
     reads_ids: bool,
-    /// What is wanted of documents that are not read.
+    /// The fields to take from index entries if documents are not read.
     covered: Option<Arc<WantedFields>>,
     docs: u64,
     matched: u64,
     ended: bool,
-    /// The position was let go of, how often it was taken up again.
+    /// Whether the position in the store was released, and how often it was restored.
     paused: bool,
     saves: u64,
     meter: Option<Meter>,
     arena: Bump,
-    /// Told what the run looked at when it ends.
+    /// The cache entry that gets the counters of the run at its end.
     cached: Option<Arc<CachedPlan>>,
 }
 
@@ -72,12 +72,12 @@ impl Drop for Reader {
 }
 
 impl Reader {
-    /// Opens a plan in the state that the plan names.
+    /// Opens a plan in the plan's own snapshot.
     pub fn open(coll: &Arc<Collection>, plan: &Plan, env: &Env) -> Reader {
         Reader::open_in(coll, &plan.view, plan, env)
     }
 
-    /// Opens a plan in another state.
+    /// Opens a plan in another snapshot.
     pub(super) fn open_in(
         coll: &Arc<Collection>,
         view: &ReadView,
@@ -92,8 +92,8 @@ impl Reader {
         reader
     }
 
-    /// A scan over a capped collection that goes on after its end, at later steps, with what has
-    /// come in since.
+    /// A scan of a capped collection. After the end, later steps continue with documents inserted
+    /// since.
     pub(super) fn tail(
         coll: &Arc<Collection>,
         reverse: bool,
@@ -127,13 +127,14 @@ impl Reader {
         }
     }
 
-    /// The same, of which the operation is told nothing.
+    /// Stops adding to the operation's counters.
     pub(super) fn uncounted(mut self) -> Reader {
         self.meter = None;
         self
     }
 
-    /// One part of a scan, of which the operation is told nothing; see [`Collection::in_parts`].
+    /// Reads one part of a scan without adding to the operation's counters; see
+    /// [`Collection::in_parts`].
     pub(super) fn part(
         coll: &Arc<Collection>,
         view: &ReadView,
@@ -147,7 +148,7 @@ impl Reader {
         reader
     }
 
-    /// The record key of the document read last, where documents come in the order of keys.
+    /// The record key of the last document read, if documents come in key order.
     pub(super) fn position(&self) -> Option<&[u8]> {
         match &self.scan {
             PlanScan::Records(scan) => scan.position(),
@@ -160,8 +161,8 @@ impl Reader {
         &self.coll
     }
 
-    /// Looks at no more than `max` documents and shows each match in place; `each` returns false to
-    /// stop after it. Begins with a look at the operation's interrupt.
+    /// Examines at most `max` documents and shows each match in place; `each` returns false to stop
+    /// after it. First checks the operation's interrupt.
     ///
     /// # Output
     /// False when nothing is left.
@@ -220,8 +221,8 @@ impl Reader {
         Ok(more)
     }
 
-    /// As [`Reader::step`] for plans that are complete and read an index: its entries, of which no
-    /// document is read.
+    /// Like [`Reader::step`] for a complete plan that reads an index: shows entries without reading
+    /// documents.
     ///
     /// # Errors
     /// Those of the store; the operation's interrupt.
@@ -255,7 +256,7 @@ impl Reader {
         }
     }
 
-    /// Lets go of the position in the store, until the next step.
+    /// Releases the position in the store until the next step.
     pub(super) fn pause(&mut self) {
         self.scan.pause();
         self.paused = true;
@@ -269,7 +270,7 @@ impl Reader {
         self.scan.keys_examined() + if self.reads_ids { self.docs } else { 0 }
     }
 
-    /// What it has counted.
+    /// The counters so far.
     pub fn counts(&self) -> ReadCounts {
         ReadCounts {
             keys: self.keys(),
@@ -289,7 +290,7 @@ impl Reader {
     }
 }
 
-/// Whether a plan's index entries alone answer a count of what matches.
+/// Whether counting the plan's index entries gives the number of matching documents.
 pub(super) fn counts_entries(plan: &Plan) -> bool {
     plan.complete && matches!(plan.access, Access::Index { .. })
 }

@@ -1,5 +1,5 @@
-//! What matches among rows of columns and among documents, for what is done with a read by columns.
-//! Must not know: where rows come from, what is done with those that match.
+//! Finds the matching rows of columns and the matching documents, for reads by columns. Must not
+//! know: where rows come from, what is done with the matches.
 
 use crate::exec::MatchFilter;
 use model::{Bump, Doc, Result, Value};
@@ -9,22 +9,22 @@ use operators::{Cx, Env, Frame};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How the filter of a read by columns is applied.
+/// The filter of a read by columns.
 pub(super) struct RowFilter {
     /// `None`: everything matches.
     filter: Option<(Arc<MatchFilter>, Sieve)>,
-    /// What is taken out, in the order of the columns.
+    /// The paths of the columns, in their order.
     paths: Arc<Paths>,
 }
 
 impl RowFilter {
-    /// Of a read that takes out so many paths for what is behind the filter, and these in all;
-    /// `None` when the filter cannot be applied to columns.
+    /// `paths` are the paths of all columns, the filter's among them. `None` if the filter cannot
+    /// be applied to columns.
     pub(super) fn of(filter: Option<&Arc<MatchFilter>>, paths: &Arc<Paths>) -> Option<RowFilter> {
         let filter = match filter.filter(|f| !f.filter.is_always_true()) {
             None => None,
             Some(f) => {
-                // Its paths are among them.
+                // They include the filter's paths, so nothing is added.
                 let mut all = Paths::clone(paths);
                 Some((Arc::clone(f), Sieve::of(&f.filter, &mut all)?))
             }
@@ -36,7 +36,7 @@ impl RowFilter {
     }
 }
 
-/// A filter at work.
+/// A filter while it is applied.
 pub(super) struct RowMatches<'f> {
     by: &'f RowFilter,
     env: &'f Env,
@@ -47,7 +47,7 @@ pub(super) struct RowMatches<'f> {
 }
 
 impl<'f> RowMatches<'f> {
-    /// Applies a filter.
+    /// Prepares to apply a filter.
     pub(super) fn new(
         by: &'f RowFilter,
         env: &'f Env,
@@ -79,7 +79,7 @@ impl<'f> RowMatches<'f> {
         filter.filter.matches_in(&cx, doc)
     }
 
-    /// Those of the rows that match, counted from the first.
+    /// The matching rows, numbered from the start of `rows`.
     ///
     /// # Errors
     /// Those of the filter.

@@ -16,15 +16,15 @@ pub(crate) const INDEX_KEY: &str = "indexKey";
 
 const TEXT_SCORE: &str = "textScore";
 
-/// Where the key of a document comes from.
+/// How the index key of a document is found.
 enum KeySource {
-    /// Nobody asked.
+    /// The key is not wanted.
     Unwanted,
     /// No index is read.
     None,
     Id,
     Index(Arc<Index>, Arc<Vec<KeyInterval>>),
-    /// The path that a wildcard index is read for.
+    /// A wildcard index, read for this path.
     Wildcard(FieldPath),
 }
 
@@ -34,18 +34,18 @@ pub(crate) struct RowMetadata {
     score: ScoreSource,
 }
 
-/// Where the score of a text search comes from.
+/// How the score of a text search is found.
 enum ScoreSource {
-    /// There is none.
+    /// There is no score.
     None,
     /// The row has it.
     OfRow,
-    /// From the document: it may have come by a branch that knows nothing of the search.
+    /// Computed from the document, which may come from a branch without the text search.
     OfDoc(Arc<MatchFilter>),
 }
 
 impl RowMetadata {
-    /// Of a plan that answers a `$text`; `None` for others.
+    /// Scores for a plan that answers a `$text`; `None` for others.
     pub(crate) fn scores(plan: &Plan, filter: Option<&Arc<MatchFilter>>) -> Option<RowMetadata> {
         let score = match &plan.access {
             Access::Text { .. } => ScoreSource::OfRow,
@@ -60,7 +60,7 @@ impl RowMetadata {
         })
     }
 
-    /// Of any plan, with what it had already.
+    /// Record ids and index keys for any plan, in addition to `before`.
     pub(crate) fn of(plan: &Plan, before: Option<RowMetadata>) -> RowMetadata {
         let score = before.map_or(ScoreSource::None, |b| b.score);
         let key = match (&plan.access, &plan.index) {
@@ -132,8 +132,8 @@ impl RowMetadata {
     }
 }
 
-/// The value under which an index has a document: of several (an array) the first inside the
-/// intervals.
+/// The value by which an index found a document: of several values (an array), the first one inside
+/// the intervals.
 fn key_value<'d>(
     index: &Index,
     at: usize,
@@ -147,7 +147,7 @@ fn key_value<'d>(
     let inside = |v: &Value<'_>| {
         let mut key = Vec::new();
         index.encode_bound(at, v, &mut key);
-        // The interval may be longer than the first component or shorter.
+        // The interval's bytes may be longer or shorter than the first component.
         intervals.iter().any(|i| {
             key.as_slice() < i.upper.as_slice() && (key >= i.lower || i.lower.starts_with(&key))
         })

@@ -1,4 +1,4 @@
-//! Executing an access path: rows shown in place, in steps. Must not know: filters.
+//! Executes an access path: shows rows in place, in steps. Must not know: filters.
 
 use super::near::NearScan;
 use super::steps::Steps;
@@ -17,7 +17,8 @@ pub(super) enum PlanScan {
     Records(Scan),
     Series(Box<SeriesScan>),
     Index(IndexScan),
-    /// Encoded ids, those before `at` (of a reverse scan, counted from the end) are read.
+    /// Encoded ids. Those before `at` have been read (for a reverse scan, `at` counts from the
+    /// end).
     Ids {
         ids: Arc<Vec<Vec<u8>>>,
         at: usize,
@@ -36,7 +37,7 @@ impl PlanScan {
         plan: &Plan,
         env: &Env,
     ) -> PlanScan {
-        // The branches of a union are opened next.
+        // For a union the branches are opened next.
         if !matches!(plan.access, Access::Union { .. }) {
             open_read(env, || path_of(plan));
         }
@@ -172,7 +173,7 @@ impl Steps for PlanScan {
     }
 }
 
-/// The access path of a plan, as the summary shows it.
+/// The access path of a plan, as the operation's summary shows it.
 fn path_of(plan: &Plan) -> AccessPath {
     match (&plan.access, &plan.index) {
         (Access::Collection { .. }, _) => AccessPath::Collection,
@@ -183,8 +184,8 @@ fn path_of(plan: &Plan) -> AccessPath {
     }
 }
 
-/// Whether the documents that a plan reads are entries of `_id` to a client: where documents lie in
-/// the order of `_id` by the client's own wish they are not, but for one read by its `_id`.
+/// Whether a client sees the documents of a plan as entries of the `_id` index. In a clustered
+/// collection only a document read by a single `_id` counts so.
 pub(super) fn reads_ids(coll: &Collection, plan: &Plan) -> bool {
     match &plan.access {
         Access::Ids { ids, .. } if ids.len() == 1 && plan.complete => true,
@@ -193,7 +194,7 @@ pub(super) fn reads_ids(coll: &Collection, plan: &Plan) -> bool {
     }
 }
 
-/// Documents lie in the order of `_id` by the client's own wish.
+/// The collection is clustered: the client asked for documents in the order of `_id`.
 pub(super) fn is_clustered(coll: &Collection) -> bool {
     coll.options().doc().contains("clusteredIndex")
 }

@@ -1,8 +1,7 @@
-//! A collection by the segments of a column index (docs/adr/0103-column-segments.md): parts that
-//! have a segment are read from it, without documents, but for those that were touched since and
-//! those with something that columns do not hold; other parts are read as documents. Promises: what
-//! is taken, and in which order, is what a scan of the documents gives. Must not know: what becomes
-//! of it.
+//! Reads a collection from the segments of a column index (docs/adr/0103-column-segments.md). In a
+//! part with a segment, only documents that have changed since, or that have something columns do
+//! not hold, are read as documents; parts without a segment are read as documents. Promises: it
+//! gives documents in the order of a scan. Must not know: what is done with them.
 
 use super::open_segment::{OpenSegment, SegmentSource, TakenRows};
 use super::taker::{Step, Taker};
@@ -15,10 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use store::{Collection, Index, Part, ReadView, Segment, Segments};
 
-/// Documents of segments from which on several threads read.
+/// Number of documents in segments from which several threads are used.
 const LONG_ROWS: u64 = 1 << 16;
 
-/// A collection in one state, by a column index.
+/// A collection in one snapshot, with its column index.
 pub(crate) struct ColumnScan {
     coll: Arc<Collection>,
     plan: Arc<ColumnPlan>,
@@ -28,7 +27,7 @@ pub(crate) struct ColumnScan {
     counts: SegmentCounts,
 }
 
-/// What was done.
+/// Counters of the read.
 #[derive(Default)]
 pub(super) struct SegmentCounts {
     read: AtomicU64,
@@ -38,7 +37,7 @@ pub(super) struct SegmentCounts {
 }
 
 impl SegmentCounts {
-    /// One more segment was opened.
+    /// Counts an opened segment.
     pub(super) fn opened(&self, segment: &OpenSegment) {
         let counted = match segment.is_skipped {
             true => &self.skipped,
@@ -47,7 +46,7 @@ impl SegmentCounts {
         counted.fetch_add(1, Relaxed);
     }
 
-    /// So many rows and documents were taken besides.
+    /// Adds rows and documents that were taken.
     pub(super) fn add(&self, taken: TakenRows) {
         self.rows.fetch_add(taken.rows, Relaxed);
         self.documents.fetch_add(taken.docs, Relaxed);
@@ -58,7 +57,7 @@ impl SegmentCounts {
         self.documents.load(Relaxed)
     }
 
-    /// The stage.
+    /// The stage that explain shows.
     pub(super) fn show(
         &self,
         lens: &ColumnLens,
@@ -92,7 +91,7 @@ impl SegmentCounts {
 }
 
 impl ColumnScan {
-    /// One for a plan.
+    /// The scan for a plan.
     pub(super) fn new(coll: &Arc<Collection>, plan: &Arc<ColumnPlan>) -> ColumnScan {
         let (parts, segment_of) = divide(&plan.segments);
         ColumnScan {
@@ -104,7 +103,7 @@ impl ColumnScan {
         }
     }
 
-    /// Notes that it is used.
+    /// Counts a use of the index.
     pub(super) fn begin(&self) {
         self.plan.lens.index.usage().add();
     }
@@ -114,22 +113,22 @@ impl ColumnScan {
         &self.plan.lens.index
     }
 
-    /// The state.
+    /// The snapshot.
     pub(super) fn view(&self) -> &ReadView {
         &self.plan.segments.view
     }
 
-    /// Parts that follow each other.
+    /// The consecutive parts of the collection.
     pub(super) fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// Several threads are worth it.
+    /// The read is long enough for several threads.
     pub(super) fn is_long(&self) -> bool {
         self.plan.segments.rows() > LONG_ROWS
     }
 
-    /// The stage.
+    /// The stage that explain shows.
     pub(super) fn show(&self, filter: Option<&MatchFilter>, returned: u64) -> PlanNode {
         self.counts.show(&self.plan.lens, filter, returned)
     }
@@ -139,16 +138,16 @@ impl ColumnScan {
         self.counts.documents()
     }
 
-    /// So many documents were read in all.
+    /// Sets the number of documents that were read.
     pub(super) fn note_documents(&self, docs: u64) {
         self.counts.documents.store(docs, Relaxed);
     }
 
-    /// Reads a part from its segment; adds the documents it has read to `docs`. `go_on` is asked
-    /// now and then, and false ends it.
+    /// Reads a part from its segment; adds the documents it has read to `docs`. `go_on` is called
+    /// now and then and ends the read by returning false.
     ///
     /// # Output
-    /// `None` when documents are to be read instead: nothing was taken.
+    /// `None` if documents must be read instead: the taker got nothing.
     ///
     /// # Errors
     /// Those of the taker, of the store and of `go_on`.
@@ -191,7 +190,7 @@ impl ColumnScan {
     }
 }
 
-/// A collection in parts: segments, and what lies before, between and behind them.
+/// Divides a collection into parts: the segments, and the ranges before, between and after them.
 fn divide(segments: &Segments) -> (Vec<Part>, Vec<Option<usize>>) {
     let (mut parts, mut segment_of) = (Vec::new(), Vec::new());
     let mut lower: Option<&Vec<u8>> = None;

@@ -1,4 +1,4 @@
-//! Leaving out the first documents, for finds and for pipelines.
+//! Skips the first documents, for finds and for pipelines.
 
 use super::operator::Operator;
 use crate::exec::{BatchStream, DocBatch, ExecContext};

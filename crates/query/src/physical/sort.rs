@@ -8,7 +8,7 @@ use operation::Examined;
 use operators::Env;
 use std::sync::Arc;
 
-/// Memory that explain names as the limit of a sort.
+/// The memory limit that explain shows for a sort.
 const MEM_LIMIT_BYTES: i32 = 104_857_600;
 
 /// Sorts its input; with a limit only that many documents are kept.
@@ -16,7 +16,7 @@ pub(crate) struct Sort<I> {
     input: I,
     pattern: Arc<SortPattern>,
     keep: Option<u64>,
-    /// Documents are given as they are read, not made anew above.
+    /// Documents are given as they were read; no projection changes them above.
     simple: bool,
     run: Option<Run>,
     returned: u64,
@@ -36,7 +36,7 @@ impl<I: BatchStream> Sort<I> {
         }
     }
 
-    /// The same below a projection.
+    /// The sort, if `projected` below a projection.
     pub(crate) fn below_projection(self, projected: bool) -> Sort<I> {
         Sort {
             simple: !projected,
@@ -73,7 +73,7 @@ impl<I: Operator> Operator for Sort<I> {
             w.put("type", if self.simple { "simple" } else { "default" });
         });
         let mut shown = PlanNode::over(self.input.show(), "SORT", own, self.returned, self.ended);
-        // Every document is taken in, and those kept are given.
+        // Each document is one unit of work when it is read and one when it is given.
         shown.stats.works += self.returned;
         let of_run = |number: fn(&Run) -> u64| self.run.as_ref().map_or(0, number);
         let sorted = i64::try_from(of_run(Run::sorted_bytes)).unwrap_or(i64::MAX);

@@ -1,12 +1,12 @@
-//! What scans have in common: they show rows in place, a number of them at a time.
+//! What all scans can do: show rows in place, some at a time.
 
 use model::Result;
 use operators::Env;
 use store::{Collection, EachRow, IndexScan};
 
-/// A scan that is stepped.
+/// A scan that runs in steps.
 pub(super) trait Steps {
-    /// Shows no more than `max` rows; false when nothing is left.
+    /// Shows at most `max` rows; false at the end.
     fn visit(
         &mut self,
         coll: &Collection,
@@ -15,10 +15,10 @@ pub(super) trait Steps {
         f: &mut EachRow<'_>,
     ) -> Result<bool>;
 
-    /// Index entries looked at so far.
+    /// Index entries examined so far.
     fn keys_examined(&self) -> u64;
 
-    /// Lets go of the position in the store, until the next step.
+    /// Releases the position in the store until the next step.
     fn pause(&mut self);
 }
 

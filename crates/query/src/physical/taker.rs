@@ -1,19 +1,19 @@
-//! What is done with the documents of a read in parts. Must not know: where they come from.
+//! The consumer of a read in parts. Must not know: where documents come from.
 
 use model::{Doc, MongoError, Result};
 use operators::columns::Column;
 use std::ops::Range;
 
-/// What is done with the documents that match.
+/// Consumes the documents of a read in parts.
 pub(super) trait Taker: Send {
-    /// Takes one more; false when no more are wanted by any taker.
+    /// Takes one document; false when no taker of the read needs more.
     ///
     /// # Errors
     /// Its own.
     fn take(&mut self, doc: Doc<'_>) -> Result<bool>;
 
-    /// Takes values of documents in these rows, in the order of the paths that it takes out; none
-    /// where there is none. Only asked of what [`Taker::filters`], or wants all documents.
+    /// Takes the values of documents in these rows, one column for each path in order; `None` for a
+    /// path without values. Called only if [`Taker::filters`] or if every document is wanted.
     ///
     /// # Errors
     /// As [`Taker::take`].
@@ -21,13 +21,13 @@ pub(super) trait Taker: Send {
         Err(MongoError::internal("this read wants documents"))
     }
 
-    /// A part has come to its end; false as with [`Taker::take`].
+    /// Called at the end of a part; false as with [`Taker::take`].
     ///
     /// # Errors
     /// Its own.
     fn settle(&mut self) -> Result<bool>;
 
-    /// Called before some more documents are shown.
+    /// Called before each step.
     ///
     /// # Errors
     /// Its own.
@@ -35,7 +35,7 @@ pub(super) trait Taker: Send {
         Ok(())
     }
 
-    /// It looks for what matches itself, among all documents.
+    /// The taker applies the filter itself and gets all documents.
     fn filters(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! The scans of a union, one after another or merged by its order; a document that several give is
+//! The scans of a union, one after another or merged by order; a document from several scans is
 //! shown once. Must not know: filters.
 
 use super::steps::Steps;
@@ -19,7 +19,7 @@ struct BufferedRow {
     key: Vec<u8>,
     header: Header,
     doc: Vec<u8>,
-    /// The sort key, whose bytes compare as the order does.
+    /// The sort key; its bytes compare in the wanted order.
     sort_key: Vec<u8>,
     score: f64,
 }
@@ -29,13 +29,13 @@ pub(super) struct Branch<S> {
     scan: S,
     ahead: VecDeque<BufferedRow>,
     more: bool,
-    /// Documents are entries of `_id` as well.
+    /// Each document also counts as an entry of the `_id` index.
     reads_ids: bool,
     /// Documents read.
     docs: u64,
 }
 
-/// The scans of a union, one after another or merged by its order.
+/// The scans of a union, one after another or merged by order.
 pub(super) struct UnionScan<S> {
     branches: Vec<Branch<S>>,
     merge: Option<Arc<SortPattern>>,
@@ -210,7 +210,7 @@ impl<S: Steps> Branch<S> {
     }
 }
 
-/// The branch whose next row comes first; of equal ones the first.
+/// The branch whose next row sorts first; of equal rows, the first branch.
 fn least<S>(branches: &[Branch<S>]) -> Option<usize> {
     let heads = branches
         .iter()

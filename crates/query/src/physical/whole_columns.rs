@@ -1,5 +1,5 @@
-//! A collection as a whole by the segments of a column index, given to takers in parts, each of
-//! which looks for what matches itself. Must not know: what becomes of it.
+//! Reads a whole collection from the segments of a column index, in parts with a taker each. The
+//! takers apply the filter. Must not know: what they do with the documents.
 
 use super::parts::{PartsRead, Taken};
 use super::reader::Criteria;
@@ -16,7 +16,7 @@ use operators::Env;
 use std::sync::Arc;
 use store::Collection;
 
-/// What is read.
+/// The read of a whole collection.
 pub(super) struct WholeColumns {
     coll: Arc<Collection>,
     plan: Plan,
@@ -26,7 +26,7 @@ pub(super) struct WholeColumns {
 }
 
 impl WholeColumns {
-    /// Of a plan that has columns for values; `None` of another.
+    /// The read of a plan that has columns for values; `None` for other plans.
     pub(super) fn of(
         coll: &Arc<Collection>,
         plan: &Plan,
@@ -50,7 +50,7 @@ impl WholeColumns {
         &self.plan
     }
 
-    /// Reads everything; takers are given in the order of what they have taken.
+    /// Reads everything; returns the takers in the order of their documents.
     ///
     /// # Errors
     /// Those of the filter, the takers and the store; the operation's interrupt.
@@ -79,12 +79,12 @@ impl WholeColumns {
         Ok(taken.takers)
     }
 
-    /// The stage.
+    /// The stage that explain shows.
     pub(super) fn show(&self, returned: u64) -> PlanNode {
         self.scan.show(Some(&self.filter), returned)
     }
 
-    /// What was looked at.
+    /// The entries and documents examined.
     pub(super) fn examined(&self) -> Examined {
         Examined {
             keys: 0,

@@ -1,4 +1,4 @@
-//! An update or delete as explain runs it: its documents are found, and nothing is changed.
+//! An update or delete as explain runs it: it finds the documents and changes nothing.
 
 use super::operator::Operator;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
@@ -10,20 +10,20 @@ use operators::Env;
 /// Whether an update would change a document.
 pub type WouldChange = dyn Fn(Doc<'_>, &Env) -> Result<bool> + Send;
 
-/// What would be done to the documents.
+/// What the write would do to the documents.
 pub enum Change {
     /// They would be updated.
     Update {
         /// Whether an update would change a document.
         would_change: Box<WouldChange>,
-        /// Without a match one would be inserted.
+        /// Without a match it would insert a document.
         upsert: bool,
     },
     /// They would be deleted.
     Delete,
 }
 
-/// Finds what would be written. It gives no documents.
+/// Finds the documents of a write. As a stream it gives no documents.
 pub struct Write {
     input: Box<dyn Operator>,
     change: Change,
@@ -33,7 +33,7 @@ pub struct Write {
 }
 
 impl Write {
-    /// Over what finds the documents.
+    /// Over the operator that finds the documents.
     pub fn new(input: Box<dyn Operator>, change: Change) -> Write {
         Write {
             input,
