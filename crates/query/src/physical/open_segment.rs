@@ -118,7 +118,7 @@ impl OpenSegment {
         Ok(Some(open))
     }
 
-    /// Takes up to `max` rows, or some documents; adds their numbers to `taken`.
+    /// Takes up to `max_rows` rows, or some documents; adds their numbers to `taken`.
     ///
     /// # Output
     /// Whether more may follow; `Stop` if the taker wants no more.

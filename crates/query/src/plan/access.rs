@@ -1,4 +1,5 @@
-//! A plan: the access path chosen for a read and what it promises. Must not know how it was chosen.
+//! A plan: the access path chosen for a read and the properties of its output. Must not know how it
+//! was chosen.
 
 use super::bounds::FieldBounds;
 use super::column_plan::ColumnPlan;
@@ -12,13 +13,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use store::{Index, KeyInterval, ReadView, SeriesRead, WantedFields};
 
-/// An active entry is given up when a run looks at so many times what its first looked at.
+/// An active cache entry is deactivated when a run examines this many times as much as its first
+/// run.
 const WORSE: u64 = 10;
 
 /// Where documents are read from.
 #[derive(Clone)]
 pub enum Access {
-    /// Nothing can match.
+    /// No document can match.
     Nothing,
     /// The whole collection in natural order.
     Collection {
@@ -41,25 +43,25 @@ pub enum Access {
         /// Backwards.
         reverse: bool,
     },
-    /// Several plans, documents that more than one gives shown once.
+    /// Several plans; a document that more than one gives is shown once.
     Union {
         /// The plans.
         branches: Vec<Plan>,
-        /// Every branch comes in this order, and so does the whole.
+        /// The order of every branch and of the union.
         merge: Option<Arc<SortPattern>>,
         /// No document comes from two branches.
         disjoint: bool,
     },
     /// Intervals of a secondary index.
     Index {
-        /// Its name.
+        /// The index's name.
         name: String,
-        /// Intervals, ascending and apart.
+        /// Intervals, ascending and disjoint.
         intervals: Arc<Vec<KeyInterval>>,
         /// Backwards.
         reverse: bool,
     },
-    /// From near to far.
+    /// In order of distance.
     Near(Box<Nearness>),
     /// Terms of a text index; documents come with their score.
     Text {
@@ -68,23 +70,23 @@ pub enum Access {
     },
 }
 
-/// A read from near to far.
+/// A read in order of distance.
 #[derive(Clone)]
 pub struct Nearness {
-    /// The field with the places.
+    /// The field that holds the location.
     pub path: FieldPath,
-    /// What they are near to.
+    /// The point from which distances are measured.
     pub near: Near,
-    /// What is read.
+    /// How the documents are found.
     pub by: NearBy,
 }
 
-/// How documents that are near are found.
+/// How documents are found in order of distance.
 #[derive(Clone)]
 pub enum NearBy {
     /// Ring by ring.
     Rings(Rings),
-    /// All of what this plan gives, for want of an index with entries.
+    /// By sorting all documents of this plan, because no index with entries for the field exists.
     Whole(Box<Plan>),
 }
 
@@ -93,7 +95,7 @@ pub enum NearBy {
 pub struct WildcardPath {
     /// `None`: only the fields before the wildcard are bounded.
     pub path: Option<String>,
-    /// Documents may have several values there.
+    /// Documents may have several values at the path.
     pub multikey: bool,
 }
 
@@ -106,27 +108,28 @@ pub struct Plan {
     pub sorted: bool,
     /// The index used.
     pub index: Option<Arc<Index>>,
-    /// The index's multikey bits the intervals were made for.
+    /// The index's multikey bits for which the intervals were made.
     pub multikey: u32,
-    /// Where the log is read: first and last time of entries that may match.
+    /// The range of the log to read: first and last time of entries that may match.
     pub times: Option<(Timestamp, Timestamp)>,
-    /// What of a time-series collection is read.
+    /// The part of a time-series collection to read.
     pub series: Option<SeriesRead>,
-    /// The state to read.
+    /// The snapshot to read.
     pub view: ReadView,
-    /// How a wildcard index is read. Its bounds have one for the path before those of the value.
+    /// How a wildcard index is read. The bounds then have an entry for the path before that of the
+    /// value.
     pub wildcard: Option<WildcardPath>,
-    /// Bounds per field of the index (of `_id`, when that is read).
+    /// Bounds of each field of the index (of `_id`, if that is read).
     pub bounds: Vec<FieldBounds>,
-    /// Every document the plan reads matches the filter: no second look is needed.
+    /// Every document that the plan reads matches the filter, which need not be tested again.
     pub complete: bool,
-    /// What is wanted of documents, when entries of the index say it: no document is read then.
+    /// The wanted fields, if index entries have them all: then no document is read.
     pub covered: Option<Arc<WantedFields>>,
     /// The collection is read by the segments of a column index.
     pub columns: Option<Arc<ColumnPlan>>,
-    /// The plan's entry in the cache, where it was chosen among several.
+    /// The plan's cache entry, if it was chosen among several.
     pub cached: Option<Arc<CachedPlan>>,
-    /// What was expected of it, where that was asked for.
+    /// The planner's estimate, if it made one.
     pub estimate: Option<Estimate>,
 }
 
@@ -136,8 +139,8 @@ impl Plan {
         Plan::of(Access::Collection { reverse: false }, false)
     }
 
-    /// Lets go of the bounds, which only explain shows: those of a long `$in` are as large as the
-    /// ids or intervals that are read.
+    /// Drops the bounds, which only explain shows: for a long `$in` they are as large as the ids or
+    /// intervals to read.
     pub(crate) fn drop_bounds(&mut self) {
         self.bounds = Vec::new();
     }
@@ -169,7 +172,7 @@ impl Plan {
         }
     }
 
-    /// Whether both, made for one query, read the same index, or the same indexes in a union.
+    /// Whether two plans for one query read the same index, or unions of the same indexes.
     pub(super) fn reads_like(&self, other: &Plan) -> bool {
         let name = |p: &Plan| p.index.as_ref().map(|i| i.name().to_owned());
         let same = std::mem::discriminant(&self.access) == std::mem::discriminant(&other.access);
@@ -184,7 +187,7 @@ impl Plan {
         same && branches && skips && name(self) == name(other) && columns(self) == columns(other)
     }
 
-    /// The index is read for each value of its first field, see `skip`.
+    /// The index is read once for each value of its first field, see `skip`.
     pub(super) fn skips_first_field(&self) -> bool {
         let is_all = |at: usize| self.bounds.get(at).is_none_or(FieldBounds::is_all);
         self.index.is_some() && is_all(0) && !is_all(1)
@@ -196,13 +199,13 @@ impl Plan {
     }
 }
 
-/// A plan and how it has done.
+/// A cached plan and the counters of its first run.
 pub struct CachedPlan {
     /// The query that made it: filter, order, projection, collation.
     pub query: DocBuf,
-    /// The name of its index; `_id_` is that of ids.
+    /// The name of its index; `_id_` for a read by ids.
     pub index: String,
-    /// Indexes that competed, and their points; the winner is among them.
+    /// The indexes that competed, the winner included, with their points.
     pub candidates: Vec<(String, u32)>,
     /// An index filter was in force.
     pub filtered: bool,
@@ -210,41 +213,41 @@ pub struct CachedPlan {
     pub made_ms: i64,
     /// The plan of the query that made it.
     pub plan: Plan,
-    /// What the first run did; nothing while it has not ended.
+    /// The counters of the first run; `None` until it has ended.
     pub(super) first: Mutex<Option<Run>>,
     pub(super) works: AtomicU64,
     pub(super) active: AtomicBool,
     pub(super) used: AtomicU64,
 }
 
-/// What one run of a plan has looked at and given.
+/// What one run of a plan has examined and given.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Run {
-    /// Index entries.
+    /// Index entries examined.
     pub keys: u64,
-    /// Documents.
+    /// Documents examined.
     pub docs: u64,
     /// Documents that matched.
     pub matched: u64,
 }
 
 impl CachedPlan {
-    /// Whether queries take it without comparing.
+    /// Whether queries take the plan without comparing it with others.
     pub fn is_active(&self) -> bool {
         self.active.load(Relaxed)
     }
 
-    /// What a run is compared with: index entries and documents it looked at.
+    /// The work by which runs are compared: index entries and documents examined.
     pub fn works(&self) -> u64 {
         self.works.load(Relaxed)
     }
 
-    /// What the first run did.
+    /// The counters of the first run.
     pub fn first_run(&self) -> Run {
         self.first.lock().unwrap_or_default()
     }
 
-    /// Bytes it holds, about.
+    /// Approximate size in bytes.
     pub fn size_bytes(&self) -> usize {
         let names: usize = self
             .candidates
@@ -254,7 +257,7 @@ impl CachedPlan {
         size_of::<CachedPlan>() + names + self.index.len() + self.query.capacity_bytes() * 2
     }
 
-    /// A run has ended.
+    /// Records the counters of a run.
     pub(crate) fn ran(&self, run: Run) {
         let works = (run.keys + run.docs).max(1);
         let mut first = self.first.lock();

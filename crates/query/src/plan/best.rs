@@ -12,18 +12,18 @@ use store::{Collection, Index};
 pub(super) struct Best {
     pub(super) points: u32,
     pub(super) plan: Plan,
-    /// So many plans were compared.
+    /// The number of plans compared.
     pub(super) compared: usize,
 }
 
-/// Indexes that the planner may use of its own accord.
+/// Indexes that the planner may use without a hint.
 pub(super) fn usable(i: &&Arc<Index>) -> bool {
     let read = i.is_keyed() || i.has_cells() || i.wildcard().is_some();
     i.is_ready() && read && !i.is_hidden()
 }
 
-/// The best path to the documents of `root` among those that `fits` accepts; `by_id` is the one
-/// over `_id`, if there is one. Of equal ones the first, a wildcard index last.
+/// The best access path to the documents of `root` among the indexes that `fits` accepts; `by_id`
+/// is the path over `_id`, if there is one. Of equal paths the first wins; a wildcard index loses.
 pub(super) fn best(
     by_id: Option<Plan>,
     request: &PlanRequest<'_>,
@@ -58,7 +58,7 @@ pub(super) fn best(
     best
 }
 
-/// The plans that [`best`] compares, by the names of their indexes, with their points.
+/// The plans that [`best`] compares: the names of their indexes and their points.
 pub(super) fn compared(
     by_id: Option<&Plan>,
     request: &PlanRequest<'_>,
@@ -73,14 +73,14 @@ pub(super) fn compared(
     by_id.into_iter().chain(others).collect()
 }
 
-/// The best bounded path to the documents of one branch of a disjunction.
+/// The best bounded access path to the documents of one branch of a disjunction.
 pub(super) fn of_branch(
     coll: &Collection,
     request: &PlanRequest<'_>,
     branch: &Node,
     indexes: &[Arc<Index>],
 ) -> Option<Plan> {
-    // The partial filters of indexes are compared with whole filters; a branch has none of its own.
+    // A partial index's filter is compared with the whole filter, which a branch does not have.
     let request = PlanRequest {
         filter: None,
         ..*request

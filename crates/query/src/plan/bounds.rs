@@ -1,4 +1,4 @@
-//! From predicates of a filter to ranges of one field, as encoded components.
+//! Translates predicates of a filter into ranges of one field, as encoded components.
 
 use model::{Collate, Value};
 use operators::filter::{CompareOp, Node, Test};
@@ -7,9 +7,9 @@ use store::format::keys;
 /// One end of a range, in the order of ascending components.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// At this component, which belongs to the range.
+    /// This component, which belongs to the range.
     Included(Vec<u8>),
-    /// At this component, which does not.
+    /// This component, which does not belong to the range.
     Excluded(Vec<u8>),
     /// Before the first component of this class byte.
     Class(u8),
@@ -33,17 +33,17 @@ impl ValueRange {
     }
 }
 
-/// What a filter says of one field.
+/// The ranges of one field outside of which no document matches.
 #[derive(Clone, Debug, Default)]
 pub struct FieldBounds {
-    /// `None` is everything, an empty list nothing.
+    /// `None` is every value, an empty list none.
     pub ranges: Option<Vec<ValueRange>>,
     /// A document is in the ranges exactly when it passes every predicate on the field.
     pub exact: bool,
 }
 
 impl FieldBounds {
-    /// Everything.
+    /// No restriction.
     pub fn all() -> FieldBounds {
         FieldBounds::default()
     }
@@ -57,18 +57,18 @@ impl FieldBounds {
     pub fn is_one_point(&self) -> bool {
         self.is_points() && self.ranges.as_ref().is_some_and(|r| r.len() == 1)
     }
-    /// Nothing is excluded.
+    /// No value is excluded.
     pub fn is_all(&self) -> bool {
         self.ranges.is_none()
     }
 }
 
-/// How far bounds of one field may be combined.
+/// How the bounds of several predicates on a field are combined.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Combine {
-    /// Every document has one value there: predicates are intersected.
+    /// Every document has one value in the field: the predicates' ranges are intersected.
     Intersect,
-    /// A document may have several: one predicate is used.
+    /// A document may have several values: the ranges of one predicate are used.
     One,
 }
 
@@ -80,8 +80,8 @@ pub(super) fn of_filter(
     collation_fits: bool,
     how: Combine,
 ) -> FieldBounds {
-    // Below an array, `a.0` is a position for an index but a field of each element as well for a
-    // filter: an element without it counts as null, and has no entry that says so.
+    // Below an array, `a.0` means a position to an index, but to a filter also the field `0` of
+    // each element. An element without that field counts as null, and no entry says so.
     let positional = path
         .split('.')
         .skip(1)
@@ -97,7 +97,7 @@ pub(super) fn of_filter(
     of_tests(&tests, positional, collate, collation_fits, how)
 }
 
-/// The bounds that tests on the same path put on it; `positional` when a number in it may be a
+/// The bounds that tests on one path put on it; `positional` if a number in the path may be a
 /// position.
 pub(super) fn of_tests(
     tests: &[&Test],
@@ -111,7 +111,7 @@ pub(super) fn of_tests(
         exact: how == Combine::Intersect || tests.len() == 1,
     };
     for t in tests {
-        // Such a document has no entry of its own for null.
+        // A document without a value has no entry for null here.
         if positional && accepts_missing(t) || t.finds_absent() {
             bounds.exact = false;
             continue;
@@ -125,7 +125,7 @@ pub(super) fn of_tests(
             None => ranges,
             Some(old) => match how {
                 Combine::Intersect => intersect(&old, &ranges),
-                // The narrower one by its look: points before ranges.
+                // The first list of points is preferred to ranges.
                 Combine::One
                     if ranges.iter().all(ValueRange::is_point)
                         && !old.iter().all(ValueRange::is_point) =>
@@ -140,7 +140,7 @@ pub(super) fn of_tests(
     bounds
 }
 
-/// Whether the absence of a value passes.
+/// Whether the test accepts a missing value.
 fn accepts_missing(t: &Test) -> bool {
     match t {
         Test::Compare(c) => matches!(c.value.get(), Value::Null),
@@ -149,7 +149,7 @@ fn accepts_missing(t: &Test) -> bool {
     }
 }
 
-/// Shows each predicate that must hold.
+/// Shows each predicate that must hold for a match.
 pub(super) fn conjuncts<'n>(n: &'n Node, each: &mut dyn FnMut(&'n Node)) {
     match n {
         Node::And(v) => v.iter().for_each(|n| conjuncts(n, each)),
@@ -157,9 +157,9 @@ pub(super) fn conjuncts<'n>(n: &'n Node, each: &mut dyn FnMut(&'n Node)) {
     }
 }
 
-/// Ranges outside of which no value passes the test, and whether all inside pass; `None` when the
-/// test says nothing of the kind. Null is never exact: missing, null and fields below scalars share
-/// a key, but not every test.
+/// The ranges outside of which no value passes the test, and whether every value inside passes;
+/// `None` if the test gives no ranges. Null is never exact: missing, null and fields below scalars
+/// have the same key, but not every test treats them the same.
 fn of_test(
     t: &Test,
     collate: Option<&dyn Collate>,
@@ -173,14 +173,15 @@ fn of_test(
                 !v.is_nullish(),
             ))
         }
-        // A regular expression looks at the text, which an index under a collation does not keep.
+        // A regular expression tests the text, which an index with a collation does not store.
         Test::Regex(p) if collate.is_none() => {
             let (prefix, exact) = p.literal_prefix()?;
             Some((of_prefix(prefix, p), exact))
         }
         Test::ElemMatchValue(tests) => {
             let mut all: Option<Vec<ValueRange>> = None;
-            // One inside asks for an element that is an array, whose entry is the array.
+            // A nested `$elemMatch` wants an element that is an array; the entry of that element is
+            // the array.
             let of_element = |t: &&Test| !matches!(t, Test::ElemMatchValue(_));
             for (ranges, _) in tests
                 .iter()
@@ -209,7 +210,7 @@ fn of_test(
     }
 }
 
-/// Texts that begin with a prefix, and the pattern itself as a value.
+/// Texts that begin with a prefix, and the regular expression itself as a value.
 fn of_prefix(prefix: &str, p: &operators::filter::Pattern) -> Vec<ValueRange> {
     let mut low = Vec::new();
     keys::encode(&Value::String(prefix), None, &mut low);
@@ -246,13 +247,14 @@ fn of_compare(
     collate: Option<&dyn Collate>,
     collation_fits: bool,
 ) -> Option<ValueRange> {
-    // Arrays match by element or as a whole, MinKey and MaxKey across types: no single range says
-    // it.
+    // Arrays match as a whole or by an element, MinKey and MaxKey match across types: no single
+    // range expresses that.
     let unfit = matches!(
         v,
         Value::Array(_) | Value::MinKey | Value::MaxKey | Value::Undefined | Value::Regex(_)
     );
-    // A document with an array inside may be an element; its own encoding is a point all the same.
+    // An array may be inside a document that is compared; the document's encoding is still one
+    // point.
     let has_text = matches!(v, Value::String(_) | Value::Symbol(_) | Value::Document(_));
     if unfit || (has_text && !collation_fits) {
         return None;
@@ -276,7 +278,7 @@ fn of_compare(
     Some(ValueRange { low, high })
 }
 
-/// Bytes such that all entries of the range are at or above them (component ascending).
+/// A lower limit of the encoded entries in the range (ascending component).
 pub(super) fn low_bytes(b: &Bound, out: &mut Vec<u8>) {
     match b {
         Bound::Included(c) => out.extend_from_slice(&[c, &[keys::BEFORE][..]].concat()),
@@ -286,7 +288,7 @@ pub(super) fn low_bytes(b: &Bound, out: &mut Vec<u8>) {
     }
 }
 
-/// Bytes such that all entries of the range are below them (component ascending).
+/// An upper limit, excluded, of the encoded entries in the range (ascending component).
 pub(super) fn high_bytes(b: &Bound, out: &mut Vec<u8>) {
     match b {
         Bound::Included(c) => out.extend_from_slice(&[c, &[keys::AFTER][..]].concat()),
@@ -296,7 +298,8 @@ pub(super) fn high_bytes(b: &Bound, out: &mut Vec<u8>) {
     }
 }
 
-/// The range of a component in either direction: lower bytes included, upper bytes excluded.
+/// The encoded range of a component in either direction: lower limit included, upper limit
+/// excluded.
 pub(super) fn directed(r: &ValueRange, descending: bool) -> (Vec<u8>, Vec<u8>) {
     let (mut low, mut high) = (Vec::new(), Vec::new());
     if !descending {
@@ -304,7 +307,8 @@ pub(super) fn directed(r: &ValueRange, descending: bool) -> (Vec<u8>, Vec<u8>) {
         high_bytes(&r.high, &mut high);
         return (low, high);
     }
-    // Complemented components order the other way round, and so do the ends of the range.
+    // Descending components are complemented: their order is reversed, and so are the ends of the
+    // range.
     let flip = |b: &Bound, lower: bool| match b {
         Bound::Class(c) => vec![!(c - 1)],
         Bound::Prefix(p) => {

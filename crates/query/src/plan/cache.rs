@@ -1,10 +1,11 @@
-//! Plans that were chosen among several, by the shape of their query: paths, operators, order and
-//! projection, not constants. The first run of a shape makes an entry with what it looked at; a
-//! later run that looks at no more makes it active, and from then on queries of the shape take its
-//! index without comparing it with others. A run that looks at ten times as much ends that.
+//! The plan cache: plans that were chosen among several, by the shape of their query (paths,
+//! operators, order and projection, not constants). The first run of a shape makes an entry and
+//! records what it examined. A later run that examines no more makes the entry active: from then on
+//! queries of the shape use its index without comparing it with others. A run that examines ten
+//! times as much deactivates it.
 //!
-//! Promises: every change of the collection's indexes forgets all entries, because they belong to
-//! one list of them; a query that is not competed for is not kept. Must not know: commands.
+//! Promises: every change of the collection's indexes removes all entries, because they belong to
+//! one list of indexes; a query with only one possible plan is not cached. Must not know: commands.
 
 use super::access::{CachedPlan, Plan};
 use super::request::PlanRequest;
@@ -17,19 +18,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 use store::{Collection, Index};
 
-/// Entries of one collection; the one that was used longest ago makes room.
+/// Most entries of one collection; the least recently used one is replaced.
 const ENTRIES_MAX: usize = 1000;
-/// Longer filters are planned each time.
+/// Queries with longer filters are planned each time.
 const FILTER_BYTES_MAX: usize = 4096;
 
-/// Queries of a shape that are not estimated after one whose plan was found to be cheap, or better
-/// than a scan where there is nothing else: counting entries would be a good part of what such a
-/// query takes.
+/// After the plan of a query was found to be cheap, or better than the only alternative of a scan,
+/// this many queries of its shape are not estimated: counting entries would be a good part of the
+/// time of such a query.
 const UNESTIMATED: u8 = 31;
 
 type Indexes = Arc<Vec<Arc<Index>>>;
 
-/// The plans of one collection.
+/// The plan cache of one collection.
 #[derive(Default)]
 pub struct PlanCache {
     entries: Mutex<Entries>,
@@ -39,20 +40,20 @@ pub struct PlanCache {
 
 #[derive(Default)]
 struct Entries {
-    /// The list of indexes the entries were made for.
+    /// The list of indexes for which the entries were made.
     of: Option<Indexes>,
     by_text: HashMap<Vec<u8>, Arc<CachedPlan>>,
-    /// Shapes whose preferred plan is taken: so many queries of them are not estimated.
+    /// Shapes whose preferred plan is taken without an estimate, and for how many more queries.
     settled: HashMap<Vec<u8>, u8>,
 }
 
 impl PlanCache {
-    /// That of a collection.
+    /// The cache of a collection.
     pub fn of(coll: &Collection) -> &PlanCache {
         coll.attached()
     }
 
-    /// Documents to try filters on; `None` of a large collection before they were drawn in the
+    /// Documents to test filters on; `None` for a large collection until a sample was drawn in the
     /// background.
     ///
     /// # Errors
@@ -61,14 +62,14 @@ impl PlanCache {
         self.sample.get(coll)
     }
 
-    /// Whether a collection's queries would be planned better by another sample than they have.
+    /// Whether a new sample would improve the plans of a collection's queries.
     pub fn wants_sample(coll: &Collection) -> bool {
         let cache = coll.attached_before::<PlanCache>();
         cache.is_some_and(|cache| cache.sample.is_wanted(coll))
     }
 
-    /// Draws a sample, by which plans are compared anew: entries are inactive until they have done
-    /// well again.
+    /// Draws a sample. Plans are compared again with it: entries are inactive until they have done
+    /// well once more.
     ///
     /// # Errors
     /// Engine failures.
@@ -86,7 +87,7 @@ impl PlanCache {
         Ok(())
     }
 
-    /// Its entries.
+    /// The entries of a collection.
     pub fn list(&self, coll: &Collection) -> Vec<Arc<CachedPlan>> {
         let entries = self.entries.lock();
         let current = entries
@@ -101,13 +102,13 @@ impl PlanCache {
         all
     }
 
-    /// Forgets entries.
+    /// Removes entries.
     pub fn forget(&self, is_meant: impl Fn(&CachedPlan) -> bool) {
         self.entries.lock().by_text.retain(|_, e| !is_meant(e));
     }
 }
 
-/// A look into the cache for one query.
+/// The cache lookup of one query.
 pub(super) struct Lookup<'r> {
     cache: &'r PlanCache,
     text: Vec<u8>,
@@ -117,8 +118,8 @@ pub(super) struct Lookup<'r> {
 }
 
 impl<'r> Lookup<'r> {
-    /// `None` for a query whose plans are not kept: it asks for none, reads another state than the
-    /// latest, or has no two indexes that could compete.
+    /// `None` for a query whose plans are not cached: its request does not ask for that, it reads
+    /// another state than the latest, or the collection has no index that could compete.
     pub(super) fn new(
         coll: &'r Collection,
         request: &PlanRequest<'_>,
@@ -157,13 +158,13 @@ impl<'r> Lookup<'r> {
         })
     }
 
-    /// The index to take without comparing.
+    /// The index to use without comparing.
     pub(super) fn active(&self) -> Option<&str> {
         let entry = self.found.as_ref().filter(|e| e.is_active())?;
         Some(&entry.index)
     }
 
-    /// Whether this query's plan need not be estimated, because one of its shape was not long ago.
+    /// Whether this query needs no estimate, because a query of its shape was estimated recently.
     pub(super) fn is_settled(&self) -> bool {
         let mut entries = self.cache.entries.lock();
         match entries.settled.get_mut(&self.text) {
@@ -175,7 +176,8 @@ impl<'r> Lookup<'r> {
         }
     }
 
-    /// The preferred plan is taken for the next queries of this shape, or is estimated again.
+    /// Notes whether the preferred plan is taken for the next queries of this shape, or estimated
+    /// again.
     pub(super) fn note_settled(&self, settled: bool) {
         let mut entries = self.cache.entries.lock();
         if !settled {
@@ -188,7 +190,7 @@ impl<'r> Lookup<'r> {
         entries.settled.insert(self.text.clone(), UNESTIMATED);
     }
 
-    /// The plan by the active entry.
+    /// The plan for the active entry.
     pub(super) fn taken(&self, plan: Plan) -> Plan {
         Plan {
             cached: self.found.clone(),
@@ -196,7 +198,7 @@ impl<'r> Lookup<'r> {
         }
     }
 
-    /// A plan that was chosen among `rivals`; only a new plan asks for them.
+    /// A plan that was chosen among `rivals`, which are computed only for a new entry.
     pub(super) fn chosen(
         self,
         plan: Plan,
@@ -246,7 +248,7 @@ impl<'r> Lookup<'r> {
     }
 }
 
-/// What a query is found by: cheaper than its shape, and never the same for two shapes.
+/// The cache key of a query: cheaper to compute than its shape, and different for different shapes.
 fn text_of(
     filter: Doc<'_>,
     request: &PlanRequest<'_>,
@@ -262,8 +264,8 @@ fn text_of(
     text
 }
 
-/// Paths and operators of a filter, whatever the order of its fields; a regular expression is an
-/// operator, an equality is none.
+/// Paths and operators of a filter, independent of the order of its fields. A regular expression
+/// counts as an operator, an equality does not.
 fn outline(filter: Doc<'_>) -> String {
     let mut fields: Vec<String> = filter
         .iter()

@@ -1,6 +1,6 @@
-//! The planner's entry: which access path answers a read. `min` and `max`, `$text` and a hint leave
-//! no choice; otherwise the path with the most points is taken (see `score`), unless another costs
-//! clearly less (see `cost`).
+//! The planner's entry point: chooses the access path of a read. `min` and `max`, `$text` and a
+//! hint leave no choice; otherwise the path with the most points is taken (see `score`), unless
+//! another costs clearly less (see `cost`).
 
 use super::access::{Access, Plan};
 use super::best::{best, compared, usable};
@@ -28,7 +28,7 @@ use store::{Collection, Index};
 /// No access path can answer the query.
 const NO_QUERY_EXECUTION_PLANS: i32 = 291;
 
-/// Indexes that are tried for each value of their first field.
+/// Most indexes that are considered for a read by each value of their first field.
 const SKIPPED_MAX: usize = 4;
 
 static ALL: Node = Node::AlwaysTrue;
@@ -42,7 +42,7 @@ static ALL: Node = Node::AlwaysTrue;
 pub fn plan_read(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     let text = request.filter.and_then(|f| f.filter.text());
     let bounded = request.min.is_some() || request.max.is_some();
-    // With a `$text` its own planner says why not.
+    // A `$text` is left to its own planner, which gives the error.
     let root = request.filter.map(|f| f.filter.root());
     let plan = if bounded && text.is_none() {
         min_max::between(coll, request)?
@@ -63,7 +63,7 @@ pub fn plan_read(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     })
 }
 
-/// Whether a collection is read from end to end.
+/// Whether a plan scans the collection.
 fn scans(access: &Access) -> bool {
     match access {
         Access::Collection { .. } => true,
@@ -72,8 +72,7 @@ fn scans(access: &Access) -> bool {
     }
 }
 
-/// Checks that a filter may be answered by a scan of the collection. Those of the server itself
-/// always may be.
+/// Checks that a filter may be answered by a collection scan. The server's own queries always may.
 ///
 /// # Errors
 /// 291 NoQueryExecutionPlans under `notablescan`.
@@ -96,7 +95,7 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     let text = request.filter.and_then(|f| f.filter.text());
     let mut impossible = false;
     bounds::conjuncts(root, &mut |n| impossible |= matches!(n, Node::AlwaysFalse));
-    // A `$text` must be bound to its index even then.
+    // A `$text` must be bound to its index even if nothing can match.
     if impossible && request.hint.is_none() && text.is_none() {
         return Ok(Plan::nothing());
     }
@@ -125,7 +124,7 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
         return Ok(Plan::of(Access::Collection { reverse }, true));
     }
     let by_id = by_id(coll, request, root);
-    // One document by its id: nothing can be better.
+    // A read of one document by its id cannot be improved.
     if let Some(p) = &by_id
         && is_one(p)
     {
@@ -139,7 +138,7 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
         filtered: false,
         all: true,
     };
-    // An equality prefix beats a union; a range or a mere order does not.
+    // A prefix of equalities is preferred to a union; a range or only an order is not.
     let union = |points: Option<u32>| {
         points
             .is_none_or(|points| points < score::EQUALITY_FIELD)
@@ -151,31 +150,31 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     }
 }
 
-/// The indexes that a plan is chosen among.
+/// The indexes that may be used, and the query.
 struct IndexChoice<'r> {
     coll: &'r Collection,
     request: &'r PlanRequest<'r>,
     root: &'r Node,
     indexes: &'r [Arc<Index>],
-    /// They are those that an index filter allows.
+    /// They are the indexes that an index filter allows.
     filtered: bool,
-    /// They are all there are, so that a scan is an alternative.
+    /// They are all indexes of the collection, so a scan is an alternative.
     all: bool,
 }
 
-/// What comparing plans by their costs says.
+/// The result of comparing plans by their costs.
 #[derive(Default)]
 struct CostComparison {
-    /// What is expected of the preferred one, where it is taken.
+    /// The estimate of the preferred plan, if that is taken.
     preferred: Option<Estimate>,
-    /// The one that costs clearly less.
+    /// A plan that costs clearly less.
     cheaper: Option<Plan>,
 }
 
 impl IndexChoice<'_> {
-    /// The best plan: that of the cache, or the one with the most points, which the cache keeps
-    /// when it had rivals, unless another costs clearly less. `instead` may give a better one,
-    /// knowing the points.
+    /// The best plan: that of the cache, or the one with the most points (which the cache stores if
+    /// it had rivals), unless another costs clearly less. `instead` may replace the best plan,
+    /// given its points.
     ///
     /// # Errors
     /// Engine failures while entries are counted.
@@ -194,7 +193,7 @@ impl IndexChoice<'_> {
         let best = best(by_id, self.request, self.root, self.indexes, |_| true);
         let costs = Costs::of(self.coll, self.request);
         let mut other = instead(best.as_ref().map(|b| b.points));
-        // A scan is preferred only when there is no other plan; it is compared all the same.
+        // A scan is preferred only if there is no other plan, but it takes part in the comparison.
         let is_none = other.is_none() && best.is_none() && costs.is_some();
         if is_none && self.may_scan() && !self.skippable().is_empty() {
             other = Some(self.scan_or_columns()?);
@@ -211,7 +210,7 @@ impl IndexChoice<'_> {
                     cheaper.access,
                     Access::Index { .. } | Access::IdRange { .. }
                 );
-                // An index by its name is read by the bounds of its first field.
+                // A cached plan is made from its index's name, with bounds on its first field.
                 let kept = by_one && !cheaper.skips_first_field();
                 return Ok(Some(match lookup.filter(|_| kept) {
                     Some(lookup) => self.keep(lookup, cheaper, ids.as_ref()),
@@ -241,7 +240,7 @@ impl IndexChoice<'_> {
         })
     }
 
-    /// What comparing the preferred plan with the others by their costs says.
+    /// Compares the preferred plan with the others by their costs.
     fn by_costs(
         &self,
         costs: &Costs<'_>,
@@ -295,7 +294,8 @@ impl IndexChoice<'_> {
         }
         let at = costs.cheapest(&mut plans)?;
         if let Some(lookup) = lookup.filter(|_| is_lone && at == 0) {
-            // Beside a scan alone an index is at worst a small factor dearer, whatever values come.
+            // If a scan is the only alternative, an index is slower by a small factor at worst,
+            // whatever the constants are.
             lookup.note_settled(true);
         }
         let taken = plans.remove(at);
@@ -309,7 +309,7 @@ impl IndexChoice<'_> {
         })
     }
 
-    /// Where only some indexes are allowed, or a scan is refused, a scan is no alternative.
+    /// A scan is no alternative if only some indexes are allowed or scans are refused.
     fn may_scan(&self) -> bool {
         self.all && !self.request.filter.is_some_and(|f| f.refuses_scan)
     }
@@ -319,7 +319,7 @@ impl IndexChoice<'_> {
         Plan::of(scan, self.request.sort.is_none())
     }
 
-    /// The read by a column index that has all that is looked at.
+    /// The read by a column index that has all fields the query uses.
     fn by_columns(&self) -> Result<Option<Plan>> {
         let columns = plan_columns(self.coll, self.request)?;
         Ok(columns.map(|columns| Plan {
@@ -328,7 +328,7 @@ impl IndexChoice<'_> {
         }))
     }
 
-    /// The whole collection: its documents, unless reading columns costs clearly less.
+    /// The plan for the whole collection: its documents, unless reading columns costs clearly less.
     fn scan_or_columns(&self) -> Result<Plan> {
         let Some(by_columns) = self.by_columns()? else {
             return Ok(self.scan());
@@ -346,7 +346,7 @@ impl IndexChoice<'_> {
         Ok(taken)
     }
 
-    /// Indexes that may be read for each value of their first field.
+    /// Indexes that may be read once for each value of their first field.
     fn skippable(&self) -> Vec<Skippable> {
         let indexes = self.indexes.iter().filter(usable);
         let all = indexes.filter_map(|i| skippable(i, self.request, self.root));
@@ -366,7 +366,7 @@ impl IndexChoice<'_> {
     }
 }
 
-/// The best plan over some indexes; without one, what [`AllowedIndexes::filter`] says.
+/// The best plan over the allowed indexes; if none fits, [`AllowedIndexes::filter`] decides.
 fn among_allowed(
     coll: &Collection,
     request: &PlanRequest<'_>,
@@ -379,14 +379,15 @@ fn among_allowed(
         .filter(|i| allowed.has(i.name(), i.key_pattern()))
         .cloned()
         .collect();
-    // Settings of queries are no part of the shape that plans are kept by.
+    // Query settings are not part of the shape by which plans are cached.
     let free = PlanRequest {
         allowed: None,
         remember: request.remember.filter(|_| allowed.filter),
         ..*request
     };
     let id_key = model::doc! { "_id": 1i32 };
-    // One document by nothing but its id is not planned at all, so that no filter is asked.
+    // A query for one document by its id alone is not planned, so an index filter does not apply to
+    // it.
     let only_id = |f: &&MatchFilter| f.spec.doc().count() == 1;
     let unplanned = allowed.filter && request.filter.as_ref().is_some_and(only_id);
     let by_id = by_id(coll, &free, root)
@@ -416,7 +417,7 @@ pub fn alternatives(coll: &Collection, request: &PlanRequest<'_>, taken: &Plan) 
     let root = request.filter.map_or(&ALL, |f| f.filter.root());
     let could = match taken.access {
         Access::Index { .. } => true,
-        // Where only some indexes are allowed, a scan is no choice.
+        // If only some indexes are allowed, a scan is no choice.
         Access::Collection { .. } => request.allowed.is_none(),
         _ => false,
     };
@@ -448,7 +449,7 @@ fn hinted(
     };
     if is_id {
         return Ok(by_id(coll, request, root).unwrap_or_else(|| {
-            // Had it given the wanted order, there would be a plan.
+            // There is no plan by `_id`, so its order is not the wanted one.
             Plan::of(
                 Access::IdRange {
                     lower: None,
@@ -479,14 +480,14 @@ fn hinted(
         });
     }
     if !index.is_keyed() && !index.has_cells() {
-        // A wildcard index without entries is none of the fields that a query names.
+        // A wildcard index has no entry that stands for a filter without fields.
         if is_wildcard(index) && matches!(root, Node::AlwaysTrue) {
             return Err(no_solutions());
         }
         return Ok(Plan::scan());
     }
     let one = by_index(index, request, root, true).map(|(_, p)| p);
-    // Ranges of it for the branches of a disjunction, rather than all of it.
+    // Ranges of the index for the branches of a disjunction are better than reading all of it.
     let is_whole = |p: &Plan| p.bounds.first().is_none_or(|b| b.is_all());
     if one.as_ref().is_none_or(is_whole)
         && let Some(ranges) = by_disjunction(coll, request, root, std::slice::from_ref(index))
@@ -497,7 +498,7 @@ fn hinted(
     one.ok_or_else(|| MongoError::bad_value("the hinted index cannot answer this query"))
 }
 
-/// Whether a union reads nothing but ranges of this index.
+/// Whether a union reads only ranges of this index.
 fn uses_only(plan: &Plan, index: &Index) -> bool {
     let Access::Union { branches, .. } = &plan.access else {
         return false;

@@ -1,5 +1,5 @@
-//! Which column index has all that a read looks at. Must not know: what that costs, other access
-//! paths.
+//! Chooses the column index that has all fields a read uses. Must not know: what that costs, other
+//! access paths.
 
 use super::bounds::{Combine, directed, of_filter};
 use super::column_plan::{Behind, ColumnLens, ColumnPlan, Ranges, row_cost};
@@ -13,13 +13,13 @@ use operators::vector::Sieve;
 use std::sync::Arc;
 use store::{Collection, Index};
 
-/// Columns are no alternative when more than one of so many of their documents was touched since.
+/// Columns are not used if more than one in this many of their documents has changed since.
 const TOUCHED_ONE_OF: u64 = 2;
-/// A value that is looked for in that of a column above it is as much work as so many more.
+/// A value inside the value of a column costs as much as this many further values.
 const BELOW: usize = 4;
 
-/// Whether what is looked at by a filter is the same whenever and wherever it is asked, and can be
-/// named: scripts and chance are not.
+/// Whether the fields that a filter uses are known, and its result is always the same: not with
+/// scripts or random numbers.
 pub(crate) fn is_named(filter: Option<&MatchFilter>) -> bool {
     let mut reads = Reads::default();
     if let Some(f) = filter {
@@ -28,7 +28,8 @@ pub(crate) fn is_named(filter: Option<&MatchFilter>) -> bool {
     reads.names().is_some()
 }
 
-/// Whether the planner may take a column index of its own accord, or is told to.
+/// Whether the planner may use a column index: its own choice, the hint and the allowed indexes
+/// agree.
 fn is_meant(index: &Index, request: &PlanRequest<'_>) -> bool {
     let is_hinted = request.hint.is_none_or(|hint| hint.names(index));
     let allowed = request.allowed;
@@ -36,14 +37,13 @@ fn is_meant(index: &Index, request: &PlanRequest<'_>) -> bool {
     index.is_columns() && index.is_ready() && is_hinted && is_allowed
 }
 
-/// The plan of a read, by the first column index that has all that is looked at; `None` where
-/// there is none, or documents are as good by what is known beforehand.
+/// The plan of a read by the first column index that has all fields it uses; `None` if there is
+/// none, or if reading documents is clearly as good.
 ///
 /// # Errors
 /// Those of the store.
 ///
-/// # Cost
-/// A row for each segment and a key for each document touched since it was made.
+/// A row for each segment and a key for each document changed since the segment was made.
 pub(super) fn plan_columns(
     coll: &Collection,
     request: &PlanRequest<'_>,
@@ -98,18 +98,18 @@ fn lens_of(
     }
 }
 
-/// The paths of a read.
+/// The paths that a read uses.
 struct AllPaths {
     all: Paths,
-    /// The column of an index that has each.
+    /// For each path, the path of the index column that holds it.
     over: Vec<FieldPath>,
-    /// So many of them, the first ones, are wanted behind the filter.
+    /// The number of paths used after the filter; they come first.
     behind: usize,
 }
 
 impl AllPaths {
-    /// By an index; `None` when it does not have them, when something may look at anything, or
-    /// there are too many. Documents are put together from what columns have as a whole.
+    /// The paths and their columns in an index. `None` if the index does not have them, if any
+    /// field may be used, or if there are too many. Documents are built from whole columns.
     fn of(request: &PlanRequest<'_>, index: &Index) -> Option<AllPaths> {
         let mut all = Paths::default();
         match request.columns? {
@@ -132,9 +132,9 @@ impl AllPaths {
     }
 }
 
-/// Bytes between which the values of a path lie in each document that matches, as those of index
-/// entries: lower ones included, upper ones excluded. For documents with one value there; `None`
-/// when it may be any.
+/// Ranges, as bytes of index entries, in which the values of a path lie in each matching document:
+/// lower limits included, upper limits excluded. They hold for documents with one value there.
+/// `None` if any value may match.
 fn ranges_of(filter: &MatchFilter, path: &str, simple_collation: bool) -> Option<Ranges> {
     let root = filter.filter.root();
     let bounds = of_filter(root, path, None, simple_collation, Combine::Intersect);

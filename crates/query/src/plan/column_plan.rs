@@ -1,5 +1,5 @@
-//! A read of a collection by the segments of a column index: what becomes of each segment, and what
-//! that costs beside a scan. Must not know: how segments are read, how indexes are chosen.
+//! A read of a collection from the segments of a column index: how each segment is used, and the
+//! cost compared with a scan. Must not know: how segments are read, how indexes are chosen.
 
 use super::unit_cost::{FETCHED, SCANNED};
 use model::FieldPath;
@@ -12,88 +12,89 @@ use store::{Index, Segments};
 const ROW: f64 = 0.02;
 /// ... of each of its values ...
 const VALUE: f64 = 0.04;
-/// ... of each field of a document that is put together ...
+/// ... of each field of a document that is built from columns ...
 const FIELD: f64 = 0.08;
 /// ... and of opening a segment.
 const SEGMENT: f64 = 2.0;
-/// The cost of the note that a document was touched.
+/// The cost of the note that a document has changed.
 const NOTE: f64 = 0.3;
-/// Scanning a document of so many bytes is the unit of costs; a value of a wider document costs
-/// less beside that.
+/// The unit of costs is scanning a document of this many bytes; if documents are wider, a value
+/// costs less in comparison.
 const NARROW_BYTES: f64 = 512.0;
 
-/// Bytes between which values of a path lie, in the order of index entries.
+/// Ranges of a path's values, as bytes of index entries.
 pub(super) type Ranges = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// What is looked at behind the filter, of a read that may be done by columns.
+/// What a read that may use columns needs after the filter.
 #[derive(Clone, Copy)]
 pub enum Behind<'r> {
     /// The values at these paths.
     Values(&'r Paths),
-    /// Documents with what they have at these paths.
+    /// Documents with these paths.
     Documents(&'r [String]),
 }
 
-/// What becomes of a segment.
+/// How a segment is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SegmentUse {
-    /// Its documents are read: columns do not have all of it, or are more work.
+    /// Its documents are read: columns do not have all paths, or cost more.
     Documents,
-    /// None of its documents matches, as it was: those that were touched are read.
+    /// None of its rows can match: only documents that have changed since are read.
     Skipped,
-    /// Its columns are read, and some documents.
+    /// Its columns are read, and single documents where needed.
     Columns,
 }
 
 /// A read by one column index.
 pub struct ColumnPlan {
-    /// How segments are looked at.
+    /// The paths of the read and their columns.
     pub(crate) lens: Arc<ColumnLens>,
-    /// In the state that the plan was made for.
+    /// The segments in the plan's snapshot.
     pub(crate) segments: Segments,
-    /// The work of the whole.
+    /// The work of the whole read.
     work: ColumnWork,
 }
 
-/// How segments are looked at.
+/// The paths of a read by a column index, and what it makes of them.
 pub(crate) struct ColumnLens {
     pub(crate) index: Arc<Index>,
-    /// All that is looked at, what is wanted behind the filter first.
+    /// All paths of the read; those used after the filter come first.
     pub(crate) paths: Arc<Paths>,
-    /// The paths of the columns that have them, which may be above them.
+    /// For each path, the path of the column that holds it: the same path or one above it.
     pub(super) over: Vec<FieldPath>,
-    /// So many of the paths are wanted behind the filter.
+    /// The number of paths used after the filter.
     pub(crate) behind: usize,
-    /// Documents are put together.
+    /// Documents are built from the columns.
     pub(crate) makes_documents: bool,
-    /// What the filter says of each path; `None` is nothing.
+    /// The filter's ranges for each path; `None` for a path without ranges.
     pub(super) ranges: Vec<Option<Ranges>>,
     pub(super) row_cost: f64,
 }
 
-/// Where the values of a path are.
+/// The place of a path's values in a segment.
 #[derive(Clone, Copy)]
 pub(crate) struct ColumnPlace<'l> {
-    /// Which column.
+    /// The number of the column.
     pub(crate) number: u32,
-    /// The path that is looked for in its values, and how many of its parts lead to these.
+    /// If the values are inside those of the column: the path, and how many of its parts lead to
+    /// the column.
     pub(crate) below: Option<(&'l FieldPath, usize)>,
 }
 
-/// What a read by columns is expected to do.
+/// The estimated work of a read by columns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ColumnWork {
-    /// Rows of segments.
+    /// Rows of segments read.
     pub(super) rows: f64,
     /// Documents that are read.
     pub(super) docs: f64,
     pub(super) cost: f64,
-    /// The cost of the dearest segment: no less is read for one document.
+    /// The cost of the most expensive segment: reading a single document may cost as much.
     least: f64,
 }
 
 impl ColumnWork {
-    /// The work for a part of what matches.
+    /// The work for a share of the matching documents.
     pub(super) fn share(self, share: f64) -> ColumnWork {
         ColumnWork {
             rows: self.rows * share,
@@ -105,7 +106,7 @@ impl ColumnWork {
 }
 
 impl ColumnPlan {
-    /// A plan for a collection of so many documents.
+    /// A plan for a collection of `docs` documents.
     pub(super) fn new(lens: ColumnLens, segments: Segments, docs: f64) -> ColumnPlan {
         ColumnPlan {
             work: lens.work(docs, &segments),
@@ -114,22 +115,22 @@ impl ColumnPlan {
         }
     }
 
-    /// What is expected of it.
+    /// The estimated work.
     pub(super) fn work(&self) -> ColumnWork {
         self.work
     }
 }
 
-/// The cost of a row with so many values, of which so many fields are put together.
+/// The cost of a row with `values` values, from which `fields` fields of a document are built.
 pub(super) fn row_cost(values: usize, fields: usize, document_bytes: f64) -> f64 {
     let row = ROW + values as f64 * VALUE + fields as f64 * FIELD;
     row * (NARROW_BYTES / document_bytes.max(NARROW_BYTES))
 }
 
 impl ColumnLens {
-    /// The columns that are read of a segment, that of shapes last where documents are put
-    /// together; `None` stands for a path at which no document has anything. Nothing where the
-    /// segment does not have them.
+    /// The columns to read of a segment; the column of shapes is last if documents are built. An
+    /// inner `None` stands for a path at which no document has a value. The result is `None` if the
+    /// segment does not have all paths.
     pub(crate) fn columns_of(&self, head: &Head) -> Option<Vec<Option<ColumnPlace<'_>>>> {
         let place = |path: &str| head.columns.iter().position(|c| c.path == path);
         let mut places = Vec::with_capacity(self.paths.len() + 1);
@@ -152,12 +153,12 @@ impl ColumnLens {
         Some(places)
     }
 
-    /// What becomes of a segment of which so many documents were touched.
+    /// How to use a segment of which `touched` documents have changed.
     pub(crate) fn use_of(&self, head: &Head, touched: usize) -> SegmentUse {
         self.look(head, touched).0
     }
 
-    /// The same with the work.
+    /// The same, with the work.
     fn look(&self, head: &Head, touched: usize) -> (SegmentUse, ColumnWork) {
         let (rows, notes) = (f64::from(head.rows), touched as f64);
         let by_documents = ColumnWork {
@@ -170,7 +171,7 @@ impl ColumnLens {
         };
         let at = |place: &ColumnPlace<'_>| head.columns.get(place.number as usize - 1);
         let fetched = notes * (FETCHED + NOTE);
-        // Bounds are those of the values of the column itself.
+        // The stored bounds are those of the column's own values, not of values inside them.
         let own = |place: &Option<ColumnPlace<'_>>| {
             let place = place.as_ref().filter(|p| p.below.is_none())?;
             at(place)
@@ -184,7 +185,7 @@ impl ColumnLens {
             };
             return (SegmentUse::Skipped, work);
         }
-        // Those of one column may be those of another.
+        // The same rows may be marked in several columns, so the largest number is taken.
         let apart = places.iter().flatten().filter_map(at).map(|c| c.apart);
         let apart = apart.max();
         let apart = f64::from(apart.unwrap_or(0));
@@ -200,7 +201,7 @@ impl ColumnLens {
         }
     }
 
-    /// The work of all segments, and of what is in none.
+    /// The work for all segments and for the documents outside of segments.
     fn work(&self, docs: f64, segments: &Segments) -> ColumnWork {
         let outside = (docs - segments.rows() as f64).max(0.0);
         let mut all = ColumnWork {
@@ -220,7 +221,7 @@ impl ColumnLens {
     }
 }
 
-/// Whether all values of a column lie elsewhere.
+/// Whether all values of a column are outside the ranges.
 fn has_none_of(column: Option<&ColumnHead>, ranges: Option<&Ranges>) -> bool {
     let zone = column.and_then(|c| c.zone.as_ref());
     zone.zip(ranges)

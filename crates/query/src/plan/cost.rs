@@ -1,7 +1,7 @@
-//! What an access path is expected to cost, for the choice among several: entries that lie in its
-//! bounds are counted as far as they are few, and beyond that estimated from a sample of documents
-//! and the engine's sizes of ranges. Promises: no plan is wrong for a wrong estimate, only slower;
-//! the same state gives the same costs. Must not know: which plans there are.
+//! Estimates the cost of access paths, to choose among several: a small number of entries within
+//! the bounds is counted; larger numbers are estimated from a sample of documents and from the
+//! engine's sizes of ranges. Promises: a wrong estimate makes a plan slower, never wrong; the same
+//! state gives the same costs. Must not know: which plans there are.
 
 use super::access::{Access, Plan};
 use super::cache::PlanCache;
@@ -16,40 +16,41 @@ use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 use store::{Collection, CountedEntries, Index, KeyInterval, KeySet, ReadView};
 
-/// Collections with fewer documents are not worth an estimate.
+/// Smaller collections are not worth an estimate.
 const DOCUMENTS_MIN: u64 = 1000;
-/// Entries that are counted one by one.
+/// Most entries that are counted one by one.
 const COUNTED_MAX: u64 = 128;
-/// Documents of a sample that have to pass for its share to be believed.
+/// Fewest matching documents in a sample for which its order of matches is trusted.
 const HITS_MIN: usize = 8;
-/// A plan that costs no more is taken without asking what others cost.
+/// A plan that costs no more is taken without estimating others.
 const CHEAP: f64 = 100.0;
 
-/// Bytes of documents that are sorted in place of an order of an index: well below what a sort may
-/// take without disk.
+/// Most bytes of documents to sort instead of using an index order: well below what a sort may hold
+/// in memory.
 const SORTED_BYTES_MAX: f64 = 32e6;
 
-/// A plan is given up for another only when that costs this much less: the points know better what
-/// estimates cannot tell.
+/// The preferred plan is replaced only by one that costs this much less: the points consider
+/// properties that estimates do not show.
 const CLEARLY: f64 = 1.25;
 
-/// What is known of a read before its plans are compared.
+/// The data for estimating the plans of a read.
 pub(super) struct Costs<'r> {
     coll: &'r Collection,
     request: &'r PlanRequest<'r>,
     docs: f64,
-    /// Documents are looked at.
+    /// A sample of documents may be used.
     samples: bool,
-    /// Asked for when it is first needed; `None` where there is none yet.
+    /// Read when it is first needed; `None` inside if there is no sample yet.
     sample: OnceCell<Option<Arc<Sample>>>,
-    /// Whether each document of the sample matches; nothing where that cannot be tried.
+    /// Whether each document of the sample matches; empty if the filter cannot be tested on single
+    /// documents.
     matches: OnceCell<Vec<bool>>,
     keys: RefCell<KeySet>,
-    /// What was counted: several plans have the same bounds, and each count reads the index.
+    /// Counts so far: several plans have the same bounds, and each count reads the index.
     counts: RefCell<Vec<Count>>,
 }
 
-/// Entries of an index that were counted.
+/// The counted entries of an index within some intervals.
 struct Count {
     ident: u32,
     intervals: Vec<KeyInterval>,
@@ -59,14 +60,14 @@ struct Count {
 /// Entries in the bounds of a plan.
 struct Entries {
     number: f64,
-    /// That is exact.
+    /// The number is exact.
     counted: bool,
-    /// Of those that documents of the sample have, in the order they are read in: whether the
-    /// document matches. Empty where that cannot be told.
+    /// For each document of the sample within the bounds, in the order of reading, whether it
+    /// matches. Empty if that is not known.
     matches: Vec<bool>,
 }
 
-/// Documents that are expected to match.
+/// The estimated number of matching documents.
 struct Matched {
     number: f64,
     source: EstimateSource,
@@ -108,14 +109,14 @@ impl Entries {
         };
         let share = (at as f64 + of_sample.min(1.0)) / self.matches.len() as f64;
         let read = self.number * share.min(1.0);
-        // The place of one document among few says little.
+        // The positions of few matches say little.
         if few { read.max(evenly) } else { read }
     }
 }
 
 impl<'r> Costs<'r> {
-    /// `None` for a small collection, for one that is not ordered by its keys, and for a reader of
-    /// a fixed state: its plans are not kept.
+    /// `None` for a small collection, for a time-series collection or the log, and for a read of a
+    /// snapshot, whose plans are not cached.
     pub(super) fn of(coll: &'r Collection, request: &'r PlanRequest<'r>) -> Option<Costs<'r>> {
         let fixed = request.view.is_some_and(ReadView::is_fixed);
         if fixed || coll.count() < DOCUMENTS_MIN || coll.is_series() || coll.is_log() {
@@ -127,7 +128,7 @@ impl<'r> Costs<'r> {
         })
     }
 
-    /// Of nothing but what is known of the collection as a whole.
+    /// Without a sample: from what is known of the whole collection only.
     pub(super) fn without_sample(coll: &'r Collection, request: &'r PlanRequest<'r>) -> Costs<'r> {
         Costs {
             coll,
@@ -141,8 +142,8 @@ impl<'r> Costs<'r> {
         }
     }
 
-    /// What is expected of a plan that is so cheap that nothing is gained by asking what others
-    /// cost; `None` of another.
+    /// The estimate of a plan that is so cheap that comparing it with others gains nothing; `None`
+    /// for any other plan.
     ///
     /// # Errors
     /// Engine failures.
@@ -156,15 +157,15 @@ impl<'r> Costs<'r> {
                 entries_cost: reads_entries(plan).then_some(number * ENTRY),
                 read_cost,
                 cost: None,
-                // Without arrays each entry is a document.
+                // Without arrays each entry stands for one document.
                 found: (plan.complete && plan.multikey == 0).then_some(number),
                 source: EstimateSource::Counted,
             })
         }))
     }
 
-    /// Whether more can be estimated than what is counted: of a large collection only when a
-    /// sample was drawn in the background.
+    /// Whether more can be estimated than what is counted. For a large collection this needs a
+    /// sample drawn in the background.
     ///
     /// # Errors
     /// Engine failures.
@@ -172,8 +173,8 @@ impl<'r> Costs<'r> {
         Ok(self.sample()?.is_some())
     }
 
-    /// The place of the plan to take: 0, which is the one that is preferred by points, unless
-    /// another costs clearly less. Plans are told what is expected of them.
+    /// The position of the plan to take: 0, which has the most points, unless another costs clearly
+    /// less. Sets the estimates of all plans.
     ///
     /// # Errors
     /// Engine failures.
@@ -202,8 +203,8 @@ impl<'r> Costs<'r> {
         })
     }
 
-    /// Sorting what matches would take so much memory that an order of an index is kept, which
-    /// needs none.
+    /// Sorting the matches would take so much memory that a plan with an index order, which needs
+    /// none, is kept.
     fn sorts_much(&self, matched: f64) -> bool {
         let average = self.coll.size_bytes() as f64 / self.docs.max(1.0);
         let sorted = self
@@ -213,7 +214,7 @@ impl<'r> Costs<'r> {
         sorted * average > SORTED_BYTES_MAX
     }
 
-    /// Entries or documents in the bounds, where they are few or known; no sample is asked for.
+    /// Entries or documents within the bounds, if they are few or known; uses no sample.
     fn counted(&self, plan: &Plan) -> Result<Option<f64>> {
         Ok(match &plan.access {
             Access::Nothing => Some(0.0),
@@ -259,7 +260,7 @@ impl<'r> Costs<'r> {
         Ok(found)
     }
 
-    /// Entries or documents in the bounds; `None` where that cannot be told.
+    /// Entries or documents within the bounds; `None` if that cannot be estimated.
     fn entries(&self, plan: &Plan) -> Result<Option<Entries>> {
         let counted = |number: f64| Some(Entries::counted(number));
         Ok(match &plan.access {
@@ -361,7 +362,8 @@ impl<'r> Costs<'r> {
         ))
     }
 
-    /// Whether each document of the sample matches; empty where a document by itself does not say.
+    /// Whether each document of the sample matches; empty if the filter cannot be tested on single
+    /// documents.
     fn matches(&self) -> Result<&[bool]> {
         if let Some(matches) = self.matches.get() {
             return Ok(matches);
@@ -382,8 +384,8 @@ impl<'r> Costs<'r> {
         Ok(self.matches.get_or_init(|| matches))
     }
 
-    /// Documents that are expected to match: the sample's share, and no more than lie in the bounds
-    /// of any plan.
+    /// The estimated number of matching documents: the share of the sample, but no more than are
+    /// within the bounds of any plan.
     fn matched(&self, entries: &[Option<Entries>]) -> Result<Matched> {
         let all = Matched {
             number: self.docs,
@@ -411,7 +413,7 @@ impl<'r> Costs<'r> {
         })
     }
 
-    /// What is expected of a plan with so many entries, when so many documents match.
+    /// The estimate of a plan with these entries, given the number of matching documents.
     fn estimate(&self, plan: &Plan, entries: &Entries, matched: &Matched) -> Estimate {
         let orders = self.request.sort.is_some() && !plan.sorted;
         let (limit, matched, source) = (self.request.limit, matched.number, matched.source);
@@ -481,7 +483,7 @@ impl<'r> Costs<'r> {
         Ok(self.sample.get_or_init(|| sample).as_deref())
     }
 
-    /// The documents of the sample; none where there is no sample.
+    /// The documents of the sample; empty without a sample.
     fn sampled(&self) -> Result<&[DocBuf]> {
         Ok(self.sample()?.map(Sample::docs).unwrap_or_default())
     }
@@ -491,7 +493,7 @@ fn reads_entries(plan: &Plan) -> bool {
     matches!(plan.access, Access::Index { .. })
 }
 
-/// Whether a filter says of any document by itself whether it matches.
+/// Whether a filter can be tested on single documents.
 fn can_be_tried(filter: &Filter) -> bool {
     fn says(n: &Node) -> bool {
         match n {

@@ -1,5 +1,5 @@
-//! Whether a plan's index says all that is looked at of documents. Must not know: how entries say
-//! it.
+//! Whether the entries of a plan's index have all fields that a read uses. Must not know: how
+//! entries store them.
 
 use super::access::{Access, Plan};
 use super::series::columns;
@@ -8,9 +8,9 @@ use std::sync::Arc;
 use store::Collection;
 
 impl Plan {
-    /// The same plan without a read of documents, if the entries of its index hold enough: the
-    /// top-level `fields` that are used behind the read, and those that its filter uses. `None`
-    /// stands for whole documents.
+    /// The same plan without reading documents, if the entries of its index have all fields that
+    /// are used: the top-level `fields` used after the read (`None` for whole documents) and those
+    /// of the filter.
     #[must_use]
     pub(crate) fn covering(
         mut self,

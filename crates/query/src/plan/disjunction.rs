@@ -11,8 +11,7 @@ use store::{Collection, Index};
 /// Most branches of a union.
 const BRANCHES_MAX: usize = 64;
 
-/// A union over the branches of a disjunction the filter demands, when each branch has bounds of
-/// its own.
+/// A union over the branches of a disjunction that must hold, if each branch has bounds of its own.
 pub(super) fn by_disjunction(
     coll: &Collection,
     request: &PlanRequest<'_>,

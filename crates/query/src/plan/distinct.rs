@@ -7,15 +7,15 @@ use operators::filter::Node;
 use std::sync::Arc;
 use store::{Collection, FieldKind, Index};
 
-/// A plan that meets every value of `field` among the documents that match, through an index that
-/// begins with it; `None` when none does. `chosen` is the plan for the filter.
+/// A plan that finds every value of `field` among the matching documents by an index that begins
+/// with it; `None` if no index does. `chosen` is the plan for the filter.
 pub fn distinct_plan(
     coll: &Collection,
     request: &PlanRequest<'_>,
     chosen: &Plan,
     field: &str,
 ) -> Option<Plan> {
-    // The entries of buckets have no values of measurements.
+    // The entries of buckets do not have the values of measurements.
     if chosen.series.is_some() {
         return None;
     }
@@ -24,7 +24,7 @@ pub fn distinct_plan(
         i.multikey_bits() == 0
             && i.collation().is_none()
             && request.collation.is_none()
-            // A number in a path is a position to an index and a name to an expression.
+            // A number in a path is a position to an index but a name to an expression.
             && first.is_some_and(|f| {
                 f.path.as_str() == field && f.kind != FieldKind::Hashed
                     && f.path.parts().iter().all(|p| p.index.is_none())
@@ -56,7 +56,7 @@ pub fn distinct_plan(
     let only_first = chosen.bounds.iter().skip(1).all(|b| b.is_all());
     let index = chosen.index.as_ref()?;
     (chosen.complete && only_first && fits(index) && matches!(chosen.access, Access::Index { .. }))
-        // What was expected is of all entries.
+        // The estimate was for reading all entries.
         .then(|| Plan {
             estimate: None,
             ..chosen.clone()

@@ -1,24 +1,24 @@
-//! What the planner expected of a plan, kept for explain. Must not know: how that was found out.
+//! The planner's estimate of a plan, kept for explain. Must not know: how it was computed.
 
-/// What a plan was expected to read, to give and to cost. The unit of costs is one document read in
-/// the order of the collection.
+/// What a plan was expected to read, to give and to cost. The unit of costs is reading one document
+/// in collection order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// Entries of an index that are read; documents, where no index is.
+    /// Index entries read; documents if no index is read.
     pub read: f64,
     /// Where that number comes from.
     pub read_source: EstimateSource,
-    /// Rows of segments that are read; `None` where columns are not.
+    /// Rows of segments read; `None` without columns.
     pub rows: Option<f64>,
-    /// The cost of the entries that are read; `None` where documents are read without any.
+    /// The cost of reading entries; `None` if documents are read without an index.
     pub entries_cost: Option<f64>,
     /// The cost of entries and documents that are read.
     pub read_cost: f64,
-    /// That and the cost of sorting, where it was asked for.
+    /// The cost of reading and of sorting, if it was estimated.
     pub cost: Option<f64>,
-    /// Documents that match, no more than are wanted, where that was asked for.
+    /// Matching documents, at most the number wanted, if it was estimated.
     pub found: Option<f64>,
-    /// Where the number of documents comes from.
+    /// Where the number of matching documents comes from.
     pub source: EstimateSource,
 }
 
@@ -27,12 +27,12 @@ pub struct Estimate {
 pub enum EstimateSource {
     /// Counted: entries of an index, or all documents of the collection.
     Counted,
-    /// A sample of documents, or the engine's sizes of ranges.
+    /// Estimated from a sample of documents, or from the engine's sizes of ranges.
     Sampled,
 }
 
 impl EstimateSource {
-    /// MongoDB's word for it.
+    /// MongoDB's name for it.
     pub fn name(self) -> &'static str {
         match self {
             EstimateSource::Counted => "Metadata",

@@ -1,5 +1,5 @@
-//! An index scan taken apart: one scan for each combination of points of the leading fields, merged
-//! by the wanted order, where each of them has that order and the whole has not.
+//! Splits an index scan: one scan for each combination of points of the leading fields, merged in
+//! the wanted order, if each scan has that order and the whole has not.
 
 use super::access::{Access, Plan};
 use super::bounds::{FieldBounds, ValueRange};
@@ -9,11 +9,11 @@ use operators::filter::Node;
 use std::sync::Arc;
 use store::Index;
 
-/// Most scans a list of points is turned into; MongoDB's `internalQueryMaxScansToExplode`.
+/// Most scans that a plan is split into; MongoDB's `internalQueryMaxScansToExplode`.
 const SCANS_MAX: usize = 200;
 
-/// A scan for each combination of points of the leading fields, when each of them then comes in the
-/// wanted order.
+/// A scan for each combination of points of the leading fields, if each scan then has the wanted
+/// order.
 pub(super) fn by_points(
     index: &Arc<Index>,
     multikey: u32,

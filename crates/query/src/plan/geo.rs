@@ -1,11 +1,12 @@
-//! Bounds of a field whose places are cells: the cells that a test of the filter has to look at.
+//! Bounds of a geospatial field, whose components are cells: the cells that a test of the filter
+//! must read.
 
 use super::bounds::{Bound, FieldBounds, ValueRange, conjuncts};
 use operators::filter::{Node, Surface, Test, TestCells};
 use store::{FieldKind, Index, encode_cell};
 
-/// The bounds on field number `field`, one of places. With several tests on it that of the first
-/// that says something. `shapes` when documents may have stored more than points.
+/// The bounds on the geospatial field number `field`: those of the first test on it that gives
+/// bounds. `shapes` if documents may store other shapes than points.
 pub(super) fn bounds(index: &Index, field: usize, shapes: bool, root: &Node) -> FieldBounds {
     let mut found = None;
     let Some(on) = surface(index, field) else {
@@ -25,7 +26,7 @@ pub(super) fn bounds(index: &Index, field: usize, shapes: bool, root: &Node) -> 
     found.map_or_else(FieldBounds::all, |cells| of_cells(&cells, shapes))
 }
 
-/// What a field's cells lie on.
+/// The surface of a field's cells.
 fn surface(index: &Index, field: usize) -> Option<Surface> {
     let path = index.fields().get(field)?.path.as_str();
     Surface::of(index.spec(), index.key_pattern().field(path).as_str()?)
@@ -50,7 +51,7 @@ pub(super) fn of_cells(cells: &TestCells, shapes: bool) -> FieldBounds {
     }
 }
 
-/// Every document that the filter wants has a place in one of the fields, and so an entry.
+/// Whether every matching document has a location in one of the fields, and so an entry.
 pub(super) fn demanded(index: &Index, fields: &[FieldBounds]) -> bool {
     let mut both = index.fields().iter().zip(fields);
     both.any(|(f, b)| f.kind == FieldKind::Cells && !b.is_all())

@@ -1,6 +1,6 @@
-//! When an index gives the first document of each group, in the order that is wanted within groups:
-//! it begins with fields that have one value, then what tells groups apart, then the order. Must
-//! not know: how the others are passed over.
+//! Finds an index that gives the first document of each group in the wanted order. The index begins
+//! with fields that have one value, then the group's path, then the order. Must not know: how the
+//! other documents of a group are skipped.
 
 use super::access::{Access, Plan};
 use super::best::usable;
@@ -15,12 +15,12 @@ use store::{Collection, FieldKind, Index};
 /// An index whose entries come group by group.
 pub(crate) struct GroupedPlan {
     pub(crate) plan: Plan,
-    /// Entries with the same values in so many first fields are a group.
+    /// Entries with the same values in this many first fields are a group.
     pub(crate) fields: usize,
 }
 
-/// A plan over an index that gives all that matches, group by group, the wanted document of each
-/// group first; `None` when none does.
+/// A plan over an index that gives the matching documents group by group, the wanted document of
+/// each group first; `None` if no index does.
 pub(crate) fn group_end_plan(
     coll: &Collection,
     request: &PlanRequest<'_>,
@@ -32,7 +32,7 @@ pub(crate) fn group_end_plan(
         return None;
     }
     let indexes = coll.readable_indexes(request.view);
-    // Groups may come in either direction; that of the order comes first.
+    // Groups may be read in either direction; the direction of the sort is tried first.
     let first = request.sort?.parts().first()?;
     let ascending = match &first.by {
         SortBy::Path(path) if path.as_str() == end.path => first.ascending != end.last,
@@ -49,14 +49,14 @@ pub(crate) fn group_end_plan(
             .iter()
             .filter(usable)
             .filter_map(|i| by(i, &asked, end));
-        // Of equal ones the first.
+        // Of equal plans, the first.
         let best = grouped.reduce(|best, next| if next.0 > best.0 { next } else { best });
         best.map(|(_, grouped)| grouped)
     })
 }
 
-/// Groups one behind another, and in them the wanted order, or its reverse where the last document
-/// is wanted.
+/// The order by groups and, within a group, the wanted order; reversed if the last document is
+/// wanted.
 fn order_of(sort: &SortPattern, end: &GroupEnd, ascending: bool) -> Option<SortPattern> {
     let direction = |ascending: bool| if ascending { 1i32 } else { -1i32 };
     let mut spec = DocBuf::new();
@@ -65,7 +65,7 @@ fn order_of(sort: &SortPattern, end: &GroupEnd, ascending: bool) -> Option<SortP
         let SortBy::Path(path) = &part.by else {
             return None;
         };
-        // In a group it is the same for all.
+        // All documents of a group have the same value here.
         if path.as_str() != end.path {
             spec.put(path.as_str(), direction(part.ascending != end.last));
         }
@@ -86,7 +86,7 @@ fn by(index: &Arc<Index>, request: &PlanRequest<'_>, end: &GroupEnd) -> Option<(
     let fields = index.fields();
     let ordered = |kind: FieldKind| matches!(kind, FieldKind::Ascending | FieldKind::Descending);
     let at = fields.iter().position(|f| f.path.as_str() == end.path)?;
-    // A number in a path is a position to an index and a name to an expression.
+    // A number in a path is a position to an index but a name to an expression.
     let numbered = fields
         .get(at)
         .is_some_and(|f| f.path.parts().iter().any(|p| p.index.is_some()));

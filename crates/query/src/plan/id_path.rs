@@ -10,11 +10,11 @@ use operators::filter::Node;
 use std::sync::Arc;
 use store::Collection;
 
-/// The order of a sort that `_id` order answers.
+/// The direction of a sort that the order of `_id` satisfies.
 fn id_sort(sort: Option<&SortPattern>) -> Option<bool> {
     let first = sort?.parts().first()?;
     match &first.by {
-        // Ids are unique, further fields cannot matter.
+        // Ids are unique, so further sort fields have no effect.
         SortBy::Path(p) if p.as_str() == "_id" => Some(!first.ascending),
         _ => None,
     }
@@ -36,7 +36,7 @@ pub(super) fn id_score(p: &Plan) -> u32 {
     }
 }
 
-/// Reading by `_id`: points, a range, or its order.
+/// Reads by `_id`: points, a range, or only its order.
 pub(super) fn by_id(coll: &Collection, request: &PlanRequest<'_>, root: &Node) -> Option<Plan> {
     let fits = collation_fits(
         request.collation,
@@ -82,8 +82,7 @@ pub(super) fn by_id(coll: &Collection, request: &PlanRequest<'_>, root: &Node) -
         Some(ranges) => {
             let (first, last) = (ranges.first()?, ranges.last()?);
             let complete = complete(exact && ranges.len() == 1);
-            // Record keys end with the id, so the bytes of an included end need nothing behind
-            // them.
+            // Record keys end with the id, so an included lower end needs no further bytes.
             let lower = match &first.low {
                 Bound::Included(c) => c.clone(),
                 Bound::Excluded(c) => [c, &[0][..]].concat(),

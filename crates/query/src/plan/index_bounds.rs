@@ -1,4 +1,4 @@
-//! From bounds of fields to intervals of an index, and the order in which they come.
+//! Translates bounds of fields into intervals of an index, and finds the order of its entries.
 
 use super::bounds::{self, Bound, Combine, FieldBounds, ValueRange};
 use super::geo;
@@ -10,7 +10,7 @@ use store::{FieldKind, Index, IndexField, KeyInterval};
 /// Most intervals made from the product of several `$in` lists.
 const INTERVALS_MAX: usize = 10_000;
 
-/// Whether strings compare the same in a query and in an index.
+/// Whether a query and an index compare strings by the same collation.
 pub(super) fn collation_fits(query: Option<Doc<'_>>, index: Option<Doc<'_>>) -> bool {
     let simple =
         |d: Option<Doc<'_>>| d.is_none_or(|d| d.field("locale").as_str() == Some("simple"));
@@ -21,7 +21,7 @@ pub(super) fn collation_fits(query: Option<Doc<'_>>, index: Option<Doc<'_>>) -> 
     }
 }
 
-/// Every predicate is on a path whose bounds say all there is to say.
+/// Whether the bounds express every predicate exactly.
 pub(super) fn all_exact(root: &Node, exact: &dyn Fn(&str) -> bool) -> bool {
     let mut all = true;
     bounds::conjuncts(root, &mut |n| {
@@ -49,7 +49,7 @@ pub(super) fn field_bounds(
             fields.push(geo::bounds(index, n, several, root));
             continue;
         }
-        // Two fields of the same array: bounds on both would demand one element that satisfies
+        // Two fields of the same array: bounds on both would require one element that satisfies
         // both.
         let shares_array = several
             && index.fields()[..n]
@@ -73,7 +73,7 @@ pub(super) fn field_bounds(
                 FieldBounds::all()
             };
         }
-        // Positions in arrays are found by more paths than keys are made by.
+        // A filter also finds array positions by paths for which no keys are made.
         if several && f.path.parts().iter().any(|p| p.index.is_some()) {
             b.exact = false;
         }
@@ -82,7 +82,7 @@ pub(super) fn field_bounds(
     fields
 }
 
-/// A hashed field knows only equality: the hash of each value.
+/// A hashed field supports equality only: the hash of each value.
 fn hashed_points(index: &Index, field: usize, root: &Node) -> FieldBounds {
     let mut found = None;
     let path = index.fields()[field].path.as_str();
@@ -120,8 +120,8 @@ fn hashed_points(index: &Index, field: usize, root: &Node) -> FieldBounds {
     }
 }
 
-/// A sparse index leaves out documents without any of its fields; it is enough when the filter
-/// demands one of them to be there.
+/// Whether a sparse index has all matching documents. It leaves out documents without any of its
+/// fields, so the filter must require one of them.
 pub(super) fn sparse_is_enough(index: &Index, fields: &[FieldBounds], root: &Node) -> bool {
     let mut null = Vec::new();
     store::format::keys::encode(&Value::Null, None, &mut null);
@@ -161,7 +161,7 @@ pub(super) fn sort_direction(
         let SortBy::Path(path) = &part.by else {
             return None;
         };
-        // Fields fixed to one value may be skipped, or named in the sort without effect.
+        // Fields fixed to one value may be skipped; naming them in the sort has no effect.
         while index.fields().get(at).is_some_and(|f| f.path != *path)
             && fields.get(at).is_some_and(FieldBounds::is_one_point)
         {
@@ -190,18 +190,18 @@ pub(super) fn sort_direction(
     Some(reverse.unwrap_or(false))
 }
 
-/// The field's components are in the order of its values.
+/// The order of the components is that of the values.
 fn is_ordered(f: &IndexField) -> bool {
     matches!(f.kind, FieldKind::Ascending | FieldKind::Descending)
 }
 
-/// Intervals of encoded keys, and how many fields shaped them.
+/// Intervals of encoded keys, and the number of fields whose bounds they use.
 pub(super) fn intervals(index: &Index, fields: &[FieldBounds]) -> (Vec<KeyInterval>, usize) {
     let kinds: smallvec::SmallVec<[FieldKind; 8]> = index.fields().iter().map(|f| f.kind).collect();
     intervals_of(&kinds, fields)
 }
 
-/// The same, of fields of these kinds.
+/// The same for fields of these kinds.
 pub(super) fn intervals_of(
     kinds: &[FieldKind],
     fields: &[FieldBounds],
@@ -242,7 +242,7 @@ pub(super) fn intervals_of(
     (close(prefixes), n)
 }
 
-/// Every entry that begins with one of these components.
+/// An interval of all entries that begin with the prefix, for each prefix.
 fn close(prefixes: Vec<Vec<u8>>) -> Vec<KeyInterval> {
     use store::format::keys::{AFTER, BEFORE};
     let whole = |p: Vec<u8>| {
@@ -260,7 +260,7 @@ fn close(prefixes: Vec<Vec<u8>>) -> Vec<KeyInterval> {
     merged(prefixes.into_iter().map(whole).collect())
 }
 
-/// Ascending, overlapping ones joined.
+/// Sorted, with overlapping intervals joined.
 fn merged(mut list: Vec<KeyInterval>) -> Vec<KeyInterval> {
     list.retain(|i| i.lower < i.upper);
     list.sort_by(|a, b| a.lower.cmp(&b.lower));

@@ -15,8 +15,8 @@ use operators::filter::Node;
 use std::sync::Arc;
 use store::Index;
 
-/// How good an index is for a read, and the plan with it. `None` when it must not be used (it may
-/// lack documents) or brings nothing; `forced` asks for it whatever it brings.
+/// The plan over an index and its points. `None` if it must not be used (it may lack documents) or
+/// has no advantage; `forced` ignores the latter.
 pub(super) fn by_index(
     index: &Arc<Index>,
     request: &PlanRequest<'_>,

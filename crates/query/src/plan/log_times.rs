@@ -1,5 +1,5 @@
-//! Which part of the log a filter on `ts` leaves, so that it is sought and not scanned for. Must
-//! not know: how the log is read.
+//! The time range of the log that a filter on `ts` selects, so that the read seeks to it. Must not
+//! know: how the log is read.
 
 use super::bounds::conjuncts;
 use model::{Timestamp, Value};

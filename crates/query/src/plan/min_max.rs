@@ -1,5 +1,5 @@
-//! `min` and `max` of a find: a range of the hinted index, given as whole keys; the lower end
-//! belongs to it.
+//! `min` and `max` of a find: a range of the hinted index between whole keys; the lower end is
+//! included.
 
 use super::access::{Access, Plan};
 use super::request::{Hint, PlanRequest};
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use store::format::keys;
 use store::{Collection, Index, KeyInterval};
 
-/// Stands, after components, before every entry that begins with them.
+/// A byte that sorts, after components, before every entry that begins with them.
 const BEFORE: u8 = 0x01;
 
-/// The plan of a read with `min` or `max`, sorted only when no order is wanted.
+/// The plan of a read with `min` or `max`. It counts as sorted only if no order is wanted.
 ///
 /// # Errors
 /// 2 for a hint that names no index, 51174 when it has other fields, 51175 when `min` does not come

@@ -1,6 +1,6 @@
-//! Access paths: how the documents of a filter and an order are read, and in which order they come.
-//! A plan gives a superset; documents are matched again when they are read, unless the plan is
-//! complete.
+//! Access paths: how the documents for a filter and an order are read, and in which order they
+//! come. A plan may give more documents than match; they are tested again when they are read,
+//! unless the plan is complete.
 //!
 //! Must not know: commands, pipelines around the read, how plans run. Neighbours:
 //! `operators::filter` before, `physical` after.

@@ -1,4 +1,4 @@
-//! `$near` and `$nearSphere`: which index can answer it, and the plan from near to far.
+//! `$near` and `$nearSphere`: which index can answer them, and the plan in order of distance.
 
 use super::access::{Access, NearBy, Nearness, Plan};
 use super::bounds::FieldBounds;
@@ -12,8 +12,8 @@ use operators::filter::{Near, Node, Surface};
 use std::sync::Arc;
 use store::{Collection, Index};
 
-/// Checks that an index on the field, the hinted one if there is a hint, can answer the filter's
-/// nearness.
+/// Checks that an index on the field (the hinted one, if there is a hint) can answer the filter's
+/// `$near`.
 ///
 /// # Errors
 /// 291 NoQueryExecutionPlans, 5626500 on a time series, which has no order by distance.
@@ -53,7 +53,7 @@ pub(super) fn check_index(
     Ok(())
 }
 
-/// The plan from near to far, when that is wanted; `whole` reads the documents in any order.
+/// The plan in order of distance, if that is wanted; `whole` reads the documents in any order.
 ///
 /// # Errors
 /// Those of `whole`.
@@ -70,7 +70,7 @@ pub(super) fn plan(
     let by = match rings(coll, request, root, path, near) {
         Some(rings) => NearBy::Rings(rings),
         None if own.is_some() => NearBy::Whole(Box::new(whole()?)),
-        // An offer that nobody can take.
+        // No index can give this order, so the offer is declined.
         None => return whole(),
     };
     let index = match &by {
@@ -88,7 +88,7 @@ pub(super) fn plan(
     })
 }
 
-/// The rings over an index whose entries can be read so.
+/// The rings over an index that supports them.
 fn rings(
     coll: &Collection,
     request: &PlanRequest<'_>,
@@ -114,7 +114,7 @@ fn rings(
         let on = Surface::of(index.spec(), kind).filter(|_| near.can_use(kind))?;
         let bounds = field_bounds(index, index.multikey_bits(), root, fits);
         let whole = !index.is_partial() || implied(index, request.filter, fits);
-        // What stands before the place must be fixed, or every ring reads the whole index.
+        // The fields before the location must be fixed, or every ring would read the whole index.
         let fixed = bounds.iter().take(field).all(FieldBounds::is_points);
         (whole && fixed).then(|| Rings::new(index, bounds, field, on, near))
     })

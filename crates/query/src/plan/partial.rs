@@ -1,12 +1,12 @@
-//! Whether a filter implies the filter of a partial index, so that the index holds every document
-//! wanted. Says no when in doubt: the index is then not used.
+//! Whether a filter implies the filter of a partial index, so that the index has every wanted
+//! document. Answers no when in doubt; the index is then not used.
 
 use crate::exec::MatchFilter;
 use model::{Collate, Doc, Value, compare, compare_with};
 use store::Index;
 
-/// True when every document of the filter is in the index. Strings say nothing of each other when
-/// the collations differ.
+/// Whether every document of the filter is in the index. If the collations differ, conditions on
+/// strings are never implied.
 pub(super) fn implied(index: &Index, filter: Option<&MatchFilter>, collation_fits: bool) -> bool {
     let Some(partial) = index.spec().field("partialFilterExpression").as_doc() else {
         return true;
@@ -18,7 +18,7 @@ pub(super) fn implied(index: &Index, filter: Option<&MatchFilter>, collation_fit
     implication.holds(partial, filter.map_or(Doc::EMPTY, |f| f.spec.doc()))
 }
 
-/// How strings are compared.
+/// How the index compares strings.
 struct Implication<'c> {
     collation_fits: bool,
     collate: Option<&'c dyn Collate>,
@@ -47,8 +47,9 @@ impl Implication<'_> {
         })
     }
 
-    /// Whether a value that passes `have: v` passes `wanted: limit`. Of an array each condition
-    /// looks at any element, so what holds of the value that fulfils one holds of the array.
+    /// Whether every value that passes `have: v` passes `wanted: limit`. A condition on an array
+    /// holds if it holds for any element, so the answer for the element that passes holds for the
+    /// array.
     fn narrower(&self, have: &str, v: Value<'_>, wanted: &str, limit: Value<'_>) -> bool {
         let compares = matches!(have, "$eq" | "$gt" | "$gte" | "$lt" | "$lte")
             && !matches!(v, Value::Regex(_));
@@ -66,7 +67,7 @@ impl Implication<'_> {
                 return !v.is_nullish() && limit.as_array().is_some_and(|l| l.iter().any(same));
             }
             (_, "$exists") if have != "$exists" => {
-                // What is missing lies between the two keys, too.
+                // A missing value also lies between MinKey and MaxKey.
                 let spans_types = have != "$eq" && matches!(v, Value::MinKey | Value::MaxKey);
                 return limit.truthy()
                     && (compares && !v.is_nullish() && !spans_types || have == "$type");
@@ -76,7 +77,7 @@ impl Implication<'_> {
         if have == wanted && compare(&v, &limit).is_eq() {
             return true;
         }
-        // NaN has no place in the order of numbers.
+        // NaN is not ordered relative to other numbers.
         let nan = |v: &Value<'_>| v.as_f64().is_some_and(f64::is_nan);
         if !compares || compare::class(&v) != compare::class(&limit) || nan(&v) || nan(&limit) {
             return false;
@@ -93,7 +94,8 @@ impl Implication<'_> {
     }
 }
 
-/// Whether a collation bears on a condition; names of types are no text.
+/// Whether a condition compares strings, which depends on the collation; names of types do not
+/// count.
 fn holds_text(v: &Value<'_>) -> bool {
     match v {
         Value::String(_) | Value::Symbol(_) => true,
@@ -103,14 +105,14 @@ fn holds_text(v: &Value<'_>) -> bool {
     }
 }
 
-/// Whether the query has the same condition.
+/// Whether the query has the same condition at its top level.
 fn has_condition(query: Doc<'_>, name: &str, v: Value<'_>) -> bool {
     query
         .iter()
         .any(|(n, q)| n == name && compare(&q, &v).is_eq())
 }
 
-/// `{$gt: 1, $lt: 5}` as its operators, any other value as `$eq`.
+/// The operators of `{$gt: 1, $lt: 5}`; any other value counts as `$eq`.
 fn each_operator<'a>(v: Value<'a>) -> Box<dyn Iterator<Item = (&'a str, Value<'a>)> + 'a> {
     match v {
         Value::Document(d) if d.first().is_some_and(|(n, _)| n.starts_with('$')) => {
@@ -120,14 +122,14 @@ fn each_operator<'a>(v: Value<'a>) -> Box<dyn Iterator<Item = (&'a str, Value<'a
     }
 }
 
-/// Whether any condition that every match fulfils on `field` passes `f`.
+/// Whether the query requires a condition on `field` for which `f` returns true.
 fn any_condition(query: Doc<'_>, field: &str, f: &dyn Fn(&str, Value<'_>) -> bool) -> bool {
     query.iter().any(|(name, v)| match name {
         "$and" => v.as_array().is_some_and(|l| {
             l.iter()
                 .any(|q| q.as_doc().is_some_and(|q| any_condition(q, field, f)))
         }),
-        // Every branch of an $or has to.
+        // For an `$or`, every branch must have one.
         "$or" => v.as_array().is_some_and(|l| {
             !l.is_empty()
                 && l.iter()

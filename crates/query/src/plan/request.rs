@@ -1,4 +1,4 @@
-//! What the planner is asked: filter, order and what the client says about the access path.
+//! The request to the planner: filter, order and the client's wishes about the access path.
 
 use super::column_plan::Behind;
 use super::rivals::Rivals;
@@ -13,7 +13,7 @@ use store::{Index, ReadView};
 pub enum Hint {
     /// The index of this name.
     Name(String),
-    /// The same, for the server itself: a hidden index, too.
+    /// An index by name, for the server's own reads: a hidden one is allowed.
     Own(String),
     /// The index with this key pattern.
     Key(model::DocBuf),
@@ -36,7 +36,7 @@ impl std::fmt::Display for Hint {
 }
 
 impl Hint {
-    /// True for a hint at this index.
+    /// Whether the hint is this index.
     pub(super) fn names(&self, index: &Index) -> bool {
         match self {
             Hint::Name(n) | Hint::Own(n) => index.name() == n,
@@ -47,12 +47,12 @@ impl Hint {
         }
     }
 
-    /// It is the server's own.
+    /// Whether the hint is the server's own.
     pub(super) fn is_own(&self) -> bool {
         matches!(self, Hint::Own(_))
     }
 
-    /// The index that is meant: one that is built and that may be seen.
+    /// The hinted index, if it is built and may be used.
     pub(super) fn index<'i>(&self, indexes: &'i [Arc<Index>]) -> Option<&'i Arc<Index>> {
         let is_seen = |i: &Index| !i.is_hidden() || self.is_own();
         indexes
@@ -60,7 +60,7 @@ impl Hint {
             .find(|i| i.is_ready() && is_seen(i) && self.names(i))
     }
 
-    /// From the `hint` argument; an empty document is no hint.
+    /// Parses the `hint` argument; an empty document is no hint.
     ///
     /// # Errors
     /// 9 FailedToParse for another type, 2 for a `$natural` that is not 1 or -1.
@@ -96,11 +96,11 @@ impl Hint {
 pub struct PlanRequest<'r> {
     /// Documents to find; `None` is all.
     pub filter: Option<&'r MatchFilter>,
-    /// The order they are wanted in.
+    /// The wanted order.
     pub sort: Option<&'r SortPattern>,
-    /// So many of the documents will be read, if there are as many; `None` is all.
+    /// The number of documents that will be read, if there are as many; `None` is all.
     pub limit: Option<u64>,
-    /// The only top-level fields that are looked at behind the filter; `None` is all.
+    /// The only top-level fields used after the filter; `None` is all.
     pub fields: Option<&'r [String]>,
     /// The access path the client asks for.
     pub hint: Option<&'r Hint>,
@@ -110,23 +110,23 @@ pub struct PlanRequest<'r> {
     pub max: Option<Doc<'r>>,
     /// The operation's collation as the client wrote it; `None` when simple.
     pub collation: Option<Doc<'r>>,
-    /// The state to read; `None` is the latest.
+    /// The snapshot to read; `None` is the latest state.
     pub view: Option<&'r ReadView>,
     /// The only indexes to consider; `None` is all.
     pub allowed: Option<&'r AllowedIndexes>,
-    /// The plan may come from the cache and go there: the projection, which is a part of the shape;
-    /// `None` for reads that leave no trace.
+    /// The projection, which is part of the query's shape, if the plan may be taken from the cache
+    /// and stored in it. `None` for reads that do not use the cache.
     pub remember: Option<Doc<'r>>,
-    /// Documents are wanted from near to far, if an index can give them so; the filter has no
-    /// nearness of its own.
+    /// Documents are wanted in order of distance, if an index can give that; the filter has no
+    /// `$near` of its own.
     pub near: Option<(&'r FieldPath, &'r Near)>,
-    /// Receives the plans that were compared by their costs and not taken.
+    /// Receives the plans that lost the comparison of costs.
     pub rivals: Option<&'r Rivals>,
-    /// What is looked at behind the filter, where the read may be done by columns.
+    /// What is used after the filter, if the read may use columns.
     pub columns: Option<Behind<'r>>,
 }
 
-/// `{$natural: ±1}` as a sort order. The natural order of the log is that of its times.
+/// The direction of a sort by `{$natural: ±1}`. The natural order of the log is that of its times.
 pub(super) fn natural_sort(sort: Option<&SortPattern>, log: bool) -> Option<bool> {
     let [only] = sort?.parts() else { return None };
     match &only.by {

@@ -1,5 +1,5 @@
-//! Rings around a point, from near to far: the intervals of a geospatial index that hold what lies
-//! in each. Must not know: scans.
+//! Rings around a point, in order of distance: the intervals of a geospatial index that contain
+//! each ring. Must not know: scans.
 
 use super::bounds::FieldBounds;
 use super::geo::of_cells;
@@ -8,17 +8,17 @@ use operators::filter::{Near, Surface};
 use std::sync::Arc;
 use store::{Index, KeyInterval};
 
-/// Documents in a ring with which the next is as wide.
+/// If a ring has this many documents, the next has the same width.
 const ENOUGH: std::ops::RangeInclusive<usize> = 100..=1000;
 
-/// The rings still to be read. A document is in the intervals of every ring that it may have a
-/// place in.
+/// The rings that have not been read. A document is in the intervals of every ring in which it may
+/// have a location.
 #[derive(Clone)]
 pub struct Rings {
     index: Arc<Index>,
-    /// The bounds of its fields; that of the place is made for each ring.
+    /// The bounds of the index's fields; that of the location is made for each ring.
     bounds: Vec<FieldBounds>,
-    /// The field with the place, and what its cells lie on.
+    /// The number of the field with the location, and the surface of its cells.
     field: usize,
     on: Surface,
     from: f64,
@@ -28,13 +28,13 @@ pub struct Rings {
 
 /// One ring.
 pub(crate) struct Ring {
-    /// What is read.
+    /// The index intervals to read.
     pub intervals: Arc<Vec<KeyInterval>>,
-    /// The index's multikey bits the intervals were made for.
+    /// The index's multikey bits for which the intervals were made.
     pub multikey: u32,
-    /// Its documents are at this distance or farther.
+    /// Least distance of its documents.
     pub from: f64,
-    /// And nearer than this, which is without limit for the last ring.
+    /// Distance that its documents do not reach; infinite for the last ring.
     pub to: f64,
 }
 
@@ -58,13 +58,13 @@ impl Rings {
         }
     }
 
-    /// The index that is read.
+    /// The index to read.
     pub fn index(&self) -> &Arc<Index> {
         &self.index
     }
 
-    /// The next ring; `None` behind the last. Until [`Rings::done`] it is the same, for what the
-    /// index is now.
+    /// The next ring; `None` after the last. Until [`Rings::done`] is called it returns the same
+    /// ring, with intervals for the present state of the index.
     pub(crate) fn next(&self, near: &Near) -> Option<Ring> {
         if self.from > self.end {
             return None;
@@ -85,7 +85,7 @@ impl Rings {
         })
     }
 
-    /// The ring was read, and so many documents lay in it.
+    /// Notes that the ring was read and had `found` documents.
     pub(crate) fn done(&mut self, found: usize) {
         self.from += self.step;
         self.step *= match found {

@@ -1,16 +1,16 @@
-//! The plans that were compared with the one that was taken, kept for explain. Must not know: how
-//! they were compared.
+//! The plans that were compared with the chosen one, kept for explain. Must not know: how they were
+//! compared.
 
 use super::access::Plan;
 use parking_lot::Mutex;
 
-/// Receives the plans that were compared by their costs and not taken, with these.
+/// Receives the plans that lost the comparison, with their costs.
 #[derive(Default)]
 pub struct Rivals(Mutex<Vec<Plan>>);
 
 impl Rivals {
-    /// Notes plans that were compared with the one that was taken, in place of what was noted
-    /// before. The one that is taken, and one that was preferred, are among them twice.
+    /// Replaces the noted plans by those of a comparison. Plans that read like the chosen one, or
+    /// like another noted one, are left out.
     pub(super) fn note(&self, taken: &Plan, compared: Vec<Plan>) {
         let mut rivals: Vec<Plan> = Vec::new();
         for plan in compared {
@@ -21,7 +21,7 @@ impl Rivals {
         *self.0.lock() = rivals;
     }
 
-    /// The plans; none when nothing was compared by costs.
+    /// The plans; empty if no costs were compared.
     pub fn list(&self) -> Vec<Plan> {
         self.0.lock().clone()
     }

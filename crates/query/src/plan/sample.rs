@@ -1,7 +1,7 @@
-//! Some documents of a collection, kept in memory, for the planner to try filters on. Promises:
-//! bounded bytes for each collection and for all; a query draws a sample of a small collection
-//! only, and again only when it has halved or doubled; for others it is drawn in the background, as
-//! it is for all of which a good part has changed. Must not know: costs, who draws in the
+//! Samples of a collection's documents in memory, on which the planner tests filters. Promises: the
+//! bytes are bounded for each collection and in all. A query draws a sample of a small collection
+//! only, and again only when its size has halved or doubled. Samples of large collections, and new
+//! ones after many changes, are drawn in the background. Must not know: costs, who draws in the
 //! background.
 
 use model::{DocBuf, Result};
@@ -10,39 +10,40 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use store::Collection;
 
-/// Places that are looked at, and documents at each.
+/// Positions at which documents are drawn, and documents drawn at each.
 const PLACES: usize = 256;
 const DOCUMENTS_A_PLACE: usize = 2;
-/// Bytes of the documents of one sample. Larger documents are left out first.
+/// Most bytes of the documents of one sample; larger documents are left out first.
 const BYTES_MAX: usize = 256 << 10;
-/// Bytes of all samples of the process; without room there is none.
+/// Most bytes of all samples of the process; beyond that no sample is drawn.
 const ALL_BYTES_MAX: usize = 32 << 20;
 
 /// Collections with more documents or bytes are large: no query waits for their sample.
 const SMALL_DOCUMENTS: u64 = 20_000;
 const SMALL_BYTES: u64 = 32 << 20;
 
-/// A sample is old when one in so many documents has changed since, and no fewer than that.
+/// A sample is old if one in this many documents has changed since it was drawn, and at least
+/// [`CHANGED_MIN`].
 const CHANGED_PART: u64 = 5;
 const CHANGED_MIN: u64 = 1000;
 
 static ALL_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// Where the sample of a collection is kept.
+/// The current sample of a collection.
 #[derive(Default)]
 pub(super) struct KeptSample {
     sample: Mutex<Option<Arc<Sample>>>,
-    /// A query has asked since the last one was drawn.
+    /// A query has asked since the last sample was drawn.
     asked: AtomicBool,
 }
 
-/// Documents of a collection.
+/// A sample of a collection's documents.
 pub(super) struct Sample {
     docs: Vec<DocBuf>,
     bytes: usize,
-    /// So many documents the collection had.
+    /// The number of documents of the collection when it was drawn.
     of: u64,
-    /// What [`Collection::changed`] was.
+    /// [`Collection::changed`] when it was drawn.
     changed: u64,
 }
 
@@ -62,7 +63,7 @@ impl Sample {
         count / 2 <= self.of && self.of / 2 <= count
     }
 
-    /// So much has changed since that another one would say better what there is.
+    /// Whether so much has changed since that a new sample would be better.
     fn is_old(&self, coll: &Collection) -> bool {
         let changed = coll.changed().saturating_sub(self.changed);
         !self.fits(coll.count()) || changed >= (self.of / CHANGED_PART).max(CHANGED_MIN)
@@ -91,8 +92,8 @@ impl Sample {
 }
 
 impl KeptSample {
-    /// The sample of a collection. Of a small one it is drawn when there is none that fits; of a
-    /// large one it is the last one, `None` until one was drawn in the background.
+    /// The sample of a collection. For a small collection it is drawn now if none fits. For a large
+    /// one it is the last one drawn, or `None` until the first was drawn in the background.
     ///
     /// # Errors
     /// Engine failures.
@@ -108,13 +109,13 @@ impl KeptSample {
         self.draw(coll).map(Some)
     }
 
-    /// Whether queries would be planned better by another sample than they have.
+    /// Whether a new sample would improve the plans of queries.
     pub(super) fn is_wanted(&self, coll: &Collection) -> bool {
         let is_old = |kept: &Option<Arc<Sample>>| kept.as_ref().is_none_or(|s| s.is_old(coll));
         self.asked.load(Relaxed) && is_old(&self.sample.lock())
     }
 
-    /// Draws a sample in place of the one that is kept.
+    /// Draws a sample and replaces the current one.
     ///
     /// # Errors
     /// Engine failures.

@@ -1,5 +1,6 @@
-//! Reading time-series collections: which buckets a filter leaves, by an index of metadata and time
-//! or by their times alone, and which columns are needed. Must not know: how buckets are stored.
+//! Plans for time-series collections: which buckets a filter selects, by an index on metadata and
+//! time or by their times alone, and which columns are needed. Must not know: how buckets are
+//! stored.
 
 use super::access::{Access, Plan};
 use super::best::usable;
@@ -61,7 +62,7 @@ fn best(
         Some(Hint::Natural { .. }) => return Ok(None),
         Some(hint) => match hint.index(&indexes) {
             Some(index) => Some(index.name().to_owned()),
-            // The indexes that every such collection has by itself.
+            // A hint at an index that every time-series collection has.
             None if is_own(options, hint) => None,
             None => {
                 return Err(MongoError::bad_value(format!(
@@ -101,8 +102,8 @@ fn is_own(options: &SeriesOptions, hint: &Hint) -> bool {
     }
 }
 
-/// The buckets that an index names for the metadata. Their times are looked at when the entries are
-/// read: the entry of a bucket has its beginning, which is before its measurements.
+/// Selects buckets by an index on the metadata. Their times are tested when the entries are read:
+/// an entry has the start time of its bucket, which is before its measurements.
 fn by_index(
     index: &Arc<Index>,
     options: &SeriesOptions,
@@ -148,7 +149,7 @@ fn by_index(
     Some((score, plan))
 }
 
-/// First and last time that a filter leaves; `None` when it says nothing of it.
+/// First and last time that a filter selects; `None` without bounds on time.
 fn times_of(root: &Node, time: &str) -> Option<(i64, i64)> {
     let (mut first, mut last) = (i64::MIN, i64::MAX);
     conjuncts(root, &mut |n| {
@@ -174,7 +175,7 @@ fn times_of(root: &Node, time: &str) -> Option<(i64, i64)> {
     (first > i64::MIN || last < i64::MAX).then_some((first, last))
 }
 
-/// The columns that a filter and what comes behind it need; `None` is all of them.
+/// The columns that the filter and the operators after it use; `None` is all.
 pub(crate) fn columns(filter: Option<&MatchFilter>, behind: &[String]) -> Option<Arc<[String]>> {
     let mut names: BTreeSet<String> = behind.iter().cloned().collect();
     let mut known = true;

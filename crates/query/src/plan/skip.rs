@@ -1,7 +1,6 @@
-//! An index whose first field the filter says nothing of and which has few values there: it is read
-//! once for each of these values, by the bounds of its second field. What lies between the values
-//! is read, too, where nothing is expected: values that come in later are found. Must not know:
-//! costs.
+//! A plan over an index whose first field has few values and no bounds: the index is read once for
+//! each of these values, by the bounds of its second field. The gaps between the values are read,
+//! too, so that values inserted later are found. Must not know: costs.
 
 use super::access::{Access, Plan};
 use super::bounds::FieldBounds;
@@ -16,18 +15,18 @@ use store::{Collection, FieldKind, Index, KeyInterval};
 
 /// Most values of the first field.
 const VALUES_MAX: usize = 16;
-/// Most intervals of the second field for each of them.
+/// Most intervals of the second field for each value.
 const INTERVALS_MAX: usize = 8;
 
-/// An index that can be read so, if its first field has few values.
+/// An index that can be read this way, if its first field has few values.
 pub(super) struct Skippable {
     index: Arc<Index>,
     bounds: Vec<FieldBounds>,
-    /// Intervals of what stands behind the first component.
+    /// Intervals of the components after the first.
     behind: Vec<KeyInterval>,
 }
 
-/// Whether an index can be read so, as far as the filter tells.
+/// The index, if the filter allows reading it this way.
 pub(super) fn skippable(
     index: &Arc<Index>,
     request: &PlanRequest<'_>,
@@ -62,7 +61,7 @@ pub(super) fn skippable(
 }
 
 impl Skippable {
-    /// The plan, where the first field has few values.
+    /// The plan; `None` if the first field has too many values.
     ///
     /// # Errors
     /// Engine failures.

@@ -1,5 +1,5 @@
-//! Plans for `$text`: the entries of each term in the collection's text index, behind the values
-//! that the filter demands of the fields before the text.
+//! Plans for `$text`: the entries of each term in the collection's text index, after the values
+//! that the filter requires of the fields before the text.
 
 use super::access::{Access, Plan};
 use super::best::of_branch;
@@ -61,8 +61,8 @@ pub(super) fn plan(
     })
 }
 
-/// The terms of a conjunction; `None` when a field before the text is not fixed to one value, or
-/// the partial filter not implied.
+/// The terms of a conjunction; `None` if a field before the text is not fixed to one value, or the
+/// partial filter is not implied.
 fn by_terms(
     index: &Arc<Index>,
     request: &PlanRequest<'_>,
@@ -125,7 +125,7 @@ fn by_terms(
     })
 }
 
-/// A disjunction with `$text` in a branch, when the other branches are bounded.
+/// A disjunction with `$text` in a branch; the other branches must be bounded.
 fn by_branches(
     coll: &Collection,
     request: &PlanRequest<'_>,

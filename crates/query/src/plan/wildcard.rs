@@ -1,5 +1,5 @@
 //! Plans over a wildcard index: one path of the filter is chosen, and the index is read as if it
-//! were on that path (ADR 0055). Must not know: how entries are made.
+//! were an index on that path (ADR 0055). Must not know: how entries are made.
 
 use super::access::{Access, Plan, WildcardPath};
 use super::bounds::{self, Bound, Combine, FieldBounds, ValueRange};
@@ -14,19 +14,20 @@ use std::sync::Arc;
 use store::format::keys;
 use store::{Coverage, FieldKind, Index, WildcardPart};
 
-/// All entries at and below a path are read: better than the whole collection, not than bounds.
+/// Points for reading all entries at and below a path: better than a collection scan, not better
+/// than bounds.
 const PRESENCE: u32 = 1;
 
-/// What the filter says of one path.
+/// The filter's tests on one path.
 struct Candidate<'n> {
     path: String,
     tests: Vec<&'n Test>,
-    /// From inside an `$elemMatch`: each test alone holds of some value at the path.
+    /// The tests are from inside an `$elemMatch`: each holds for some value at the path.
     of_element: bool,
 }
 
-/// How good a wildcard index is for a read, and the plan with it; `forced` as in
-/// `index_path::by_index`, which has looked at the partial filter.
+/// The best plan over a wildcard index and its points. `forced` is that of `index_path::by_index`,
+/// which has checked the partial filter.
 pub(super) fn by_wildcard(
     index: &Arc<Index>,
     part: &WildcardPart,
@@ -55,13 +56,13 @@ pub(super) fn by_wildcard(
     };
     for c in candidates(root) {
         consider(scan.by_values(&c));
-        // What holds of an element holds of a document only if that has the array.
+        // Tests inside an `$elemMatch` are about elements, not about the document: they are left out.
         let presence = c.tests.iter().any(|t| demands_value(t, forced)) && !c.of_element;
         if presence {
             consider(scan.by_presence(&c.path));
         }
     }
-    // Below an array without documents there is nothing that is null, nor any entry.
+    // A path below an array without documents has no null and no entry.
     let certain = |path: &str| !path.contains('.') || !scan.is_multikey(path);
     not_null(root, &mut |path| {
         if certain(path) {
@@ -72,7 +73,7 @@ pub(super) fn by_wildcard(
     best
 }
 
-/// The paths on which the filter has predicates that must hold.
+/// The paths on which the filter has tests that must hold.
 fn candidates(root: &Node) -> Vec<Candidate<'_>> {
     let mut found: Vec<Candidate<'_>> = Vec::new();
     collect(root, "", &mut found);
@@ -120,8 +121,8 @@ fn not_null(root: &Node, each: &mut dyn FnMut(&str)) {
     });
 }
 
-/// Whether values of the path that pass have an entry within the bounds of the test: there are
-/// none for whole documents and arrays, nor for what is missing.
+/// Whether the values that pass the test have entries within its bounds: whole documents and
+/// arrays, and missing values, have no entries.
 fn has_bounds(test: &Test) -> bool {
     let fine = |op: CompareOp, v: &Value<'_>| match v {
         Value::Document(d) => op == CompareOp::Eq && d.is_empty(),
@@ -131,7 +132,7 @@ fn has_bounds(test: &Test) -> bool {
         Test::Compare(c) => fine(c.op, &c.value.get()),
         Test::In(i) => !i.has_null && i.values.iter().all(|v| fine(CompareOp::Eq, &v.get())),
         Test::Regex(_) => true,
-        // An array inside an array is an entry as a whole.
+        // An array inside an array is one entry.
         Test::ElemMatchValue(tests) => tests
             .iter()
             .all(|t| !matches!(t, Test::ElemMatchValue(_)) && has_bounds(t)),
@@ -139,9 +140,9 @@ fn has_bounds(test: &Test) -> bool {
     }
 }
 
-/// Whether a document that passes has some value at the path or below. `forced`: the client wants
-/// the index, so all of the path is read for it, which is more than most tests are worth. Equality
-/// with a whole document or array is left to other plans.
+/// Whether a document that passes has a value at or below the path. `forced`: the client hints at
+/// the index, so all entries of the path are read even for tests for which that is seldom worth it.
+/// Equality with a whole document or array is left to other plans.
 fn demands_value(test: &Test, forced: bool) -> bool {
     let whole = |v: &Value<'_>| match v {
         Value::Document(d) => !d.is_empty(),
@@ -168,7 +169,7 @@ fn demands_value(test: &Test, forced: bool) -> bool {
     }
 }
 
-/// The path up to the first number that may be a position in an array.
+/// The path up to the first number that may be an array position.
 fn above_positions(path: &str) -> &str {
     let mut end = 0;
     for (n, name) in path.split('.').enumerate() {
@@ -193,27 +194,27 @@ fn point(component: Vec<u8>) -> ValueRange {
     }
 }
 
-/// One read over one wildcard index.
+/// The plans over one wildcard index.
 struct WildcardScan<'s, 'r> {
     index: &'s Arc<Index>,
     part: &'s WildcardPart,
     request: &'s PlanRequest<'r>,
     fits: bool,
     bits: u32,
-    /// Bounds of the fields; nothing is said of the wildcard in its place.
+    /// Bounds of the index's other fields; the wildcard has none in its place.
     others: Vec<FieldBounds>,
 }
 
 impl WildcardScan<'_, '_> {
-    /// True when documents may have several values at a path.
+    /// Whether documents may have several values at a path.
     fn is_multikey(&self, path: &str) -> bool {
         self.bits & WildcardPart::array_bit(path) != 0
     }
 
-    /// Values of one path.
+    /// The plan by bounds on the values of one path.
     fn by_values(&self, c: &Candidate<'_>) -> Option<(u32, Plan)> {
         let several = self.is_multikey(&c.path);
-        // Entries have no positions.
+        // Entries have no array positions.
         if several && above_positions(&c.path) != c.path
             || self.part.covers(&c.path) == Coverage::Nothing
         {
@@ -236,7 +237,7 @@ impl WildcardScan<'_, '_> {
         self.plan(Some(&c.path), path, bounds)
     }
 
-    /// All values at and below a path.
+    /// The plan that reads all entries at and below a path.
     fn by_presence(&self, path: &str) -> Option<(u32, Plan)> {
         let path = match self.is_multikey(path) {
             true => above_positions(path),
@@ -256,7 +257,8 @@ impl WildcardScan<'_, '_> {
         self.plan(Some(path), paths, FieldBounds::all())
     }
 
-    /// Only the fields before the wildcard: a compound index has entries of every document.
+    /// The plan by the fields before the wildcard only: a compound index has entries of every
+    /// document.
     fn by_others(&self) -> Option<(u32, Plan)> {
         let bounded = self.part.at > 0 && self.others.first().is_some_and(|b| !b.is_all());
         bounded
@@ -273,7 +275,7 @@ impl WildcardScan<'_, '_> {
         let at = self.part.at;
         let before = self.others.get(..at)?;
         let behind = self.others.get(at + 1..)?;
-        // Behind a field without a single value the path would not narrow the scan.
+        // After a field without single values the path would not narrow the scan.
         if path.is_some() && !before.iter().all(FieldBounds::is_points) {
             return None;
         }
@@ -295,8 +297,8 @@ impl WildcardScan<'_, '_> {
         };
         let unused = fields.iter_mut().skip(used);
         unused.for_each(|b| *b = FieldBounds::all());
-        // Names with points in them, and fields that a document has twice, have entries that no
-        // filter means: documents are matched again.
+        // Field names with dots, and duplicate fields, make entries that do not match the filter:
+        // documents are tested again.
         let plan = Plan {
             index: Some(self.index.clone()),
             multikey: self.bits,
@@ -311,11 +313,11 @@ impl WildcardScan<'_, '_> {
         Some((points + ordered, plan))
     }
 
-    /// As of an index on the path.
+    /// The points of an index on the path.
     fn points(&self, path: Option<&str>, fields: &[FieldBounds]) -> u32 {
         let at = self.part.at;
         let own: Vec<&FieldBounds> = match path {
-            // The component of the path is no field of the filter.
+            // The path's component is not a field of the filter.
             Some(_) => fields
                 .iter()
                 .enumerate()
@@ -332,7 +334,7 @@ impl WildcardScan<'_, '_> {
             + if by_presence { PRESENCE } else { 0 }
     }
 
-    /// `Some(reverse)` when the values of the path come in the wanted order.
+    /// `Some(reverse)` if the values of the path come in the wanted order.
     fn order(&self, path: Option<&str>, fields: &[FieldBounds]) -> Option<bool> {
         let at = self.part.at;
         let [only] = self.request.sort?.parts() else {
@@ -344,7 +346,7 @@ impl WildcardScan<'_, '_> {
         let path = path.filter(|p| *p == wanted.as_str() && !self.is_multikey(p))?;
         let fixed = fields.iter().take(at + 1).all(FieldBounds::is_one_point);
         let bounded = fields.get(at + 1).is_some_and(|b| !b.is_all());
-        // Several keys of one document would come apart.
+        // Several keys of one document would not be next to each other.
         let others = (0..at).fold(0, |all, n| all | 1 << n.min(31)) & self.bits;
         if !self.fits || !fixed || !bounded || others != 0 || path.is_empty() {
             return None;
@@ -354,7 +356,7 @@ impl WildcardScan<'_, '_> {
     }
 }
 
-/// The key of a document in such a scan, as `returnKey` shows it: the path and its value.
+/// The field of a document's key in such a scan, as `returnKey` shows it.
 pub(crate) fn shown_path(wildcard: &WildcardPath) -> Option<FieldPath> {
     wildcard.path.as_deref().map(FieldPath::new)
 }
