@@ -1,5 +1,5 @@
 //! Buckets of time-series collections, in the table of documents. All rows of a bucket begin with
-//! its key, and a bucket begins with its head:
+//! its key, and the first row is its head:
 //!
 //! | row | key | value |
 //! |---|---|---|
@@ -8,8 +8,8 @@
 //! | measurement of an open one | bucket key, insert_seq (8) | record |
 //!
 //! The bucket key is ident (4), `02`, beginning in milliseconds (8, sign flipped), 8 bytes that
-//! tell it from others of that beginning. Encoded `_id`s have no class `02`: measurements of
-//! collections made before there were buckets lie behind, each a record of its own.
+//! distinguish buckets with the same beginning. Encoded `_id`s have no class `02`: measurements of
+//! collections created before there were buckets come after the buckets, each a record of its own.
 
 use crate::format::record::{read_varint, varint};
 use crate::format::{ints, table};
@@ -21,7 +21,7 @@ const CLOSED: u8 = 3;
 
 /// Bytes of a bucket key.
 pub(crate) const KEY_LEN: usize = 4 + 1 + 8 + 8;
-/// Measurements of one bucket; a damaged number is above it.
+/// Upper limit for the measurements of one bucket; a larger number is damage.
 const ROWS_MAX: u64 = 1 << 24;
 
 /// Key of a bucket.
@@ -35,7 +35,7 @@ pub(crate) fn key(ident: u32, start_ms: i64, rest: [u8; 8]) -> BucketKey {
     key
 }
 
-/// Stands before every bucket that begins at `start_ms` or later.
+/// A bound before every bucket that begins at `start_ms` or later.
 pub(crate) fn before(ident: u32, start_ms: i64) -> [u8; 13] {
     let mut key = [CLASS; 13];
     key[..4].copy_from_slice(&ident.to_be_bytes());
@@ -43,7 +43,7 @@ pub(crate) fn before(ident: u32, start_ms: i64) -> [u8; 13] {
     key
 }
 
-/// Stands behind all buckets and before all other documents.
+/// A bound after all buckets and before all other documents.
 pub(crate) fn end(ident: u32) -> [u8; 5] {
     let mut key = [CLASS + 1; 5];
     key[..4].copy_from_slice(&ident.to_be_bytes());
@@ -57,13 +57,13 @@ pub(crate) fn of(key: &[u8]) -> Option<BucketKey> {
         .copied()
 }
 
-/// Where a bucket begins.
+/// The beginning of a bucket.
 pub(crate) fn start_ms(key: &BucketKey) -> i64 {
     let bytes = key[5..13].try_into().unwrap_or_default();
     (u64::from_be_bytes(bytes) ^ 1 << 63) as i64
 }
 
-/// What tells a bucket from others of its beginning.
+/// The part of a bucket's key that differs between buckets with the same beginning.
 pub(crate) fn rest(key: &BucketKey) -> [u8; 8] {
     key[13..].try_into().unwrap_or_default()
 }
@@ -116,9 +116,9 @@ pub(crate) struct Measurement {
     pub(crate) doc: DocBuf,
 }
 
-/// The head of a closed bucket with its measurements, in their order: `03`, metadata, number of
-/// them (varint), first and last time (8 each, big-endian), their insert sequences, a table of the
-/// documents.
+/// Writes the head of a closed bucket with its measurements, in their order: `03`, metadata, number
+/// of measurements (varint), first and last time (8 each, big-endian), their insert sequences, a
+/// table of the documents.
 pub(crate) fn write_closed(
     out: &mut Vec<u8>,
     meta: Value<'_>,
@@ -137,13 +137,13 @@ pub(crate) fn write_closed(
     table::write(out, &docs);
 }
 
-/// A head that was read.
+/// A decoded head.
 pub(crate) struct Head<'b> {
     pub(crate) meta: OwnedValue,
     pub(crate) closed: Option<Closed<'b>>,
 }
 
-/// What the head of a closed bucket has.
+/// The additional contents of a closed bucket's head.
 #[derive(Clone, Copy)]
 pub(crate) struct Closed<'b> {
     pub(crate) count: usize,
@@ -174,7 +174,7 @@ pub(crate) fn read(value: &[u8]) -> Option<Head<'_>> {
 }
 
 impl Closed<'_> {
-    /// The measurements, of each the fields that `wanted` says. `None` when damaged.
+    /// The measurements with the fields for which `wanted` is true. `None` when damaged.
     pub(crate) fn measurements(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Option<Vec<Measurement>> {
         let (seqs, body) = ints::read(self.body, self.count)?;
         let docs = table::read(body, self.count, wanted)?;

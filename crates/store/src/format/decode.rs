@@ -1,6 +1,6 @@
-//! Components of keys read back: their length, and a value that encodes to the same bytes. Numbers
-//! lose their type (keys of equal numbers are equal) and symbols are strings; the rest comes back
-//! as it was.
+//! Decodes components of keys: their length, and a value that encodes to the same bytes. Numbers
+//! lose their type (keys of equal numbers are equal) and symbols become strings; all other values
+//! are restored.
 
 use super::keys;
 use model::{Binary, DocBuf, DocWriter, ObjectId, OwnedValue, Regex, Timestamp, Value};
@@ -30,12 +30,12 @@ pub fn component_len(bytes: &[u8], descending: bool) -> Option<usize> {
     directed(bytes, descending).map(|(_, len)| len)
 }
 
-/// Writes the value of the ascending component `bytes` begins with; gives its length.
+/// Writes the value of the ascending component at the beginning of `bytes`; returns its length.
 pub fn write(bytes: &[u8], name: &str, w: &mut DocWriter<'_>) -> Option<usize> {
     read(bytes, name, w)
 }
 
-/// The whole number that an ascending component is.
+/// The whole number of an ascending component.
 pub fn whole(bytes: &[u8]) -> Option<i64> {
     let (&class, rest) = bytes.split_first()?;
     if class == keys::ZERO {
@@ -191,7 +191,7 @@ fn text(b: &[u8]) -> Option<(String, usize)> {
         at += 1;
         if byte == 0 {
             if b.get(at) != Some(&0xFF) {
-                // A sort key of a collation is no text.
+                // The sort key of a collation may not be valid text.
                 return Some((String::from_utf8(out).unwrap_or_default(), at));
             }
             at += 1;

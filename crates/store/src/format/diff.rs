@@ -1,15 +1,15 @@
-//! What an update changed, as the log tells it: a document that says which fields were removed,
-//! changed and added, and how fields within fields changed.
+//! The difference that the log records for an update: a document that lists the fields that were
+//! removed, changed and added, and the differences within fields.
 //!
-//! Sections of a document: `d` removed, `u` changed, `i` added, `sNAME` changes within. Of an
-//! array: `a: true`, `l` its new length when it became shorter, `uN` and `sN` by position. Made
-//! from two documents and from what the update names: an update that sets a field as a whole is
-//! told as one that sets the whole field. Must not know: update operators, the log.
+//! Sections for a document: `d` removed, `u` changed, `i` added, `sNAME` differences within a
+//! field. For an array: `a: true`, `l` its new length when it became shorter, `uN` and `sN` by
+//! position. Made from two documents and from the paths that the update names: an update that sets
+//! a whole field is recorded as setting the whole field. Must not know: update operators, the log.
 
 use model::{Doc, DocBuf, DocWriter, Element, Tag, Value};
 use std::collections::BTreeMap;
 
-/// What an update may have changed.
+/// The paths that an update may have changed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Touched {
     /// These paths.
@@ -21,14 +21,15 @@ pub enum Touched {
 /// A tree of paths by their components.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Paths {
-    /// Searched for each field of a document: an update may name a hundred thousand.
+    /// A map, because it is searched for each field of a document and an update may name a hundred
+    /// thousand paths.
     children: BTreeMap<String, Paths>,
-    /// Behind a component that stands for any element of an array.
+    /// The paths below a component that stands for any element of an array.
     any: Option<Box<Paths>>,
     end: Option<Set>,
 }
 
-/// How what is at the end of a path was set.
+/// How the value at the end of a path was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
     /// As a whole.
@@ -58,8 +59,8 @@ impl Paths {
     }
 }
 
-/// What changed from `old` to `new`. `None` when a replacement tells it better: there is no
-/// difference to be seen, or the difference is no shorter than the document.
+/// The difference between `old` and `new`. `None` when a replacement records it better: nothing
+/// differs, or the difference is not shorter than the document.
 pub fn diff(old: Doc<'_>, new: Doc<'_>, touched: &Touched) -> Option<DocBuf> {
     let paths = match touched {
         Touched::Paths(paths) => Some(paths),
@@ -70,7 +71,7 @@ pub fn diff(old: Doc<'_>, new: Doc<'_>, touched: &Touched) -> Option<DocBuf> {
     Some(diff).filter(|d| !d.doc().is_empty() && shorter)
 }
 
-/// What became of one field.
+/// The change of one field.
 enum Outcome {
     Same,
     Whole,
@@ -86,7 +87,8 @@ fn outcome(old: &Element<'_>, new: &Element<'_>, paths: Option<Option<&Paths>>) 
         return Outcome::Same;
     }
     let within = match paths {
-        // Not named: it cannot have changed, so the update is not what it was taken for.
+        // The field has changed although the update does not name it, so the named paths cannot be
+        // trusted.
         Some(None) => return Outcome::Whole,
         Some(Some(p)) => match p.end {
             Some(Set::Whole) => return Outcome::Whole,
@@ -111,7 +113,7 @@ fn outcome(old: &Element<'_>, new: &Element<'_>, paths: Option<Option<&Paths>>) 
     Outcome::Within(diff)
 }
 
-/// The elements that `new` has behind those of `old`; `None` when it does not begin with them.
+/// The elements of `new` after those of `old`; `None` when `new` does not begin with `old`.
 fn appended(old: Doc<'_>, new: Doc<'_>) -> Option<DocBuf> {
     let mut rest = new.elements();
     for o in old.elements() {
@@ -137,7 +139,7 @@ fn document(old: Doc<'_>, new: Doc<'_>, paths: Option<&Paths>) -> DocBuf {
     let mut within: Vec<(Element<'_>, DocBuf)> = Vec::new();
     let mut olds = old.elements().peekable();
     for n in new.elements() {
-        // Fields keep their order; one that moved was removed and added.
+        // Fields keep their order; a field that moved was removed and added.
         let other = |o: &Element<'_>| o.name != n.name;
         if olds.peek().is_some_and(other) && old.contains(n.name_str()) {
             while let Some(o) = olds.next_if(|o| other(o) && !removed.contains(&n.name)) {
@@ -178,7 +180,7 @@ fn document(old: Doc<'_>, new: Doc<'_>, paths: Option<&Paths>) -> DocBuf {
 
 fn array(old: Doc<'_>, new: Doc<'_>, paths: Option<&Paths>) -> DocBuf {
     let (had, has) = (old.count(), new.count());
-    // What was taken out of an array by an operator is told as the whole array.
+    // When an operator has removed elements, the whole array is recorded.
     if paths.is_some() && has < had {
         return DocBuf::new();
     }
@@ -211,14 +213,14 @@ fn array(old: Doc<'_>, new: Doc<'_>, paths: Option<&Paths>) -> DocBuf {
     if any { diff } else { DocBuf::new() }
 }
 
-/// The document after a change: `diff` as the log has it, on `old`. `None` when it does not fit.
+/// Applies `diff`, as the log has it, to `old`. `None` when it does not fit.
 pub fn apply(old: Doc<'_>, diff: Doc<'_>) -> Option<DocBuf> {
     let (new, fits) = apply_what_fits(old, diff);
     fits.then_some(new)
 }
 
-/// The same, and whether all of it fits. A field into which a part of the difference goes, and
-/// which is no document or array, stays as it is.
+/// As [`apply`], and whether all of it fits. A field that is no document or array, although the
+/// difference has changes within it, stays as it is.
 pub fn apply_what_fits(old: Doc<'_>, diff: Doc<'_>) -> (DocBuf, bool) {
     let section = |name: &str| diff.field(name).as_doc().unwrap_or(Doc::EMPTY);
     let (removed, changed, added) = (section("d"), section("u"), section("i"));
@@ -281,7 +283,7 @@ fn apply_array(w: &mut DocWriter<'_>, name: &str, old: Doc<'_>, diff: Doc<'_>) -
         return false;
     }
     let mut fits = true;
-    // An array is a document whose names are positions.
+    // An array is a document whose field names are positions.
     let new = DocBuf::build(|w| {
         let mut olds = old.elements();
         for i in 0..len {

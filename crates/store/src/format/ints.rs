@@ -1,13 +1,13 @@
-//! Sequences of whole numbers in few bits: as they are, by their differences, or by the differences
-//! of those, whichever is shortest; each number above the least one of the sequence, all with the
-//! same number of bits.
+//! Compact sequences of whole numbers: the numbers themselves, their differences, or the
+//! differences of the differences, whichever is shortest. Each is stored relative to the least one
+//! of the sequence, all with the same number of bits.
 //!
-//! `order(1) width(1) heads(varint each, zigzag: order of them) least(varint, zigzag) bits`. How
-//! many numbers there are, who reads knows.
+//! `order(1) width(1) heads(varint each, zigzag: as many as the order) least(varint, zigzag) bits`.
+//! The reader must know how many numbers there are.
 
 use crate::format::record::{read_varint, varint};
 
-/// Differences of differences, no further.
+/// Differences are taken at most this many times.
 const ORDER_MAX: usize = 2;
 
 fn zigzag(n: i64) -> u64 {
@@ -18,7 +18,8 @@ fn unzigzag(n: u64) -> i64 {
     (n >> 1) as i64 ^ -((n & 1) as i64)
 }
 
-/// Numbers of one order: those given up at its beginning, and the others above the least.
+/// A sequence after taking differences: the first number of each order, and the others relative to
+/// the least.
 struct Form {
     heads: Vec<i64>,
     rest: Vec<i64>,
@@ -84,7 +85,7 @@ pub(super) fn write(out: &mut Vec<u8>, numbers: &[i64]) {
     }
 }
 
-/// Reads a sequence of `count` numbers, and gives what stands behind it. `None` when damaged.
+/// Reads a sequence of `count` numbers, and returns the bytes after it. `None` when damaged.
 pub(super) fn read(bytes: &[u8], count: usize) -> Option<(Vec<i64>, &[u8])> {
     let (&[order, width], mut rest) = bytes.split_first_chunk::<2>()?;
     let (order, width) = (usize::from(order), u32::from(width));
@@ -114,7 +115,7 @@ pub(super) fn read(bytes: &[u8], count: usize) -> Option<(Vec<i64>, &[u8])> {
         word >>= width;
         held -= width;
     }
-    // From differences back to what they are differences of.
+    // Sums the differences to restore the numbers.
     for head in heads.into_iter().rev() {
         let mut at = head;
         for n in &mut numbers {

@@ -1,10 +1,11 @@
 //! A row of the log: the entries of one commit, or a part of them. Layout in `docs/on-disk.md`.
 //! Must not know: commits, readers.
 //!
-//! Key: `ident(4) time(8)` of the last entry, so that a seek for any time finds the row that holds
-//! it. The entries have consecutive times. Value: a head of fixed length, then the body: with
-//! `DOCUMENTS` whole entries but for the fields that end all of them alike, with `INSERTS` a
-//! document of what all have in common and then the inserted documents, as the client sent them.
+//! Key: `ident(4) time(8)` of the last entry, so that a seek for any time finds the row that
+//! contains it. The entries have consecutive times. Value: a head of fixed length, then the body:
+//! with `DOCUMENTS` complete entries except for the fields that all of them end with, with
+//! `INSERTS` a document of their common fields and then the inserted documents, as the client sent
+//! them.
 
 use model::{Doc, DocWriter, Timestamp, Value};
 
@@ -16,32 +17,34 @@ pub(crate) const INSERTS: u8 = 1;
 
 /// Bytes of a head.
 pub(crate) const HEAD_BYTES: usize = 30;
-/// Where in the value the part of the head begins that is known at the commit only.
+/// Offset in the value of the part of the head that is only known at the commit.
 pub(crate) const LATE_AT: usize = 6;
 /// The document before a change, beside the entry of the change; not shown as a part of the entry.
 pub(crate) const PRE_IMAGE: &str = "preImage";
 
 /// Number of an entry among those of its transaction, the first is 0; not shown.
 pub(crate) const LINK: &str = "link";
-/// Time of the entry before of the same number of a session, 0 for none; shown in `prevOpTime`.
+/// Time of the previous entry with the same transaction number of a session, 0 for none; shown in
+/// `prevOpTime`.
 pub(crate) const PREVIOUS: &str = "previous";
 
-/// What stands in front of the entries of a row.
+/// The head of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) kind: u8,
-    /// Entries of the row.
+    /// Number of entries in the row.
     pub(crate) entries: u32,
-    /// What is known at the commit.
+    /// The part that is known at the commit.
     pub(crate) late: Late,
 }
 
-/// Sums over the whole log, so that a difference of two rows says what lies between them.
+/// Sums over the whole log, so that the difference of two rows gives the entries and bytes between
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Late {
-    /// Entries ever written, with this row's.
+    /// Number of entries ever written, including this row's.
     pub(crate) entries_total: u64,
-    /// Bytes ever written, with this row's.
+    /// Number of bytes ever written, including this row's.
     pub(crate) bytes_total: u64,
     /// The wall clock, milliseconds since the epoch.
     pub(crate) wall_ms: i64,
@@ -57,7 +60,7 @@ impl Late {
     }
 }
 
-/// The beginning of a value whose late part is still to be patched.
+/// The head of a row, whose late part is still to be patched.
 pub(crate) fn head(kind: u8, entries: u32) -> [u8; HEAD_BYTES] {
     let mut out = [0; HEAD_BYTES];
     (out[0], out[1]) = (FORMAT, kind);
@@ -111,15 +114,15 @@ pub(crate) struct Entries<'v> {
     kind: u8,
     common: Doc<'v>,
     rest: &'v [u8],
-    /// Time of the next one.
+    /// Time of the next entry.
     time: u64,
     wall_ms: i64,
-    /// Number of the next one.
+    /// Number of the next entry.
     at: usize,
 }
 
 impl<'v> Entries<'v> {
-    /// Of a row with this key time and value.
+    /// The entries of a row with this time in its key and this value.
     pub(crate) fn of(last: u64, value: &'v [u8]) -> Option<Entries<'v>> {
         let (head, mut rest) = read(value)?;
         let mut common = Doc::EMPTY;
@@ -136,7 +139,7 @@ impl<'v> Entries<'v> {
         })
     }
 
-    /// The next entry: its time, and what writes it.
+    /// The next entry: its time, and the `Entry` that writes it.
     pub(crate) fn next(&mut self) -> Option<(u64, Entry<'v>)> {
         let doc = next_document(&mut self.rest)?;
         let (time, at) = (self.time, self.at);
@@ -193,7 +196,7 @@ impl<'v> Entry<'v> {
         }
     }
 
-    /// Gives the time of the entry before, where there is one to name.
+    /// Writes the entry; returns the time of the previous one, where one is named.
     fn write_document(&self, w: &mut DocWriter<'_>, hidden: bool) -> Option<u64> {
         let mut previous = None;
         for e in self.doc.elements() {
@@ -204,7 +207,8 @@ impl<'v> Entry<'v> {
                     continue;
                 }
                 (name, Value::Int32(n)) if name == LINK.as_bytes() => {
-                    // The entries of a transaction are of one commit.
+                    // The entries of a transaction are in one commit, so their times are
+                    // consecutive.
                     previous = Some(if n == 0 { 0 } else { self.time - 1 });
                     if !hidden {
                         continue;

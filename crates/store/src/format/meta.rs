@@ -1,4 +1,4 @@
-//! Keys of the `Meta` table. The first byte says what a row is.
+//! Keys of the `Meta` table. The first byte is the kind of the row.
 
 /// `v` -> layout version (u32, big-endian).
 pub const FORMAT_VERSION: &[u8] = b"v";

@@ -1,4 +1,4 @@
-//! Every byte that reaches the disk is laid out here and described in `docs/on-disk.md`.
+//! The layout of every byte that reaches the disk; described in `docs/on-disk.md`.
 
 pub(crate) mod bucket;
 pub mod decode;

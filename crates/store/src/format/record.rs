@@ -7,7 +7,7 @@ use model::Doc;
 
 const FORMAT: u8 = 1;
 
-/// What stands in front of the BSON.
+/// The header of a record, before the BSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Place in the order of insertion within the collection.

@@ -1,6 +1,6 @@
 //! Rows of a column index (docs/adr/0103-column-segments.md): segments, which have the values of
-//! documents between two ids as they were at one moment, and notes of documents that were touched
-//! since. Numbers of segments, as those of runs, are identifiers: never used twice.
+//! the documents between two ids as they were at one moment, and notes of documents that were
+//! touched since. Numbers of segments and of runs are identifiers: never used twice.
 
 use crate::format::record::{read_varint, varint};
 use model::Value;
@@ -10,11 +10,11 @@ pub use super::segment_column::{APART, SegmentColumn};
 const HEAD: u8 = 1;
 const TOUCHED: u8 = 2;
 const COLUMN: u8 = 3;
-/// Stands behind the id of a note, so that notes come in the order of ids and before [`behind`].
+/// Follows the id of a note, so that notes are in the order of ids and before [`behind`].
 const NOTE: u8 = 0;
-/// Bytes behind that: the number of the run, and one within it.
+/// Bytes after that: the number of the run, and one within the run.
 const TOUCH_BYTES: usize = 12;
-/// Bytes of a bound of values that are kept.
+/// Longest stored bound of values.
 const ZONE_BYTES: usize = 64;
 const FORMAT: u8 = 1;
 /// Most documents of a segment.
@@ -23,24 +23,24 @@ pub const ROWS_MAX: u32 = 1 << 20;
 /// The number of the column that holds the ids.
 pub const IDS: u32 = 0;
 
-/// Stands in the place of the path of the column that says which fields of the columns a document
-/// has, and in which order. No path is empty.
+/// Replaces the path of the column that says which fields of the columns each document has, and in
+/// which order. No real path is empty.
 pub const SHAPES: &str = "";
 
-/// What stands in front of a segment's columns.
+/// The head of a segment.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Head {
-    /// Documents in it.
+    /// Number of documents in it.
     pub rows: u32,
     /// It has all documents from this encoded id on ...
     pub low: Vec<u8>,
     /// ... and before this one.
     pub high: Vec<u8>,
-    /// Documents have nothing at any other top-level path than those of the columns.
+    /// The documents have no values at other top-level paths than those of the columns.
     pub is_complete: bool,
-    /// It ended because of the bytes of its values.
+    /// It was ended because its values reached the limit of bytes.
     pub is_large: bool,
-    /// Its columns, the first is number 1.
+    /// Its columns; the first has number 1.
     pub columns: Vec<ColumnHead>,
 }
 
@@ -49,10 +49,10 @@ pub struct Head {
 pub struct ColumnHead {
     /// The path.
     pub path: String,
-    /// Components at or below and at or above all values; `None` where there is an array, or where
-    /// a document is to be read.
+    /// Components that are not above and not below any value; `None` where a value is an array, or
+    /// where a document has to be read.
     pub zone: Option<Zone>,
-    /// Rows whose documents are to be read.
+    /// Number of rows whose documents have to be read.
     pub apart: u32,
 }
 
@@ -64,7 +64,7 @@ pub struct Zone {
 }
 
 impl Zone {
-    /// Of the one value.
+    /// The bounds of one value.
     pub fn of(v: &Value<'_>) -> Zone {
         let mut low = Vec::new();
         super::keys::encode(v, None, &mut low);
@@ -72,7 +72,7 @@ impl Zone {
         Zone { low, high }
     }
 
-    /// With one value more.
+    /// Extends the bounds by a value.
     pub fn add(&mut self, v: &Value<'_>, buffer: &mut Vec<u8>) {
         buffer.clear();
         super::keys::encode(v, None, buffer);
@@ -84,27 +84,27 @@ impl Zone {
         }
     }
 
-    /// The same in a bounded number of bytes; it may be wider then.
+    /// Limits the length of the bounds, which may widen them.
     #[must_use]
     pub fn cut(mut self) -> Zone {
         self.low.truncate(ZONE_BYTES);
         if self.high.len() > ZONE_BYTES {
             self.high.truncate(ZONE_BYTES);
-            // Above everything that begins so.
+            // Above everything with this prefix.
             self.high.push(0xFF);
         }
         self
     }
 
-    /// Whether all that lies between other bounds lies between these.
+    /// Whether these bounds include all values between the other bounds.
     pub fn has(&self, other: &Zone) -> bool {
         self.low <= other.low && other.high <= self.high
     }
 
-    /// Whether a value may lie between two bounds: lower bytes included, upper bytes excluded, as
-    /// those of index entries are.
+    /// Whether a value may lie between two bounds (lower included, upper excluded, as for index
+    /// entries).
     pub fn meets(&self, lower: &[u8], upper: &[u8]) -> bool {
-        // A bound at a value goes on behind its component, with less than `FF`.
+        // A bound at a value continues after its component with a byte below `FF`.
         let above = [&self.high[..], &[0xFF]].concat();
         lower < &above[..] && &self.low[..] < upper
     }
@@ -160,13 +160,13 @@ pub fn column_of(key: &[u8]) -> Option<(u32, u32)> {
 /// The number of a write: a run of the server, and a write within it.
 #[derive(Clone, Copy, Debug)]
 pub struct Touch {
-    /// Which run; an identifier.
+    /// Identifier of the run.
     pub run: u32,
-    /// Which write.
+    /// Number of the write within the run.
     pub number: u64,
 }
 
-/// The note that a document was touched, by the write of this number.
+/// The note that the write with this number touched a document.
 pub fn touched(index: u32, id: &[u8], touch: Touch) -> Vec<u8> {
     let mut key = of_kind(index, TOUCHED);
     key.reserve_exact(id.len() + 1 + TOUCH_BYTES);
@@ -187,8 +187,8 @@ pub fn touched_between(index: u32, low: &[u8], high: Option<&[u8]>) -> [Vec<u8>;
     [lower, upper]
 }
 
-/// A bound behind an encoded id and its notes, and before every other id above it: where one id
-/// begins another, `FF` follows.
+/// A bound after an encoded id and its notes, and before every other id above it: `FF` follows the
+/// id, because an id may be a prefix of another.
 pub fn behind(id: &[u8]) -> Vec<u8> {
     [id, &[NOTE + 1]].concat()
 }
@@ -331,7 +331,7 @@ mod tests {
             id
         };
         let touch = |run| Touch { run, number: 1 };
-        // One of the first begins the second.
+        // The first id is a prefix of the second.
         for (last, next) in [
             (Value::Int32(49), Value::Int32(50)),
             (Value::String("a"), Value::String("a\0")),

@@ -1,14 +1,14 @@
-//! One column of a segment in few bytes: runs of types; whole numbers by what they have in common;
-//! texts and other long values as a list of the different ones where they are few; and, where it is
-//! shorter, all of it compressed. What lies in memory is laid out as `operators` wants it: a type
-//! byte and a word for each value, and bytes for what needs more.
+//! The compact form of one column of a segment: runs of types; whole numbers as a compact sequence;
+//! strings and other long values as a list of the distinct ones where they are few; and, where that
+//! is shorter, all of it compressed. The layout in memory is the one that `operators` expects: a
+//! type byte and a word for each value, and bytes for long values.
 
 use super::ints;
 use crate::format::record::{read_varint, varint};
 use model::Tag;
 use rustc_hash::FxHashMap;
 
-/// Stands in the place of a type where the document is to be read.
+/// Replaces the type of a value for which the document has to be read.
 pub const APART: u8 = 0xEE;
 
 const PLAIN: u8 = 1;
@@ -16,17 +16,17 @@ const ZSTD: u8 = 2;
 const LEVEL: i32 = 3;
 /// Bytes below which nothing is compressed.
 const COMPRESSED_MIN: usize = 64;
-/// The most bytes a column is taken to have: more is damage.
+/// Upper limit for the bytes of a column; more is damage.
 const BYTES_MAX: usize = 1 << 28;
-/// Different values are listed when there is one for so many.
+/// Distinct values are listed when they are at most one in this many.
 const LISTED_ONE_OF: usize = 4;
 
-/// Values side by side.
+/// The values of a column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentColumn {
     /// The types.
     pub tags: Vec<u8>,
-    /// A number itself; start (above 32 bits) and length of what lies in `bytes`.
+    /// A number itself, or start (above 32 bits) and length of a long value in `bytes`.
     pub words: Vec<u64>,
     /// Long values.
     pub bytes: Vec<u8>,
@@ -52,7 +52,7 @@ fn class(tag: u8) -> Class {
     }
 }
 
-/// A double that is a whole number and nothing else.
+/// The whole number that a double is, if converting it back gives the same bits.
 fn whole(bits: u64) -> Option<i64> {
     let n = f64::from_bits(bits);
     let is_whole = n.abs() < 9_007_199_254_740_992.0 && (n as i64 as f64).to_bits() == bits;
@@ -78,7 +78,7 @@ impl SegmentColumn {
         self.words.push(start << 32 | payload.len() as u64);
     }
 
-    /// The bytes of long value number `at`.
+    /// The bytes of the long value of row `at`.
     pub fn long(&self, at: usize) -> &[u8] {
         self.words.get(at).map_or(&[], |word| self.slice(*word))
     }
@@ -125,7 +125,7 @@ impl SegmentColumn {
         out
     }
 
-    /// Runs: number of them, then of each how long it is and its type.
+    /// Runs of types: their number, then the length and type of each.
     fn put_tags(&self, out: &mut Vec<u8>) {
         let runs = || self.tags.chunk_by(|a, b| a == b);
         varint(out, runs().count() as u64);
@@ -135,7 +135,7 @@ impl SegmentColumn {
         }
     }
 
-    /// Different values and which each row has, or all values.
+    /// The distinct values and the number of each row's value, or all values.
     fn put_long(&self, out: &mut Vec<u8>, words: &[u64]) {
         let mut listed = Vec::new();
         let mut numbers = Vec::with_capacity(words.len());
@@ -163,7 +163,7 @@ impl SegmentColumn {
             .for_each(|word| out.extend_from_slice(self.slice(*word)));
     }
 
-    /// Reads one of so many values; `None` when it is damaged.
+    /// Reads a column of this many values; `None` when it is damaged.
     pub fn decode(bytes: &[u8], rows: usize) -> Option<SegmentColumn> {
         match bytes {
             [PLAIN, plain @ ..] => SegmentColumn::of_plain(plain, rows),
@@ -229,7 +229,7 @@ fn take_tags(bytes: &[u8], rows: usize) -> Option<(Vec<u8>, &[u8])> {
     (tags.len() == rows).then_some((tags, rest))
 }
 
-/// Words of long values, and the bytes they lie in.
+/// The words of long values, and the bytes in which they lie.
 fn take_long(bytes: &[u8], count: usize) -> Option<(Vec<u64>, &[u8])> {
     let (is_listed, mut rest) = bytes.split_first()?;
     let (mut values, mut numbers) = (count, None);
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Values as a column, whichever way their bytes lie.
+    /// The values of a column, independent of the order of their bytes.
     fn shown(column: &SegmentColumn) -> Vec<(u8, u64, Vec<u8>)> {
         (0..column.len())
             .map(|at| match class(column.tags[at]) {

@@ -1,42 +1,42 @@
-//! Documents by columns: those of a bucket of measurements, and documents inside them. What is
-//! written is read back byte for byte, whatever the documents are.
+//! Documents stored by column: the measurements of a bucket, and documents inside them. They are
+//! read back byte for byte, whatever they contain.
 //!
-//! `shapes columns`. A shape is the list of a document's columns in its order; which document has
-//! which shape follows when there are several. A column is its name, its length and its values;
-//! those that are not wanted are passed over.
+//! `shapes columns`. A shape is the list of a document's columns in document order; when there are
+//! several shapes, the number of each document's shape follows. A column is its name, its length
+//! and its values; unwanted columns are skipped.
 
 use crate::format::ints;
 use crate::format::record::{read_varint, varint};
 use model::{Doc, DocBuf, Element, Tag};
 use rustc_hash::FxHashMap;
 
-/// How the values of a column are written.
+/// The forms in which the values of a column are written.
 mod form {
-    /// A document with nameless fields.
+    /// A document whose fields have empty names.
     pub(super) const MIXED: u8 = 0;
-    /// One value that is that of all: tag, payload.
+    /// One value that all rows share: tag, payload.
     pub(super) const SAME: u8 = 1;
     /// Tag and whole numbers.
     pub(super) const WHOLE: u8 = 2;
     /// Doubles: a power of ten, and whole numbers to be divided by it.
     pub(super) const DECIMAL: u8 = 3;
-    /// Doubles: for each the bytes in which its bits differ from those of the one before.
+    /// Doubles: for each the bytes whose bits differ from those of the previous one.
     pub(super) const BITS: u8 = 4;
     /// Seconds, five bytes and a counter as whole numbers.
     pub(super) const OBJECT_IDS: u8 = 5;
-    /// The different strings, and for each value the number of its own.
+    /// The distinct strings, and for each value the number of its string.
     pub(super) const STRINGS: u8 = 6;
     /// Tag and a table of their fields.
     pub(super) const DOCUMENTS: u8 = 7;
 }
 
-/// Powers of ten that doubles are tried with.
+/// Powers of ten by which doubles are multiplied to get whole numbers.
 const POWERS: [f64; 10] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 /// Whole numbers up to here are exact as doubles.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 /// Documents nested deeper than this are written as they are.
 const DEPTH_MAX: usize = 8;
-/// More different strings than this share of all are written as they are.
+/// Strings are written as they are when more than one in this many is distinct.
 const STRINGS_SHARE: usize = 2;
 
 type Cell<'d> = (Tag, &'d [u8]);
@@ -165,7 +165,7 @@ fn write_doubles(out: &mut Vec<u8>, cells: &[Cell<'_>]) {
         let one = |v: &f64| {
             let n = (v * ten).round();
             let whole = (n.abs() <= EXACT_MAX).then_some(n as i64)?;
-            // A zero below zero has no whole number.
+            // Negative zero has no whole number.
             let exact = (whole as f64 / ten).to_bits() == v.to_bits();
             exact.then_some(whole)
         };
@@ -181,7 +181,7 @@ fn write_doubles(out: &mut Vec<u8>, cells: &[Cell<'_>]) {
     for v in &values {
         let differ = (v.to_bits() ^ before).to_be_bytes();
         before = v.to_bits();
-        // How many bytes at the front and at the back are the same.
+        // The number of equal bytes at the front and at the back.
         let front = differ.iter().take_while(|b| **b == 0).count();
         let back = differ[front..]
             .iter()
@@ -206,7 +206,7 @@ fn write_ids(out: &mut Vec<u8>, cells: &[Cell<'_>]) {
     }
 }
 
-/// False when most strings are different: then nothing is written.
+/// Writes nothing and returns false when most strings are distinct.
 fn write_strings(out: &mut Vec<u8>, cells: &[Cell<'_>]) -> bool {
     let mut known: FxHashMap<&[u8], i64> = FxHashMap::default();
     let mut list = Vec::new();
@@ -231,13 +231,13 @@ fn write_strings(out: &mut Vec<u8>, cells: &[Cell<'_>]) -> bool {
     true
 }
 
-/// The values of a column that was read: payloads one behind another.
+/// The decoded values of a column: concatenated payloads.
 struct Column<'t> {
     name: &'t [u8],
     bytes: Vec<u8>,
-    /// Type and end of each.
+    /// Type of each value, and the end of its payload.
     ends: Vec<(Tag, usize)>,
-    /// The next to be put, and where it begins.
+    /// Number of the next value, and where its payload begins.
     at: usize,
     start: usize,
 }
@@ -260,7 +260,7 @@ impl<'t> Column<'t> {
     }
 }
 
-/// Reads `count` documents, of their fields those that `wanted` says by name. `None` when damaged.
+/// Reads `count` documents with the fields for whose names `wanted` is true. `None` when damaged.
 pub(super) fn read(
     bytes: &[u8],
     count: usize,
@@ -287,7 +287,7 @@ fn read_at(
         for _ in 0..len {
             let (column, behind) = read_varint(rest)?;
             rest = behind;
-            // Every column has a byte of its own.
+            // Every column takes at least one byte.
             let column = usize::try_from(column).ok().filter(|c| *c < bytes.len());
             shape.push(column?);
         }
@@ -335,7 +335,7 @@ fn read_at(
     Some(docs)
 }
 
-/// How many values each column has.
+/// The number of values in each column.
 fn cells_of(shapes: &[Vec<usize>], shape_of: &[i64]) -> Option<Vec<usize>> {
     let mut documents = vec![0usize; shapes.len()];
     for shape in shape_of {
@@ -521,7 +521,7 @@ mod tests {
             for bit in 0..8 {
                 let mut damaged = out.clone();
                 damaged[at] ^= 1 << bit;
-                // Never a panic; a value may be another.
+                // Damaged bytes must not cause a panic; the values may be wrong.
                 let _ = read(&damaged, 20, &|_| true);
             }
             assert!(read(&out[..at], 20, &|_| true).is_none());

@@ -1,10 +1,10 @@
-//! What several steps take out of the data. Must not know: why.
+//! Removals that several steps share. Must not know: why something is removed.
 
 use super::mender::Mender;
 use model::{Doc, Namespace, Result, doc};
 use storage::{KeyRange, Table, WriteBatch};
 
-/// Sets the specification of an index apart.
+/// Hands the specification of an index to the caller before the index is removed.
 pub(super) fn take_index(
     m: &mut Mender<'_>,
     ns: &Namespace,

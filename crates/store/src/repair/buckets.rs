@@ -1,5 +1,5 @@
-//! The rows of buckets of a time-series collection. Promises: afterwards every measurement that can
-//! be read lies in a bucket with a head. Must not know: other documents.
+//! Repairs the buckets of a time-series collection. Promises: afterwards every readable measurement
+//! is in a bucket with a head. Must not know: other documents.
 
 use super::entries;
 use super::mender::{Mender, Row};
@@ -10,7 +10,7 @@ use model::{Doc, Result};
 use storage::Table;
 
 impl Work<'_> {
-    /// Puts a row of a bucket right; a head comes before the measurements of its bucket.
+    /// Repairs a row of a bucket; the head comes before the measurements of its bucket.
     pub(super) fn mend_bucket_row(
         &mut self,
         m: &mut Mender<'_>,

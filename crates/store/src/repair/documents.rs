@@ -1,6 +1,6 @@
-//! The documents of one collection. Promises: afterwards each lies under the key of its `_id`, can
-//! be read whole, and has exactly its entries; the counters say how many there are. Must not know:
-//! the catalog, the log.
+//! Repairs the documents of one collection. Promises: afterwards each document is stored under the
+//! key of its `_id`, is readable in full, and has exactly its index entries; the counters are
+//! correct. Must not know: the catalog, the log.
 
 use super::apart;
 use super::entries;
@@ -16,13 +16,14 @@ use model::{Doc, Result, Value};
 use std::sync::Arc;
 use storage::{KeyRange, Table, WriteBatch, counter_decode, counter_encode};
 
-/// No collection has counted so far; a damaged number is above it.
+/// No collection reaches this sequence number; a larger one is damage.
 const SEQ_MAX: u64 = 1 << 56;
 
-/// Puts one collection right.
+/// Repairs one collection.
 pub(super) fn mend(m: &mut Mender<'_>, coll: &Collection) -> Result<()> {
     let state = Arc::clone(&coll.state());
-    // Before a document changes: without segments a column index is whole, and they are made anew.
+    // Done before a document changes: a column index is complete without segments, and they are
+    // made again.
     for index in state.indexes.iter().filter(|i| i.is_columns()) {
         apart::drop_keys(m, Table::Idx, index.ident())?;
     }
@@ -65,7 +66,7 @@ pub(super) fn mend(m: &mut Mender<'_>, coll: &Collection) -> Result<()> {
     Ok(())
 }
 
-/// A record without damage.
+/// An undamaged record.
 #[derive(Clone, Copy)]
 struct Whole<'r> {
     header: Header,
@@ -103,8 +104,8 @@ fn take_row(m: &mut Mender<'_>, work: &mut Work<'_>, key: &[u8], value: &[u8]) -
     m.apply(&mut work.batch)
 }
 
-/// A record with a damaged header, or under a wrong key: it gets a right one, unless another
-/// document has it.
+/// Moves a record with a damaged header, or under a wrong key, to the right key, unless another
+/// document has that key.
 fn move_record(m: &mut Mender<'_>, work: &mut Work<'_>, key: &[u8], value: &[u8]) -> Result<()> {
     let mut read = read_whole(value);
     let Some(doc) = read
@@ -116,7 +117,7 @@ fn move_record(m: &mut Mender<'_>, work: &mut Work<'_>, key: &[u8], value: &[u8]
     let id = doc.field("_id");
     let is_in_place = work.is_under_its_key(key, doc);
     if is_in_place || read.is_some_and(|whole| !work.is_new(whole.header)) {
-        // Its number is another's, or cannot be read.
+        // The sequence number belongs to another document, or cannot be read.
         read = None;
     }
     let header = read.map_or_else(
@@ -147,13 +148,13 @@ fn move_record(m: &mut Mender<'_>, work: &mut Work<'_>, key: &[u8], value: &[u8]
     work.batch.delete(Table::Doc, key);
     work.batch.put(Table::Doc, &right, &record);
     m.apply(&mut work.batch)?;
-    // It came later by its number, or earlier by its key, than its neighbours.
+    // Its sequence number is higher, or its key lower, than those of its neighbours.
     work.in_order = false;
     work.highest = work.highest.max(header.insert_seq);
     keep(m, work, &right, Whole { header, doc })
 }
 
-/// A sound document under its key: its entries and its place are put.
+/// Keeps an undamaged document under its key: puts its entries and its place.
 fn keep(
     m: &mut Mender<'_>,
     work: &mut Work<'_>,

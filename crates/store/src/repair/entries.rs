@@ -1,8 +1,7 @@
-//! What leads to documents: entries of indexes, places in the order of a capped collection, marks
-//! of open buckets. Promises: what a document needs is there, and nothing leads to what is not
-//! there.
-//! An index that cannot hold the documents that are there is given up. Must not know: how a row
-//! that cannot be read is dealt with.
+//! Repairs references to documents: index entries, places in the order of a capped collection,
+//! marks of open buckets. Promises: every document has the references that it needs, and no
+//! reference leads to a missing document. An index that cannot hold the documents is removed. Must
+//! not know: how an unreadable row is repaired.
 
 use super::apart;
 use super::mender::Mender;
@@ -16,8 +15,8 @@ use crate::write::entries::{check_length, put_entry};
 use model::{Doc, Result};
 use storage::{KeyRange, Table, WriteBatch};
 
-/// Fills the sets of keys of a document. An index that cannot have it among the others is given up,
-/// never the document.
+/// Fills the sets of keys of a document. An index that cannot hold it with the others is removed,
+/// the document never is.
 pub(super) fn look_at(m: &Mender<'_>, work: &mut Work<'_>, key: &[u8], doc: Doc<'_>) -> Result<()> {
     let max = m.engine.caps().key_bytes_max;
     let (mut entry, id) = (Vec::new(), key.get(4..).unwrap_or_default());
@@ -55,7 +54,7 @@ pub(super) fn look_at(m: &Mender<'_>, work: &mut Work<'_>, key: &[u8], doc: Doc<
     Ok(())
 }
 
-/// Adds what is missing of the entries in the sets to the batch.
+/// Adds the missing entries in the sets to the batch.
 pub(super) fn put_missing(m: &mut Mender<'_>, work: &mut Work<'_>, key: &[u8]) -> Result<()> {
     let (mut entry, mut expected) = (Vec::new(), Vec::new());
     let id = key.get(4..).unwrap_or_default();
@@ -79,7 +78,7 @@ pub(super) fn put_missing(m: &mut Mender<'_>, work: &mut Work<'_>, key: &[u8]) -
     Ok(())
 }
 
-/// The entries of a bucket, whose head has this value.
+/// Adds the entries of a bucket whose head has this value.
 pub(super) fn put_of_bucket(
     m: &mut Mender<'_>,
     work: &mut Work<'_>,
@@ -95,7 +94,7 @@ pub(super) fn put_of_bucket(
     put_missing(m, work, key)
 }
 
-/// Whether the document with this encoded id is there and has the key in an index.
+/// Whether the document with this encoded id exists and has this key in an index.
 fn is_needed(coll: &Collection, index: &Index, id: &[u8], components: &[u8]) -> Result<bool> {
     let key = [&coll.ident.to_be_bytes(), id].concat();
     let (mut value, mut set) = (Vec::new(), KeySet::default());
@@ -108,14 +107,14 @@ fn is_needed(coll: &Collection, index: &Index, id: &[u8], components: &[u8]) -> 
     if !is_bucket && !record::read(&value).is_some_and(whole) {
         return Ok(false);
     }
-    // What cannot be read or indexed has no entries.
+    // A document that cannot be read or indexed has no entries.
     let Ok(Some(doc)) = coll.indexed_document(index, &key, &value) else {
         return Ok(false);
     };
     Ok(index.keys_of(doc.doc(), &mut set).is_ok() && set.contains(components))
 }
 
-/// Removes what leads nowhere, once all documents were read; puts the marks right.
+/// Removes references to missing documents, once all documents were read; repairs the marks.
 pub(super) fn mend(m: &mut Mender<'_>, work: &mut Work<'_>) -> Result<()> {
     let mut indexes = std::mem::take(&mut work.indexes);
     give_up_refused(m, work, &mut indexes)?;
@@ -144,7 +143,7 @@ pub(super) fn mend(m: &mut Mender<'_>, work: &mut Work<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Takes indexes out of the catalog that cannot hold what is there.
+/// Removes indexes from the catalog that cannot hold the documents.
 fn give_up_refused(
     m: &mut Mender<'_>,
     work: &mut Work<'_>,
@@ -230,7 +229,7 @@ fn remove_wrong(m: &mut Mender<'_>, coll: &Collection, i: &mut IndexWork) -> Res
     m.apply(&mut batch)
 }
 
-/// Places in the order that lead to no document, and marks of buckets that are not open.
+/// Removes places in the order without a document, and marks of buckets that are not open.
 fn mend_places(m: &mut Mender<'_>, work: &mut Work<'_>) -> Result<()> {
     let (coll, is_capped) = (work.coll, work.state.capped.is_some());
     let (lower, upper) = coll.key_bounds();

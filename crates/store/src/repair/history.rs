@@ -1,6 +1,6 @@
-//! The log of changes. A log with a hole would tell its readers wrong, so it begins behind the last
-//! row that cannot be read, as if what is before had been given up; what of it can be read is set
-//! apart. Must not know: collections.
+//! Repairs the log of changes. A log with a gap would mislead its readers, so the log begins after
+//! the last unreadable row, as if everything before had been removed; the readable part of that is
+//! handed to the caller. Must not know: collections.
 
 use super::mender::{Mender, Row};
 use crate::format::log as row;
@@ -8,13 +8,13 @@ use crate::format::meta;
 use model::{DocBuf, Namespace, Result};
 use storage::{KeyRange, Table, WriteBatch};
 
-/// Puts the log right.
+/// Repairs the log.
 pub(super) fn mend(m: &mut Mender<'_>) -> Result<()> {
     let Some(stored) = m.get(Table::Meta, meta::LOG)? else {
         return Ok(());
     };
     let (Some(ident), Some(oldest)) = (stored.first_chunk::<4>(), stored.get(4..12)) else {
-        // It was set apart with the other rows of settings; without changes it is still there.
+        // The row was handed over with the other rows of settings; in a check it is still there.
         return Ok(());
     };
     let ident = u32::from_be_bytes(*ident);
@@ -47,7 +47,7 @@ pub(super) fn mend(m: &mut Mender<'_>) -> Result<()> {
     m.apply(&mut batch)
 }
 
-/// Sets apart what can be read of rows of the log. They go when the log begins behind them.
+/// Hands over the readable part of log rows. They are removed when the log begins after them.
 fn take_before(m: &mut Mender<'_>, range: KeyRange<'_>) -> Result<()> {
     let ns = Namespace::new("local", "oplog.rs")?;
     m.each_row(Table::Log, range, &mut |m, key, value| {

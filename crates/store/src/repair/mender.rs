@@ -1,4 +1,4 @@
-//! What all steps of a repair use to change data, and whom they tell. Must not know: what is wrong.
+//! The changes of data and reports that all steps of a repair share. Must not know: what is wrong.
 
 use super::salvage;
 use crate::commit::{WriteUnit, commit};
@@ -6,71 +6,71 @@ use crate::error;
 use model::{Doc, Namespace, Result};
 use storage::{CursorOpts, Engine, KeyRange, RowBatch, Table, WriteBatch};
 
-/// Who takes what is set apart, and is told what is done.
+/// Receives the data that a repair removes, and a report of what it does.
 pub trait Aside {
-    /// Takes a whole document.
+    /// Receives a complete document.
     ///
     /// # Errors
-    /// It cannot be kept; the repair ends then.
+    /// A failure to store it; the repair ends then.
     fn document(&mut self, ns: &Namespace, doc: Doc<'_>, why: &str) -> Result<()>;
 
-    /// Takes a row that cannot be read whole.
+    /// Receives a row that is not readable in full.
     ///
     /// # Errors
     /// As [`Aside::document`].
     fn row(&mut self, row: &DamagedRow<'_>) -> Result<()>;
 
-    /// Called before anything that was taken is removed: what was taken outlives a crash.
+    /// Makes everything that was received durable; called before any of it is removed.
     ///
     /// # Errors
     /// As [`Aside::document`].
     fn keep(&mut self) -> Result<()>;
 
-    /// One line for each thing that was wrong.
+    /// One line for each defect.
     fn found(&mut self, line: &str);
 
-    /// A new identity for a collection whose own cannot be read.
+    /// A new UUID for a collection whose own is unreadable.
     fn new_uuid(&mut self) -> [u8; 16];
 }
 
-/// A row as it was found.
+/// A damaged row as it was found.
 #[derive(Clone, Copy, Debug)]
 pub struct DamagedRow<'r> {
-    /// The collection it is of, where that is known.
+    /// The collection that it belongs to, where that is known.
     pub ns: Option<&'r Namespace>,
-    /// The table it lies in.
+    /// Its table.
     pub table: Table,
     /// Its key.
     pub key: &'r [u8],
     /// Its value.
     pub value: &'r [u8],
-    /// What of it can be read.
+    /// The readable part of its value.
     pub readable: Doc<'r>,
     /// What is wrong with it.
     pub why: &'r str,
 }
 
-/// What a repair did.
+/// The result of a repair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repaired {
     /// Collections read.
     pub collections: u64,
-    /// Documents that are there now.
+    /// Number of documents after the repair.
     pub documents: u64,
-    /// Whole documents set apart.
+    /// Complete documents handed to the caller.
     pub documents_apart: u64,
-    /// Rows set apart that cannot be read whole.
+    /// Rows that are not readable in full, handed to the caller.
     pub rows_apart: u64,
     /// Index entries put.
     pub entries_put: u64,
     /// Index entries removed.
     pub entries_removed: u64,
-    /// Counters, marks, places and rows of the catalog put right.
+    /// Number of counters, marks, places and catalog rows repaired.
     pub mended: u64,
 }
 
 impl Repaired {
-    /// True when nothing was wrong.
+    /// Whether nothing was wrong.
     pub fn is_clean(&self) -> bool {
         let nothing = Repaired {
             collections: self.collections,
@@ -81,7 +81,7 @@ impl Repaired {
     }
 }
 
-/// A row as it is stored.
+/// A stored row.
 #[derive(Clone, Copy)]
 pub(super) struct Row<'r> {
     pub(super) table: Table,
@@ -101,16 +101,16 @@ impl<'r> Row<'r> {
     }
 }
 
-/// Takes a row: its key and value.
+/// Called with the key and value of a row.
 type EachRow<'f, 'm> = dyn FnMut(&mut Mender<'m>, &[u8], &[u8]) -> Result<()> + 'f;
 
-/// What all steps use to change data.
+/// The context that all steps use to change data.
 pub(super) struct Mender<'m> {
     pub(super) engine: &'m dyn Engine,
     pub(super) aside: &'m mut dyn Aside,
-    /// Nothing is changed without it.
+    /// Whether the repair may change data.
     pub(super) changes: bool,
-    /// Something was taken and is to be kept before the next commit.
+    /// Something was handed to the caller and must be made durable before the next commit.
     pub(super) taken: bool,
     pub(super) done: Repaired,
 }
@@ -130,13 +130,13 @@ impl<'m> Mender<'m> {
         }
     }
 
-    /// Something was wrong and is put right by the next commit.
+    /// Reports a defect that the next commit repairs.
     pub(super) fn mended(&mut self, line: &str) {
         self.done.mended += 1;
         self.aside.found(line);
     }
 
-    /// Sets a whole document apart.
+    /// Hands a complete document to the caller.
     pub(super) fn take_document(&mut self, ns: &Namespace, doc: Doc<'_>, why: &str) -> Result<()> {
         self.done.documents_apart += 1;
         let id = doc.field("_id");
@@ -146,7 +146,7 @@ impl<'m> Mender<'m> {
         self.keep_document(ns, doc, why)
     }
 
-    /// Hands something over that was told of.
+    /// Hands over a document whose defect was reported already.
     pub(super) fn keep_document(&mut self, ns: &Namespace, doc: Doc<'_>, why: &str) -> Result<()> {
         self.taken = true;
         match self.changes {
@@ -155,7 +155,7 @@ impl<'m> Mender<'m> {
         }
     }
 
-    /// Sets a row apart that cannot be read whole.
+    /// Hands over a row that is not readable in full.
     pub(super) fn take_row(
         &mut self,
         ns: Option<&Namespace>,
@@ -207,7 +207,7 @@ impl<'m> Mender<'m> {
         Ok(found.map_err(error::storage)?.then_some(value))
     }
 
-    /// Shows all rows of a range, in parts between which the engine is not held.
+    /// Calls `f` for all rows of a range, in parts; between parts no cursor is open.
     pub(super) fn each_row(
         &mut self,
         table: Table,
@@ -243,7 +243,7 @@ impl<'m> Mender<'m> {
     }
 }
 
-/// A key as a message shows it: its bytes, two digits each.
+/// A key in hexadecimal, for messages.
 fn hex(key: &[u8]) -> String {
     key.iter().map(|byte| format!("{byte:02x}")).collect()
 }

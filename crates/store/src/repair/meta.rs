@@ -1,6 +1,6 @@
-//! The rows of `meta`: what exists, identifiers, settings. Promises: afterwards every catalog row
-//! can be opened, every document has an owner, and no identifier that is in use will be given
-//! again. Must not know: documents, entries.
+//! Repairs the rows of `meta`: catalog, identifiers, settings. Promises: afterwards every catalog
+//! row can be opened, every document has an owner, and no identifier in use will be given again.
+//! Must not know: documents, entries.
 
 use super::mender::{Mender, Row};
 use super::{apart, salvage};
@@ -13,18 +13,18 @@ use model::{DocBuf, MongoError, Namespace, Result, code};
 use std::collections::{BTreeMap, BTreeSet};
 use storage::{CursorOpts, Engine, IDENT_BYTES, KeyRange, MAX_KEY, Table, WriteBatch};
 
-/// Where documents go of which nothing says whose they are.
+/// Database for documents whose collection is unknown.
 const FOUND: &str = "lost_and_found";
 
-/// Whose an identifier is.
+/// The owner of each identifier.
 #[derive(Default)]
 struct Owners {
     collections: BTreeSet<u32>,
     indexes: BTreeSet<u32>,
-    /// Dropped; what is left of them goes by itself.
+    /// Dropped identifiers; their remaining keys are deleted by the sweeps.
     dropped: BTreeSet<u32>,
     log: Option<u32>,
-    /// The highest that is in use anywhere.
+    /// The highest identifier in use.
     highest: u32,
 }
 
@@ -36,8 +36,8 @@ impl Owners {
             || self.log == Some(ident)
     }
 
-    /// Whether a collection of this name cannot have the identifier. The log has a row that shows
-    /// it.
+    /// Whether a collection of this name cannot have the identifier. Only the row that shows the
+    /// log may have the log's identifier.
     fn is_taken(&self, ident: u32, ns: &Namespace) -> bool {
         let shows_log = self.log == Some(ident) && ns.db() == "local" && ns.coll() == "oplog.rs";
         let is_free = shows_log && !self.collections.contains(&ident);
@@ -52,13 +52,13 @@ impl Owners {
     }
 }
 
-/// A row of the catalog that cannot be read whole.
+/// A catalog row that is not readable in full.
 struct Damaged {
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
-/// All rows of the catalog that can be read.
+/// All readable rows of the catalog.
 pub(super) fn rows(engine: &dyn Engine) -> Result<Vec<(Namespace, CatalogRow)>> {
     let mut found = Vec::new();
     let range = KeyRange::new(b"c", b"d");
@@ -76,7 +76,7 @@ pub(super) fn rows(engine: &dyn Engine) -> Result<Vec<(Namespace, CatalogRow)>> 
     Ok(found)
 }
 
-/// Puts the rows right.
+/// Repairs the rows.
 ///
 /// # Errors
 /// 12 for a newer layout.
@@ -130,7 +130,7 @@ fn is_empty(engine: &dyn Engine) -> Result<bool> {
     Ok(!any)
 }
 
-/// Rows that are neither of the catalog nor of a collection.
+/// Repairs the rows that belong neither to the catalog nor to a collection.
 fn mend_others(m: &mut Mender<'_>, owners: &mut Owners) -> Result<()> {
     let range = KeyRange::new(b"d", MAX_KEY);
     m.each_row(Table::Meta, range, &mut |m, key, value| {
@@ -146,7 +146,7 @@ fn mend_others(m: &mut Mender<'_>, owners: &mut Owners) -> Result<()> {
                 matches!(value.len(), 28 | 29)
             }
             Some(b'w') => model::validate(value).is_ok(),
-            // The others are read with what they are of.
+            // The other rows are checked with their collections.
             _ => true,
         };
         if right {
@@ -159,7 +159,7 @@ fn mend_others(m: &mut Mender<'_>, owners: &mut Owners) -> Result<()> {
     })
 }
 
-/// Rows of the catalog; those that cannot be read are returned.
+/// Checks the catalog rows; returns those that are not readable.
 fn mend_catalog(
     m: &mut Mender<'_>,
     hooks: &dyn Hooks,
@@ -194,7 +194,7 @@ fn mend_catalog(
     Ok(damaged)
 }
 
-/// Takes indexes out of a row that cannot be opened; true when there were some.
+/// Removes indexes that cannot be opened from a row; true when there were some.
 fn drop_unusable(
     m: &mut Mender<'_>,
     hooks: &dyn Hooks,
@@ -220,7 +220,8 @@ fn drop_unusable(
     Ok(row.indexes.len() != before)
 }
 
-/// Identifiers that have documents and no owner. Entries and places without one are dropped.
+/// Identifiers that have documents and no owner. Index entries and places without an owner are
+/// dropped.
 fn unowned(m: &mut Mender<'_>, owners: &mut Owners) -> Result<BTreeMap<u32, bool>> {
     let mut documents = BTreeMap::new();
     for table in [Table::Doc, Table::Idx, Table::Cap, Table::Log] {
@@ -292,7 +293,7 @@ fn has_buckets(engine: &dyn Engine, ident: u32) -> Result<bool> {
     Ok(is_one)
 }
 
-/// Puts back what can be read of damaged rows; those without an identifier are returned.
+/// Stores the readable part of damaged rows; returns those without an identifier.
 fn give_back(
     m: &mut Mender<'_>,
     damaged: Vec<Damaged>,
@@ -313,14 +314,14 @@ fn give_back(
     Ok(nameless)
 }
 
-/// Finds a name for documents without a row; `left` says which of them have buckets.
+/// Finds names for documents without a catalog row; `left` says which of them have buckets.
 fn give_names(
     m: &mut Mender<'_>,
     mut nameless: Vec<Damaged>,
     mut left: BTreeMap<u32, bool>,
     owners: &mut Owners,
 ) -> Result<()> {
-    // One row without an identifier, and one identifier without a row: they belong together.
+    // One row without an identifier and one identifier without a row belong together.
     let only = (left.len() == 1).then(|| left.first_key_value().map(|(i, b)| (*i, *b)));
     if let (1, Some(Some((ident, false)))) = (nameless.len(), only)
         && nameless.iter().all(|row| name_of(&row.key).is_some())
@@ -374,7 +375,7 @@ fn plain_row(ident: u32, uuid: [u8; 16]) -> CatalogRow {
     }
 }
 
-/// Replaces a damaged row by what could be read of it; the row itself is set apart.
+/// Replaces a damaged row with its readable part; hands the row itself to the caller.
 fn put_row(
     m: &mut Mender<'_>,
     damaged: &Damaged,
@@ -396,7 +397,7 @@ fn put_row(
     m.apply(&mut batch)
 }
 
-/// What can be read of a row of the catalog; `None` without its identifier.
+/// The readable part of a catalog row; `None` without its identifier.
 fn salvaged_row(m: &mut Mender<'_>, value: &[u8]) -> Option<CatalogRow> {
     let readable = salvage::readable(value);
     let d = readable.doc();
@@ -418,7 +419,7 @@ fn salvaged_row(m: &mut Mender<'_>, value: &[u8]) -> Option<CatalogRow> {
     };
     let indexes = d.field("indexes").as_array();
     let options = d.field("options").as_doc().map(|d| d.to_buf());
-    // A view is nothing without its pipeline.
+    // A view cannot be restored without its pipeline.
     if is_view && options.is_none() {
         return None;
     }
@@ -436,8 +437,8 @@ fn salvaged_row(m: &mut Mender<'_>, value: &[u8]) -> Option<CatalogRow> {
     })
 }
 
-/// Measurements of a time series whose row is gone: nothing says how their buckets are read, so
-/// they are set apart as documents.
+/// Hands over as documents the measurements of a time series whose catalog row is lost: without the
+/// row's options their buckets cannot be read in place.
 fn take_measurements(m: &mut Mender<'_>, ns: &Namespace, ident: u32) -> Result<()> {
     const WHY: &str = "nothing says which time series it is of";
     let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
@@ -469,7 +470,7 @@ fn take_measurements(m: &mut Mender<'_>, ns: &Namespace, ident: u32) -> Result<(
     apart::drop_keys(m, Table::Cap, ident)
 }
 
-/// No identifier that is in use is given again.
+/// Raises the mark of identifiers, so that no identifier in use is given again.
 fn mend_ident_mark(m: &mut Mender<'_>, owners: &Owners) -> Result<()> {
     let all = owners.collections.iter().chain(&owners.indexes);
     let all = all.chain(&owners.dropped).chain(&owners.log).copied();

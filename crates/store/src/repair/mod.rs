@@ -1,11 +1,11 @@
-//! `quarry repair`: puts right what is wrong in the data of an engine that nobody else uses (ADR
-//! 0091). Promises: what can be read is never given up: a row that cannot stay is handed to the
-//! caller before it is removed, whole where it can be read whole; each change is one commit, so an
-//! end at any moment can be gone on from by another repair. Must not know: where what is set apart
-//! goes, which engine is below.
+//! `quarry repair`: repairs the data of an engine that nobody else uses (ADR 0091). Promises:
+//! readable data is never lost: a row that cannot stay is handed to the caller before it is
+//! removed, complete if it is readable in full; each change is one commit, so an interrupted repair
+//! can be continued by another one. Must not know: where the caller stores the removed data, which
+//! engine is below.
 //!
 //! First the catalog (`meta`), then the log (`history`), then each collection: its rows
-//! (`documents`, `buckets`) and what leads to them (`entries`).
+//! (`documents`, `buckets`) and the references to them (`entries`).
 
 mod apart;
 mod buckets;
@@ -27,11 +27,11 @@ use model::Result;
 use std::sync::Arc;
 use storage::Engine;
 
-/// Puts right what is wrong.
+/// Repairs everything.
 ///
 /// # Errors
-/// 12 for a newer layout, changing nothing; those of `aside`; engine failures. What was done until
-/// then stays done.
+/// 12 for a newer layout, changing nothing; those of `aside`; engine failures. Repairs done before
+/// an error are kept.
 pub fn repair(
     engine: &Arc<dyn Engine>,
     hooks: Arc<dyn Hooks>,
@@ -52,8 +52,8 @@ pub fn repair(
     Ok(done)
 }
 
-/// Tells what [`repair`] would put right outside of collections, changing nothing; of these
-/// [`Collection::validate`] tells.
+/// Reports what [`repair`] would repair outside of collections, changing nothing;
+/// [`Collection::validate`] checks the collections.
 ///
 /// # Errors
 /// As [`repair`].

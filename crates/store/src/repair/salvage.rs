@@ -1,13 +1,13 @@
-//! What can be read of bytes that are no document any more. Must not know: rows, tables.
+//! The readable part of bytes that are no valid document. Must not know: rows, tables.
 
 use crate::format::record;
 use model::{Doc, DocBuf};
 
-/// Most bytes that stand before the document of a record.
+/// Longest header before the document of a record.
 const HEADER_MAX: usize = 2 + 10 + 10;
 
-/// The fields of a document up to the first that is damaged; a wrong length in front is passed
-/// over.
+/// The fields of a document up to the first damaged one; a wrong length at the beginning is
+/// ignored.
 pub(super) fn readable(bytes: &[u8]) -> DocBuf {
     let mut framed = bytes.to_vec();
     let length = u32::try_from(framed.len()).unwrap_or(0).to_le_bytes();
@@ -29,7 +29,7 @@ pub(super) fn readable(bytes: &[u8]) -> DocBuf {
     })
 }
 
-/// Where the document of a record begins, as far as its header can be read.
+/// The bytes of a record from its document on, as far as the header is readable.
 pub(super) fn last_document(value: &[u8]) -> &[u8] {
     record::read(value)
         .map(|(_, doc)| doc.as_bytes())
@@ -37,7 +37,7 @@ pub(super) fn last_document(value: &[u8]) -> &[u8] {
         .unwrap_or_else(|| value.get(4..).unwrap_or_default())
 }
 
-/// The valid document that a record ends with when its header is damaged.
+/// The valid document at the end of a record whose header is damaged.
 pub(super) fn whole_at_end(value: &[u8]) -> Option<Doc<'_>> {
     let mut at = 2..=HEADER_MAX;
     at.find_map(|at| {
@@ -55,7 +55,7 @@ mod tests {
     fn fields_before_the_damage_are_read() {
         let whole = doc! { "_id": 1i32, "a": "text", "b": { "c": true } };
         assert_eq!(readable(whole.as_bytes()), whole);
-        // A wrong length of the document, and a wrong type of its second field.
+        // Damages the length of the document, and the type of its second field.
         let mut bytes = whole.as_bytes().to_vec();
         bytes[0] ^= 0x40;
         assert_eq!(readable(&bytes), whole);

@@ -1,4 +1,4 @@
-//! What is known of a collection while it is read. Must not know: what is wrong in it.
+//! The state of a collection's repair. Must not know: what is wrong in it.
 
 use crate::catalog::live::NATURAL_ORDER_DOCS;
 use crate::catalog::{Collection, State};
@@ -11,17 +11,17 @@ use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use storage::{Table, WriteBatch};
 
-/// One index while its collection is read.
+/// The state of one index during the repair of its collection.
 pub(super) struct IndexWork {
     pub(super) index: Arc<Index>,
-    /// The keys of the document at hand.
+    /// The keys of the current document.
     pub(super) set: KeySet,
-    /// Entries that documents need.
+    /// Number of entries that the documents need.
     pub(super) needed: u64,
     pub(super) put: u64,
     pub(super) removed: u64,
     pub(super) multikey: u32,
-    /// Why it cannot stay.
+    /// Why the index must be removed.
     pub(super) refused: Option<String>,
 }
 
@@ -39,24 +39,23 @@ impl IndexWork {
     }
 }
 
-/// What is known of a collection while it is read.
+/// The state of a collection's repair.
 pub(super) struct Work<'c> {
     pub(super) coll: &'c Collection,
     pub(super) state: Arc<State>,
     pub(super) indexes: Vec<IndexWork>,
     pub(super) documents: u64,
     pub(super) bytes: u64,
-    /// Buckets, and bytes of their heads.
+    /// Number of buckets, and bytes of their heads.
     pub(super) buckets: u64,
     pub(super) head_bytes: u64,
     /// The last head that was read, and whether its bucket is open.
     pub(super) head: Option<(bucket::BucketKey, bool)>,
-    /// The highest number of insertion.
+    /// The highest sequence number.
     pub(super) highest: u64,
-    /// Numbers of insertion ascend with the keys.
+    /// Whether sequence numbers ascend with the keys.
     pub(super) in_order: bool,
-    /// The numbers of insertion, while there are so few documents that they are read in the order
-    /// of these.
+    /// The sequence numbers, while the collection is small enough to be read in insertion order.
     pub(super) numbers: Option<FxHashSet<u64>>,
     /// Records that get another key or header once all others were read.
     pub(super) later: Vec<Vec<u8>>,
@@ -69,13 +68,13 @@ impl<'c> Work<'c> {
         self.coll.ns()
     }
 
-    /// Counts a document that stays.
+    /// Counts a document that is kept.
     pub(super) fn count(&mut self, doc: Doc<'_>) {
         self.documents += 1;
         self.bytes += doc.len_bytes() as u64;
     }
 
-    /// False when another document has this number of insertion.
+    /// False when another document has this sequence number.
     pub(super) fn is_new(&mut self, header: Header) -> bool {
         let Some(numbers) = &mut self.numbers else {
             return true;
@@ -94,7 +93,7 @@ impl<'c> Work<'c> {
     }
 }
 
-/// A stored value of an engine.
+/// Reads a stored value of an engine.
 pub(super) fn stored(
     coll: &Collection,
     table: Table,

@@ -1,5 +1,5 @@
-//! What is known of buckets without reading their measurements: by what they are indexed, how many
-//! there are. Must not know: scans.
+//! Facts about buckets that need no measurements: the document by which they are indexed, their
+//! number. Must not know: scans.
 
 use crate::catalog::Collection;
 use crate::error;
@@ -10,13 +10,13 @@ use model::{DocBuf, Result, Value};
 use std::sync::atomic::{AtomicU64, Ordering};
 use storage::Table;
 
-/// Metrics of the buckets of a collection; all but the first two since it was opened.
+/// Metrics of the buckets of a collection; all but the first two count since it was opened.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]
 pub struct BucketStats {
-    /// How many there are.
+    /// Number of buckets.
     pub buckets: i64,
-    /// Bytes of packed ones, and of the heads of open ones.
+    /// Bytes of the packed buckets, and of the heads of open ones.
     pub bytes: i64,
     pub inserts: i64,
     pub updates: i64,
@@ -29,7 +29,7 @@ pub struct BucketStats {
     pub measurements: i64,
 }
 
-/// The metadata and beginning of a bucket as a document, by which it is indexed.
+/// The metadata and beginning of a bucket as a document; indexes have entries for this document.
 pub(crate) fn index_document(options: &SeriesOptions, start_ms: i64, meta: Value<'_>) -> DocBuf {
     DocBuf::build(|w| {
         w.put(&options.time, Value::Date(start_ms));
@@ -39,7 +39,7 @@ pub(crate) fn index_document(options: &SeriesOptions, start_ms: i64, meta: Value
     })
 }
 
-/// True for an index whose entries lead to buckets: of metadata and time alone.
+/// Whether the entries of an index lead to buckets: its fields are only metadata and time.
 pub(crate) fn indexes_buckets(index: &Index, options: &SeriesOptions) -> bool {
     let known = |path: &str| {
         path == options.time
@@ -61,20 +61,21 @@ impl Collection {
             .is_some_and(|options| indexes_buckets(index, &options))
     }
 
-    /// True for a time-series collection that was made before there were buckets: it has
-    /// measurements and has never had a bucket.
+    /// Whether a time-series collection was created before there were buckets: it has measurements
+    /// and has never had a bucket.
     pub fn is_unpacked(&self) -> bool {
         let stats = self.bucket_stats();
         self.is_series() && self.count() > 0 && stats.is_ok_and(|s| s.buckets == 0)
     }
 
-    /// No measurement of a bucket is so long after its beginning; 0 without buckets.
+    /// No measurement of a bucket is more than this after the bucket's beginning; 0 without
+    /// buckets.
     pub fn bucket_span_ms(&self) -> i64 {
         self.series_options().map_or(0, |o| o.span_ms)
     }
 
-    /// The document by whose fields an index has entries for a row of the table of documents: of a
-    /// bucket what it is found by. `None` for a row without entries.
+    /// The document for which an index has entries, for a row of the table of documents; for a
+    /// bucket it is made from metadata and time. `None` for a row without entries.
     ///
     /// # Errors
     /// 1 for a damaged row.
@@ -98,7 +99,7 @@ impl Collection {
         Ok(Some(index_document(&options, start, head.meta.get())))
     }
 
-    /// How many buckets there are and what was done with them since the collection was opened.
+    /// The number of buckets, and counters since the collection was opened.
     ///
     /// # Errors
     /// Engine failures.

@@ -1,7 +1,7 @@
-//! Reading time-series collections: bucket after bucket in the order of their beginnings, inside
-//! each the measurements in the order of their times. Promises: a bucket is read at one moment, and
-//! nothing of it is decoded when its times are not asked for; of a packed one only the fields that
-//! are. Must not know: how measurements get into buckets.
+//! Reads time-series collections: buckets in the order of their beginnings, and in each bucket the
+//! measurements in the order of their times. Promises: a bucket is read at one moment, and is not
+//! decoded when it lies outside the wanted times; of a packed bucket only the wanted fields are
+//! decoded. Must not know: how measurements get into buckets.
 
 use crate::catalog::Collection;
 use crate::error;
@@ -19,36 +19,36 @@ use storage::{Cursor, CursorOpts, KeyRange, Table};
 /// Rows of the table read at once.
 const STEP_ROWS: usize = 256;
 
-/// What of a time-series collection is read.
+/// The wanted part of a time-series collection.
 #[derive(Clone, Default)]
 pub struct SeriesRead {
-    /// First and last time of measurements wanted, in milliseconds; others may come along.
+    /// First and last wanted time in milliseconds; other measurements may be shown, too.
     pub times: Option<(i64, i64)>,
-    /// The top-level fields that are needed; others may come along.
+    /// The wanted top-level fields; others may be shown, too.
     pub fields: Option<Arc<[String]>>,
-    /// Backwards.
+    /// Whether it is read backwards.
     pub reverse: bool,
 }
 
-/// What a scan of buckets has looked at.
+/// The work of a scan of buckets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BucketsRead {
-    /// Buckets whose measurements were decoded.
+    /// Number of buckets whose measurements were decoded.
     pub read: u64,
-    /// Buckets of which only the head was looked at.
+    /// Number of buckets of which only the head was read.
     pub passed: u64,
-    /// Index entries.
+    /// Number of index entries.
     pub keys: u64,
 }
 
 /// A bucket as tools see it.
 #[derive(Clone, Debug)]
 pub struct ShownBucket {
-    /// Where it begins.
+    /// Its beginning.
     pub start_ms: i64,
-    /// What tells it from others of that beginning.
+    /// The part of its key that differs between buckets with the same beginning.
     pub rest: [u8; 8],
-    /// What its measurements have in common; `Missing` without.
+    /// The metadata of its measurements; `Missing` without.
     pub meta: OwnedValue,
     /// In the order of their times.
     pub measurements: Vec<DocBuf>,
@@ -61,7 +61,7 @@ pub(crate) struct Stored {
     pub(crate) head_bytes: usize,
     /// In the order of their times.
     pub(crate) measurements: Vec<Measurement>,
-    /// Insert sequences of those that have rows of their own.
+    /// Insert sequences of the measurements that have rows of their own.
     pub(crate) rows: Vec<u64>,
 }
 
@@ -81,7 +81,7 @@ impl Group {
         }
     }
 
-    /// False for a damaged row.
+    /// Adds a row; false when it is damaged.
     fn add(&mut self, key: &[u8], value: &[u8]) -> bool {
         if bucket::row_seq(key).is_none() {
             self.head = Some(value.to_vec());
@@ -97,21 +97,21 @@ impl Group {
     }
 }
 
-/// Where a scan is.
+/// The position of a scan.
 enum Place {
-    /// In the rows of buckets, and those of other documents behind them.
+    /// In a range of rows: buckets, and other documents after them.
     Range(Range),
-    /// At these records, last first.
+    /// At the first of these records, which are stored last first.
     Keys(Vec<Vec<u8>>),
-    /// Not looked up yet: the buckets are those that the index names.
+    /// Before the first bucket: the index still has to be read for the keys of the buckets.
     Index(Box<IndexScan>),
 }
 
 struct Range {
-    /// What is left: first the rows of buckets, then records (or the other way round).
+    /// The ranges that are left: first the rows of buckets, then records (or the other way round).
     parts: Vec<(Vec<u8>, Vec<u8>)>,
     cursor: Option<Box<dyn Cursor>>,
-    /// A row read ahead.
+    /// The next row, which was read already.
     ahead: Option<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -122,15 +122,15 @@ pub struct SeriesScan {
     read: SeriesRead,
     options: Arc<SeriesOptions>,
     place: Place,
-    /// Of the bucket that is being shown.
+    /// The remaining measurements of the current bucket.
     rows: VecDeque<(Vec<u8>, Measurement)>,
     counts: BucketsRead,
     done: bool,
 }
 
 impl Collection {
-    /// A scan of a time-series collection; `by` names the buckets to read. `None` for any other
-    /// collection.
+    /// Scans a time-series collection; the entries of `by` name the buckets to read. `None` for any
+    /// other collection.
     pub fn scan_series(
         self: &Arc<Self>,
         view: &ReadView,
@@ -149,7 +149,7 @@ impl Collection {
             _ => behind.clone(),
         };
         let mut parts = vec![(behind, self.key_bounds().1.to_vec()), (from.to_vec(), to)];
-        // The next part is the last one.
+        // The parts are taken from the end of the list.
         if read.reverse {
             parts.reverse();
         }
@@ -225,7 +225,7 @@ impl Collection {
     }
 }
 
-/// The measurements of a bucket, in order. `None` when damaged.
+/// The measurements of a bucket, in order. `None` when it is damaged.
 fn decode(
     group: Group,
     options: &SeriesOptions,
@@ -275,14 +275,15 @@ impl SeriesScan {
         self.view.check_kept(&self.coll).and(visited)
     }
 
-    /// Lets go of the engine; the scan goes on later behind the last bucket that it has read.
+    /// Releases the resources of the engine; the scan continues later after the last bucket that it
+    /// has read.
     pub fn pause(&mut self) {
         if let Place::Range(range) = &mut self.place {
             (range.cursor, range.ahead) = (None, None);
         }
     }
 
-    /// What it has looked at.
+    /// The work done so far.
     pub fn counts(&self) -> BucketsRead {
         self.counts
     }
@@ -354,7 +355,7 @@ impl SeriesScan {
         Ok(true)
     }
 
-    /// Reads the next bucket or record that has something to show; false at the end.
+    /// Reads the next bucket or record with something to show; false at the end.
     fn load(&mut self) -> Result<bool> {
         if let Place::Index(_) = self.place {
             self.look_up()?;
@@ -426,7 +427,7 @@ impl SeriesScan {
         Ok(())
     }
 
-    /// Reads the entries of the index: which buckets may have what is wanted.
+    /// Reads the entries of the index to find the buckets that may have wanted measurements.
     fn look_up(&mut self) -> Result<()> {
         let Place::Index(index) = &mut self.place else {
             return Ok(());
@@ -454,7 +455,7 @@ impl SeriesScan {
         Ok(())
     }
 
-    /// The next bucket; `Some(None)` when a record was taken instead, `None` at the end.
+    /// The next bucket; `Some(None)` when a record came instead, `None` at the end.
     fn next_group(&mut self) -> Result<Option<Option<Group>>> {
         loop {
             let Place::Range(range) = &mut self.place else {
@@ -492,12 +493,12 @@ impl SeriesScan {
     }
 }
 
-/// A bucket, or a record that is in none; neither at the end.
+/// A bucket, or a record outside of buckets; neither at the end.
 type Gathered = (Option<Group>, Option<(Vec<u8>, Vec<u8>)>);
 
 impl Range {
-    /// Reads the rows of one bucket, or one record. The error is that of the engine; none for a
-    /// damaged row.
+    /// Reads the rows of one bucket, or one record. The error is that of the engine, or `None` for
+    /// a damaged row.
     fn gather(&mut self) -> std::result::Result<Gathered, Option<storage::StorageError>> {
         let mut group: Option<Group> = None;
         let mut sound = true;
@@ -534,7 +535,7 @@ impl Range {
         }
     }
 
-    /// A cursor that is opened anew begins behind this bucket or record.
+    /// Makes a cursor that is opened again begin after this bucket or record.
     fn behind(&mut self, key: &[u8], reverse: bool) {
         let Some((lower, upper)) = self.parts.last_mut() else {
             return;

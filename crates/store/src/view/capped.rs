@@ -1,9 +1,8 @@
-//! Reading capped collections in the order the documents came in. Promises: a reader whose place
-//! was deleted is told.
-//! Must not know: who waits for new documents, how old ones are deleted.
+//! Reads capped collections in insertion order. Promises: a reader whose position was deleted gets
+//! an error. Must not know: who waits for new documents, how old ones are deleted.
 //!
-//! The order is kept beside the documents, which lie by `_id`: table `Cap`, key `ident insert_seq`,
-//! value the encoded id.
+//! The order is stored separately, because documents are stored by `_id`: table `Cap`, key `ident
+//! insert_seq`, value the encoded id.
 
 use crate::catalog::Collection;
 use crate::error;
@@ -30,7 +29,7 @@ pub(crate) fn seq_of(key: &[u8]) -> Result<u64> {
 }
 
 impl Collection {
-    /// Whether the order knows this record at its place.
+    /// Whether the order has an entry for this record.
     pub(crate) fn has_place(&self, record_key: &[u8], seq: u64) -> Result<bool> {
         let mut right = false;
         let see = &mut |id: &[u8]| right = record_key.get(4..) == Some(id);
@@ -41,7 +40,7 @@ impl Collection {
         Ok(right)
     }
 
-    /// Entries from `first` on, before `end` when there is one.
+    /// A cursor over the entries from `first` on, before `end` when there is one.
     pub(crate) fn order_cursor(
         &self,
         view: &ReadView,
@@ -89,8 +88,8 @@ impl CappedScan {
         self.cursor = None;
     }
 
-    /// Shows up to `max` documents; false at the end, where a later call goes on with what has come
-    /// since.
+    /// Shows up to `max` documents; false at the end, where a later call continues with documents
+    /// that were inserted since.
     ///
     /// # Errors
     /// 136 CappedPositionLost when the last document shown is gone; engine failures.
@@ -119,7 +118,7 @@ impl CappedScan {
             fetch(&self.view, coll.shared.engine.as_ref(), &wanted, &mut docs)?;
             for ((key, value), (entry, _)) in wanted.iter().zip(docs.iter()).zip(self.rows.iter()) {
                 let seq = seq_of(entry)?;
-                // Deleted since the entry was read, and perhaps inserted again.
+                // The document may have been deleted since the entry was read, and inserted again.
                 let Some((header, doc)) = value
                     .and_then(record::read)
                     .filter(|(h, _)| h.insert_seq == seq)
@@ -136,7 +135,7 @@ impl CappedScan {
                         score: 0.0,
                     })
                 {
-                    // The rows read ahead are read again.
+                    // Reads the rows again that were read ahead.
                     self.cursor = None;
                     return Ok(true);
                 }
@@ -151,8 +150,8 @@ impl CappedScan {
 
     fn open(&self, coll: &Collection) -> Result<Box<dyn Cursor>> {
         let Some(last) = self.last else {
-            // What the collection knows as its oldest may be younger than the oldest of a fixed
-            // view.
+            // The oldest document that the collection knows may be younger than the oldest one of a
+            // fixed view.
             let oldest = if self.view.is_fixed() {
                 0
             } else {

@@ -1,6 +1,6 @@
-//! The segments of a column index as a view sees them, and which documents were touched since
-//! (docs/adr/0103-column-segments.md). Promises: both are of one state, and what is not told to be
-//! touched is in its segment as it is. Must not know: what values are looked at for.
+//! The segments of a column index as a view sees them, and the documents that were touched since
+//! (docs/adr/0103-column-segments.md). Promises: both are of one state, and a document that is not
+//! listed as touched is unchanged in its segment. Must not know: what values are read for.
 
 use crate::catalog::Collection;
 use crate::error;
@@ -11,31 +11,31 @@ use model::{DocBuf, MongoError, Result};
 use std::cell::Cell;
 use storage::{CursorOpts, KeyRange, Table};
 
-/// Rows between two looks at the interrupt.
+/// Rows between two checks for an interrupt.
 const STEP_ROWS: usize = 4096;
-/// Most touched documents that are told: their ids are held in memory.
+/// Most touched documents that are listed: their ids are held in memory.
 const TOUCHED_MAX: u64 = 1 << 20;
 
 /// One segment: the documents between two ids.
 #[derive(Clone, Debug)]
 pub struct Segment {
-    /// Names its rows.
+    /// Number in the keys of its rows.
     pub number: u32,
-    /// What it says of itself.
+    /// Its head.
     pub head: Head,
 }
 
-/// What a column index has in one state.
+/// The segments of a column index in one state.
 pub struct Segments {
     /// The state.
     pub view: ReadView,
-    /// In the order of the ids, none over another.
+    /// Non-overlapping segments in the order of their ids.
     pub list: Vec<Segment>,
     /// Encoded ids of touched documents of the segments, ascending, each once.
     pub touched: Vec<Vec<u8>>,
 }
 
-/// What comes next in a collection.
+/// The part of a collection that comes next.
 pub enum NextSegment {
     /// Documents that are in no segment.
     Documents {
@@ -44,9 +44,9 @@ pub enum NextSegment {
     },
     /// A segment.
     Columns {
-        /// The state.
+        /// The state in which it is read.
         view: ReadView,
-        /// It.
+        /// The segment.
         segment: Segment,
         /// Encoded ids of its documents that were touched, ascending, each once.
         touched: Vec<Vec<u8>>,
@@ -59,7 +59,7 @@ impl Segments {
         self.list.iter().map(|s| u64::from(s.head.rows)).sum()
     }
 
-    /// Those that were touched, between the bounds of a segment.
+    /// The touched documents between the bounds of a segment.
     pub fn touched_of(&self, segment: &Segment) -> &[Vec<u8>] {
         let at = |bound: &Vec<u8>| self.touched.partition_point(|id| id < bound);
         let (from, to) = (at(&segment.head.low), at(&segment.head.high));
@@ -68,12 +68,13 @@ impl Segments {
 }
 
 impl Collection {
-    /// What a column index has for a scan of the collection in natural order; `None` where that is
-    /// not the order of keys, for a reader with writes of its own, without segments, and when more
-    /// than one of `touched_one_of` documents in them was touched, or a million.
+    /// The segments of a column index for a scan of the collection in natural order. `None` where
+    /// natural order is not key order, for a reader with uncommitted writes, without segments, and
+    /// when more than one in `touched_one_of` of their documents was touched, or more than a
+    /// million.
     ///
     /// # Cost
-    /// A snapshot, a row for each segment, a key for each write since it was made.
+    /// A snapshot, a row for each segment, and a key for each write since the segments were made.
     ///
     /// # Errors
     /// Engine failures; 1 for a damaged row; those of `go_on`.
@@ -112,21 +113,24 @@ impl Collection {
             is_whole = ids.len() <= most;
             is_whole
         })?;
-        // Rows of an index that is dropped go from disk, also those that a view sees.
+        // The rows of a dropped index are deleted from disk even if a view sees them.
         if !is_whole || all.view.has_lost_index(index) {
             return Ok(None);
         }
-        // Ids of which one begins another come in the order of what stands behind.
+        // Where one id is a prefix of another, the order of the keys depends on the bytes after the
+        // ids.
         ids.sort_unstable();
         ids.dedup();
         all.touched = ids;
         Ok(Some(all))
     }
 
-    /// What comes next, from an encoded id on, in the state of a view, or of now.
+    /// The part of the collection that comes next after an encoded id, in the state of a view, or
+    /// the current one.
     ///
     /// # Cost
-    /// A snapshot, a row for each segment, a key for each write of the next one since it was made.
+    /// A snapshot, a row for each segment, and a key for each write of the next segment since it
+    /// was made.
     ///
     /// # Errors
     /// As [`Collection::segments`]; 175 when the collection is gone.
@@ -138,7 +142,7 @@ impl Collection {
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<NextSegment> {
         let none = |until| NextSegment::Documents { until };
-        // Writes of the reader's own are in no segment.
+        // Segments do not contain the reader's own uncommitted writes.
         if view.overlay().is_some() {
             return Ok(none(None));
         }
@@ -171,7 +175,7 @@ impl Collection {
         })
     }
 
-    /// Whether it is of a kind that may have a column index.
+    /// Whether a collection of this kind may have a column index.
     pub fn may_have_segments(&self) -> bool {
         !(self.is_capped() || self.is_series() || self.is_view() || self.as_log().is_some())
     }
@@ -207,7 +211,7 @@ impl Collection {
     }
 
     /// Notes of touched documents from one encoded id up to another (`None` is the end), at most
-    /// `max` of them.
+    /// `max` notes.
     ///
     /// # Errors
     /// Engine failures; those of `go_on`.
@@ -257,8 +261,8 @@ impl Collection {
         Ok(())
     }
 
-    /// A column of a segment; `None` when it is not there any more, or damaged: documents are to be
-    /// read then.
+    /// A column of a segment; `None` when it does not exist any more or is damaged: the documents
+    /// have to be read then.
     ///
     /// # Errors
     /// Engine failures.
@@ -278,7 +282,7 @@ impl Collection {
         Ok(column)
     }
 
-    /// The documents of encoded ids, each in the place of its id.
+    /// The documents of encoded ids, each at the position of its id.
     ///
     /// # Errors
     /// As [`Collection::get_encoded`].
@@ -287,7 +291,7 @@ impl Collection {
         let mut docs = vec![None; ids.len()];
         let mut at = 0;
         self.get_encoded(view, &wanted, &mut |row| {
-            // Those that are not there are left out.
+            // Skips the ids without a document.
             at += wanted
                 .iter()
                 .skip(at)

@@ -1,6 +1,5 @@
-//! What a planner asks about data it does not want to read: how many entries some intervals of an
-//! index have, what share of the index they take, some documents spread over a collection. Must not
-//! know: filters, plans.
+//! Estimates for a planner: how many entries an index has in some intervals, which share of the
+//! index they take, a sample of documents spread over a collection. Must not know: filters, plans.
 
 use crate::catalog::Collection;
 use crate::error;
@@ -11,20 +10,21 @@ use crate::view::parts::between;
 use model::{Doc, Result};
 use storage::{CursorOpts, KeyRange, Table, prefix_end};
 
-/// Halvings after which a stretch of keys is not divided any more: ids may be long and differ late.
+/// Most halvings of a range of keys: ids may be long and differ late.
 const DEPTH_MAX: u32 = 96;
 
 /// The entries of some intervals, as far as they were counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountedEntries {
-    /// So many were met.
+    /// Number of entries that were counted.
     pub entries: u64,
-    /// There are no others.
+    /// Whether all entries were counted.
     pub all: bool,
 }
 
 impl Collection {
-    /// Counts the entries of an index in some intervals, up to `most`; it is no use of the index.
+    /// Counts the entries of an index in some intervals, up to `most`; not counted as a use of the
+    /// index.
     ///
     /// # Errors
     /// Engine failures.
@@ -75,8 +75,8 @@ impl Collection {
         Ok(CountedEntries { entries, all: true })
     }
 
-    /// The components of an index's first field that entries have, each once and in the order of
-    /// the index; `None` when there are more than `most`.
+    /// The distinct components of an index's first field, in the order of the index; `None` when
+    /// there are more than `most`.
     ///
     /// # Errors
     /// 1 for a damaged entry; engine failures.
@@ -127,7 +127,7 @@ impl Collection {
     }
 
     /// The share of an index's bytes that some intervals take, from 0 to 1, as the engine estimates
-    /// them; of many intervals the first ones stand for all.
+    /// it; of many intervals only the first ones are measured.
     ///
     /// # Errors
     /// Engine failures.
@@ -153,8 +153,8 @@ impl Collection {
         Ok(share.min(1.0))
     }
 
-    /// Adds keys of documents between two, so that about as many bytes lie between any neighbours;
-    /// keys that look evenly spread seldom are.
+    /// Adds keys of documents between two keys, so that about as many bytes lie between any two
+    /// neighbours. Sizes are estimated, because keys are rarely spread evenly.
     fn split_by_size(
         &self,
         lower: &[u8],
@@ -185,8 +185,9 @@ impl Collection {
         self.split_by_size(&middle, upper, places - before, depth + 1, out)
     }
 
-    /// Shows documents of the latest state: the first ones behind so many places that are evenly
-    /// spread over the data. None of a time series or of the log, which have other keys.
+    /// Shows a sample of the latest state: the first `each` documents after each of `places` places
+    /// that are spread evenly over the data. Shows nothing for a time series or the log, which have
+    /// other keys.
     ///
     /// # Errors
     /// 1 for a damaged record; engine failures.
@@ -244,8 +245,8 @@ impl Collection {
 }
 
 impl Index {
-    /// The entries that a document would have in some intervals, which ascend, without their ids;
-    /// none for a document that the index cannot hold.
+    /// The entries that a document would have in some ascending intervals, without their ids; none
+    /// for a document that the index cannot hold.
     pub fn entries_inside(
         &self,
         doc: Doc<'_>,

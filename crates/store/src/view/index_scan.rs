@@ -1,5 +1,5 @@
-//! Scans of intervals of an index, with or without the documents behind the entries. Entry and
-//! document are of one moment, also when the view is the latest.
+//! Scans of intervals of an index, with or without the documents of the entries. Entry and document
+//! are of one moment, even when the view is the latest state.
 
 use crate::catalog::Collection;
 use crate::error;
@@ -13,20 +13,20 @@ use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use storage::{Cursor, CursorOpts, KeyRange, RowBatch, Table};
 
-/// How a document with several entries is shown once.
+/// How a document with several entries is shown only once.
 enum Dedupe {
     /// No document has several entries.
     None,
-    /// Encoded ids shown so far.
+    /// Remembers the encoded ids shown so far.
     Seen(FxHashSet<Vec<u8>>),
-    /// The document is shown for the first of its entries that the scan meets. Needs no memory, and
-    /// a view that does not move.
+    /// Shows the document for the first of its entries in the scan. Needs no memory, but a fixed
+    /// view.
     FirstEntry { keys: KeySet, entry: Vec<u8> },
 }
 
 impl Collection {
-    /// A scan of intervals of an index. `planned_multikey` are the index's multikey bits the
-    /// intervals were made for.
+    /// Scans intervals of an index. `planned_multikey` are the multikey bits for which the
+    /// intervals were made.
     pub fn scan_index(
         self: &Arc<Self>,
         view: &ReadView,
@@ -63,14 +63,14 @@ pub struct IndexScan {
     planned_multikey: u32,
     /// Ascending, shared with the plan.
     intervals: Arc<Vec<KeyInterval>>,
-    /// How many intervals the scan has left behind.
+    /// How many intervals the scan has finished.
     at: usize,
-    /// What is left of the current interval, when a part of it was skipped.
+    /// The rest of the current interval, when a part of it was skipped.
     narrowed: Option<KeyInterval>,
     reverse: bool,
-    /// Last entry consumed in the current interval.
+    /// The last entry read in the current interval.
     last: Option<Vec<u8>>,
-    /// The fixed view of the open cursor.
+    /// The open cursor and its fixed view.
     open: Option<(ReadView, Box<dyn Cursor>)>,
     dedupe: Dedupe,
     fetch: FetchSize,
@@ -124,7 +124,7 @@ impl IndexScan {
         }
     }
 
-    /// Shows the documents behind the entries in `rows`; true when `f` ended the visit.
+    /// Shows the documents of the entries in `rows`; true when `f` ended the visit.
     fn show_fetched(&mut self, shown: &mut usize, f: &mut EachRow<'_>) -> Result<bool> {
         let Some((view, _)) = self.open.as_ref() else {
             return Ok(false);
@@ -185,8 +185,8 @@ impl IndexScan {
         Ok(false)
     }
 
-    /// A drop of the collection or of the index does not wait for readers: what they find missing,
-    /// and an end they come to, may be due to it.
+    /// Fails when the collection or the index was dropped. A drop does not wait for readers, so
+    /// missing documents and the end of the entries may be caused by it.
     fn check_alive(&self) -> Result<()> {
         self.view.check_kept(&self.coll)?;
         match self.view.has_lost_index(&self.index) {
@@ -231,8 +231,8 @@ impl IndexScan {
         self.check_alive().and(visited)
     }
 
-    /// As [`IndexScan::visit`], showing no more of each document than its entry says, which is at
-    /// least what is wanted. Where an entry does not say it, the document is read.
+    /// As [`IndexScan::visit`], but shows of each document at least the wanted fields, decoded from
+    /// its entry. Where the entry does not contain them, the document is read.
     ///
     /// # Output
     /// False when there are no more; how many documents were read is added to `read`.
@@ -296,7 +296,7 @@ impl IndexScan {
                 self.open()?;
             }
             if let Dedupe::FirstEntry { .. } = self.dedupe {
-                // That way of showing a document once needs the document.
+                // `FirstEntry` needs the document.
                 self.dedupe = Dedupe::Seen(FxHashSet::default());
             }
             let Some((fixed, cursor)) = self.open.as_mut() else {
@@ -344,7 +344,7 @@ impl IndexScan {
         Ok(self.at < self.intervals.len())
     }
 
-    /// Continues behind every entry of the current interval that begins with these components.
+    /// Continues after all entries of the current interval that begin with these components.
     ///
     /// # Errors
     /// Engine failures.
@@ -375,17 +375,17 @@ impl IndexScan {
         self.at += 1;
     }
 
-    /// Lets go of the engine; see [`Scan::pause`].
+    /// Releases the resources of the engine; see [`Scan::pause`].
     pub fn pause(&mut self) {
         self.open = None;
     }
 
-    /// Entries looked at so far.
+    /// Number of entries read so far.
     pub fn keys_examined(&self) -> u64 {
         self.examined
     }
 
-    /// The index walked.
+    /// The index that is scanned.
     pub fn index(&self) -> &Arc<Index> {
         &self.index
     }
@@ -413,7 +413,7 @@ impl IndexScan {
         let coll = self.coll.clone();
         let engine = coll.shared.engine.as_ref();
         let view = self.view.fixed(engine)?;
-        // After the view was taken: a bit that an entry of it needs is set by now.
+        // Checked after the view was taken: then the bits that its entries need are set.
         self.check_multikey()?;
         let range = KeyRange {
             lower: &lower,
@@ -425,14 +425,14 @@ impl IndexScan {
     }
 
     /// Makes sure that a document with several entries is shown once, and that the intervals are
-    /// right for such ones.
+    /// correct for multikey fields.
     ///
     /// # Errors
-    /// 175 when an array came in since the intervals were made, before anything was shown: plan
-    /// again.
+    /// 175 when a field became multikey since the intervals were made and nothing was shown yet:
+    /// plan again.
     fn check_multikey(&mut self) -> Result<()> {
         let bits = self.index.multikey_bits();
-        // A document has one entry for a term, and text indexes are scanned term by term.
+        // A document has one entry for each term, and text indexes are scanned term by term.
         if self.index.text().is_some() {
             return Ok(());
         }
@@ -460,7 +460,8 @@ fn points_nowhere(index: &Index) -> MongoError {
     ))
 }
 
-/// The interval a scan is in that has left `at` of them behind; a reverse scan begins at the last.
+/// The current interval of a scan that has finished `at` of them; a reverse scan begins at the
+/// last.
 fn current(intervals: &[KeyInterval], at: usize, reverse: bool) -> Option<&KeyInterval> {
     match reverse {
         true => intervals.iter().rev().nth(at),
@@ -468,8 +469,8 @@ fn current(intervals: &[KeyInterval], at: usize, reverse: bool) -> Option<&KeyIn
     }
 }
 
-/// Puts into `entry` the first of a document's entries that a scan of `intervals` meets; false when
-/// it meets none.
+/// Writes to `entry` the first of a document's entries in a scan of `intervals`; false when none is
+/// in them.
 fn first_entry(
     index: &Index,
     doc: Doc<'_>,

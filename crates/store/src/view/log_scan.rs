@@ -1,5 +1,5 @@
 //! The log as a collection: its entries as documents, forwards or backwards. Promises: a reader
-//! whose place was given up is told. Must not know: who waits for new entries.
+//! whose position was removed gets an error. Must not know: who waits for new entries.
 
 use crate::catalog::Shared;
 use crate::error;
@@ -22,7 +22,7 @@ pub(crate) struct LogScan {
     first: Timestamp,
     last: Timestamp,
     reader: Option<LogReader>,
-    /// It has shown an entry, so what follows must not be missed.
+    /// It has shown an entry, so it must not skip any from now on.
     shown: bool,
 }
 
@@ -93,7 +93,8 @@ impl LogScan {
                 _ if !wanted => return Ok(true),
                 Read::More => {}
                 Read::End => return Ok(false),
-                // Given up before anything was shown: begin where the log begins now.
+                // Entries were removed before anything was shown: begin at the current beginning of
+                // the log.
                 Read::Lost if !*shown => self.reader = None,
                 Read::Lost => return Err(position_lost(reader.next())),
             }
@@ -101,13 +102,13 @@ impl LogScan {
         Ok(true)
     }
 
-    /// Entries of one commit come forwards out of their row, so each row is gathered first.
+    /// A row is decoded forwards only, so its entries are gathered before they are shown.
     fn visit_backwards(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
         let end = self.last.min(self.log.visible()).as_u64();
         let oldest = self.log.oldest().max(self.first).as_u64();
         let mut left = max;
         while left > 0 {
-            // The first row that ends at `end` or later holds `end`, if anything does.
+            // The first row that ends at `end` or later contains `end`, if any row does.
             let last = if self.shown { self.last.as_u64() } else { end };
             if last < oldest {
                 return Ok(false);
@@ -151,7 +152,7 @@ impl LogScan {
             row::key(ident, self.log.visible().as_u64() + 1),
         );
         let at = row::key(ident, time);
-        // The row that ends at or behind `time` may hold it; else the one before.
+        // The row that ends at or after `time` may contain it; otherwise it is the row before.
         let ahead = KeyRange::new(&at, &bounds.1);
         let behind = KeyRange::new(&bounds.0, &at);
         for (range, reverse) in [(ahead, false), (behind, true)] {

@@ -1,5 +1,5 @@
-//! Collections that a transaction has made and not committed: its readers see them, nobody else
-//! does. Must not know: who commits.
+//! Collections that an open transaction has created: only its own readers see them. Must not know:
+//! who commits.
 
 use crate::catalog::Collection;
 use model::Namespace;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// See the head of this file.
 #[derive(Default)]
 pub(crate) struct Made {
-    /// Spares readers the lock while there are none.
+    /// False while there are none; saves readers the lock.
     any: AtomicBool,
     collections: RwLock<Vec<Arc<Collection>>>,
 }
@@ -21,7 +21,7 @@ impl Made {
         self.any.store(true, Ordering::Release);
     }
 
-    /// The one of this name.
+    /// The collection of this name.
     pub(crate) fn find(&self, ns: &Namespace) -> Option<Arc<Collection>> {
         if !self.any.load(Ordering::Acquire) {
             return None;
@@ -30,7 +30,7 @@ impl Made {
         collections.iter().find(|c| c.ns() == ns).cloned()
     }
 
-    /// All, in the order they were made.
+    /// All collections, in the order in which they were created.
     pub(crate) fn all(&self) -> Vec<Arc<Collection>> {
         self.collections.read().clone()
     }

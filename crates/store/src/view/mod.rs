@@ -1,5 +1,6 @@
-//! Reading. Promises: every read goes through a `ReadView`; a scan keeps a position between calls
-//! and, of the engine, nothing but the view it was given. Must not know: how documents are written.
+//! Reading. Promises: every read goes through a `ReadView`; between calls a scan keeps a position
+//! and, of the engine's resources, only the view it was given. Must not know: how documents are
+//! written.
 
 pub(crate) mod bucket_facts;
 pub(crate) mod buckets;
@@ -31,23 +32,23 @@ use storage::{CommitPos, Cursor, CursorOpts, Engine, KeyRange, Moment, Snapshot,
 
 /// Which state of the data a read sees: the latest at each call, or a fixed one. Cheap to clone.
 ///
-/// A scan over [`ReadView::latest`] sees what commits between its calls; of one moment are only an
-/// index entry and the document behind it. A scan over a snapshot sees one moment throughout, also
-/// after it was parked, and keeps old versions on disk until the last clone of the view is dropped.
+/// A scan over [`ReadView::latest`] sees commits between its calls; only an index entry and its
+/// document are of one moment. A scan over a snapshot sees one moment throughout, also after a
+/// pause, and keeps old versions on disk until the last clone of the view is dropped.
 #[derive(Clone, Default)]
 pub struct ReadView {
     snapshot: Option<Arc<dyn Snapshot>>,
-    /// The catalog of that state, of which nothing goes from disk; only for views that a reader of
-    /// several statements has.
+    /// The catalog of that state, whose data stays on disk; only for views that serve several
+    /// statements.
     past: Option<Arc<Past>>,
-    /// Uncommitted writes of the transaction that reads.
+    /// The uncommitted writes of the reader's transaction.
     overlay: Option<Arc<Overlay>>,
-    /// Collections that only this transaction sees.
+    /// The collections that only this transaction sees.
     made: Option<Arc<Made>>,
 }
 
 impl ReadView {
-    /// The latest state, at each call anew.
+    /// The latest state at each call.
     pub const LATEST: ReadView = ReadView {
         snapshot: None,
         past: None,
@@ -55,7 +56,7 @@ impl ReadView {
         made: None,
     };
 
-    /// The state of now, for one scan: a drop does not wait for it.
+    /// A view of the current state for one scan; a drop does not wait for it.
     ///
     /// # Errors
     /// Engine failures.
@@ -66,14 +67,14 @@ impl ReadView {
         })
     }
 
-    /// The state of now. What it sees of collections and indexes that are dropped later stays on
-    /// disk.
+    /// A view of the current state. The data of collections and indexes that are dropped later
+    /// stays on disk.
     ///
     /// # Errors
     /// Engine failures.
     pub(crate) fn keeping(shared: &Shared) -> Result<ReadView> {
         let engine = shared.engine.as_ref();
-        // In this order: what is dropped in between is not seen.
+        // The pin comes first: a collection dropped before the snapshot is taken is not in it.
         let pin = shared.pins.hold(engine);
         let snapshot = engine.snapshot().map_err(error::storage)?;
         Ok(ReadView {
@@ -87,8 +88,8 @@ impl ReadView {
         })
     }
 
-    /// The state of a moment of an engine that another process writes to, with what views of other
-    /// moments have opened that are the same in this respect.
+    /// The view of a moment of an engine to which another process writes. `opened` is shared with
+    /// the views of other moments in which the catalog is the same.
     pub(crate) fn of_moment(shared: &Shared, moment: &Moment, opened: &Arc<Opened>) -> ReadView {
         let pin = shared.pins.hold(shared.engine.as_ref());
         let snapshot = Arc::clone(&moment.snapshot);
@@ -103,12 +104,12 @@ impl ReadView {
         }
     }
 
-    /// The catalog of its time; `None` when it sees that of now.
+    /// The catalog of its state; `None` when it uses the current one.
     pub(crate) fn past(&self) -> Option<&Past> {
         self.past.as_deref()
     }
 
-    /// The same state with an empty overlay on it.
+    /// A view of the same state with an empty overlay.
     pub(crate) fn with_overlay(&self) -> ReadView {
         ReadView {
             snapshot: self.snapshot.clone(),
@@ -118,28 +119,28 @@ impl ReadView {
         }
     }
 
-    /// Collections that were made in the transaction that reads.
+    /// The collections created in the reader's transaction.
     pub(crate) fn made(&self) -> Option<&Arc<Made>> {
         self.made.as_ref()
     }
 
-    /// The collection of that name which only this transaction sees.
+    /// The collection of that name that only this transaction sees.
     pub(crate) fn made_as(&self, ns: &Namespace) -> Option<Arc<Collection>> {
         self.made.as_ref()?.find(ns)
     }
 
-    /// Uncommitted writes that it sees.
+    /// The uncommitted writes that it sees.
     pub(crate) fn overlay(&self) -> Option<&Arc<Overlay>> {
         self.overlay.as_ref()
     }
 
-    /// True when it sees one fixed state.
+    /// Whether it sees one fixed state.
     pub fn is_fixed(&self) -> bool {
         self.snapshot.is_some()
     }
 
-    /// Whether [`ReadView::count_of`] tells the number of documents that it sees: it is the latest
-    /// state, or that of a moment of what another process writes.
+    /// Whether [`ReadView::count_of`] returns the number of documents that it sees: true for the
+    /// latest state, and for a moment of data that another process writes.
     pub fn has_counters(&self) -> bool {
         !self.is_fixed() || self.is_of_moment()
     }
@@ -148,17 +149,18 @@ impl ReadView {
         self.past.as_ref().is_some_and(|past| past.is_of_moment()) && self.overlay.is_none()
     }
 
-    /// Every commit up to here is seen and none after it; `None` for the latest state.
+    /// The position of a fixed view: it sees every commit up to here and none after it. `None` for
+    /// the latest state.
     pub fn pos(&self) -> Option<CommitPos> {
         self.snapshot.as_ref().map(|s| s.pos())
     }
 
-    /// How long old versions have been kept for it.
+    /// How long it has kept old versions alive.
     pub fn age(&self) -> Option<Duration> {
         self.snapshot.as_ref().map(|s| s.age())
     }
 
-    /// This view, or the state of now when it is the latest.
+    /// This view, or a view of the current state when it is the latest.
     pub(crate) fn fixed(&self, engine: &dyn Engine) -> Result<ReadView> {
         if self.is_fixed() {
             Ok(self.clone())

@@ -1,5 +1,5 @@
-//! The uncommitted writes of one transaction, and reads that see them over a fixed view. Must not
-//! know: documents, indexes, who commits.
+//! The uncommitted writes of one transaction, and reads that combine them with a fixed view. Must
+//! not know: documents, indexes, who commits.
 
 use parking_lot::RwLock;
 use std::cmp::Ordering;
@@ -9,16 +9,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use storage::{Cursor, KeyRange, Result, RowBatch, Table};
 
-/// Bytes of one change besides key and value, for the account of memory.
+/// Assumed memory of one change in addition to key and value.
 const ENTRY_BYTES: usize = 96;
-/// Rows taken from the engine's cursor at once.
+/// Rows read from the engine's cursor at a time.
 const ROWS_MAX: usize = 64;
 const ROWS_BYTES_MAX: usize = 1 << 20;
 
 /// Changes by key; `None` is a deletion.
 type Changes = BTreeMap<Box<[u8]>, Option<Box<[u8]>>>;
 
-/// Is shown a change: the value is `None` for a deletion.
+/// Called with a change: the value is `None` for a deletion.
 type EachChange<'a> = dyn FnMut(Table, &[u8], Option<&[u8]>) + 'a;
 
 /// Uncommitted changes.
@@ -39,7 +39,7 @@ impl Overlay {
         }
     }
 
-    /// What was written to a key: `None` when nothing was.
+    /// The change of a key: `None` when there is none.
     pub(crate) fn get<T>(
         &self,
         table: Table,
@@ -56,7 +56,7 @@ impl Overlay {
         self.bytes.load(Relaxed)
     }
 
-    /// Shows every change, table by table in the order of keys.
+    /// Calls `f` with every change, table by table in key order.
     pub(crate) fn each(&self, f: &mut EachChange<'_>) {
         let tables = self.tables.read();
         for (table, changes) in Table::ALL.iter().zip(tables.iter()) {
@@ -115,14 +115,14 @@ struct Span {
     upper: Vec<u8>,
 }
 
-/// A cursor over a fixed view with an overlay on it. It sees changes that are made while it is open
-/// as far as it has not passed their keys.
+/// A cursor over a fixed view with an overlay. It sees changes that are made while it is open if it
+/// has not passed their keys.
 pub(crate) struct OverlayCursor {
     inner: Box<dyn Cursor>,
     overlay: Arc<Overlay>,
     table: Table,
     reverse: bool,
-    /// The range as opened, and what is left of it.
+    /// The range as opened, and the part that was not read yet.
     range: Span,
     left: Span,
     rows: RowBatch,
@@ -169,7 +169,7 @@ impl OverlayCursor {
         }
     }
 
-    /// The row with this key is done.
+    /// Narrows the unread part after the row with this key.
     fn pass(left: &mut Span, key: &[u8], reverse: bool) {
         let bound = match reverse {
             true => &mut left.upper,

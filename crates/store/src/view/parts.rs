@@ -1,5 +1,5 @@
-//! A collection in parts by key, for several threads that read it at once. Must not know: what the
-//! documents are read for, threads.
+//! Divides a collection by key into parts, for several threads that read it at once. Must not know:
+//! what the documents are read for, threads.
 
 use crate::catalog::Collection;
 use crate::catalog::live::NATURAL_ORDER_DOCS;
@@ -9,9 +9,9 @@ use model::Result;
 use std::sync::Arc;
 use storage::{CursorOpts, KeyRange, Table};
 
-/// The documents between two bounds in parts, and the one state to read all of them in.
+/// The documents between two bounds in parts, and the state in which all of them are read.
 pub struct Parts {
-    /// What all parts are to be read in.
+    /// The view for reading all parts.
     pub view: ReadView,
     /// In key order.
     pub list: Vec<Part>,
@@ -27,10 +27,10 @@ pub struct Part {
 }
 
 impl Collection {
-    /// Splits the documents behind a record key and before an encoded id into at most `parts`
-    /// parts, by places evenly spread over the keys: parts may hold very different numbers. `None`
-    /// for collections that have another order than that of their keys, for small ones, and for a
-    /// reader with writes of its own.
+    /// Divides the documents after a record key and before an encoded id into at most `parts`
+    /// parts, at places evenly spread over the keys: the numbers of documents may differ widely.
+    /// `None` for collections in another order than that of their keys, for small ones, and for a
+    /// reader with uncommitted writes.
     ///
     /// # Errors
     /// Engine failures.
@@ -101,8 +101,8 @@ impl Collection {
     }
 }
 
-/// Up to `parts - 1` keys behind `first`, evenly spread up to `last` as numbers of eight bytes
-/// behind the beginning they share.
+/// Up to `parts - 1` keys between `first` and `last`, evenly spread when the eight bytes after
+/// their common prefix are read as numbers.
 pub(crate) fn between(first: &[u8], last: &[u8], parts: usize) -> Vec<Vec<u8>> {
     let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count();
     let number = |key: &[u8]| {

@@ -1,7 +1,7 @@
-//! The catalog as a fixed view sees it. Promises: what the view sees of dropped collections and
-//! indexes stays on disk until the view's last clone is dropped; a collection that has changed
-//! since is opened as it was, for readers alone; views of a store that follows share what they
-//! open. Must not know: the catalog of now.
+//! The catalog as a fixed view sees it. Promises: the data of dropped collections and indexes that
+//! the view sees stays on disk until the view's last clone is dropped; a collection that has
+//! changed since is opened in its earlier form, for readers only; views of a store that follows
+//! share the collections that they open. Must not know: the current catalog.
 
 use crate::catalog::pins::Pin;
 use crate::catalog::{CatalogRow, Collection, Shared};
@@ -15,20 +15,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use storage::{Engine, Snapshot, Table};
 
-/// Counts of collections that views share are read again when they are older. They choose plans and
-/// orders; nobody is told them.
+/// Age at which the counts of shared collections are read again. The counts only choose plans and
+/// orders; they are not returned to clients.
 const COUNTS_KEPT: Duration = Duration::from_secs(1);
 
-/// Collections and views that were opened as they were, and when their counts were read.
+/// Collections and views that were opened in an earlier form, and when their counts were read.
 #[derive(Default)]
 pub(crate) struct Opened {
     all: Mutex<HashMap<Namespace, (Arc<Collection>, Instant)>>,
-    /// They are the same at all moments of the views that share them, but for their documents.
+    /// Views of several moments share them: apart from their documents they are the same in all of
+    /// these.
     is_shared: bool,
 }
 
 impl Opened {
-    /// For the views of several moments.
+    /// For views of several moments.
     pub(crate) fn shared() -> Opened {
         Opened {
             is_shared: true,
@@ -37,7 +38,7 @@ impl Opened {
     }
 }
 
-/// What a fixed view keeps of its time.
+/// What a fixed view keeps for its state.
 pub(crate) struct Past {
     snapshot: Arc<dyn Snapshot>,
     _pin: Pin,
@@ -53,15 +54,15 @@ impl Past {
         }
     }
 
-    /// It is of a moment of what another process writes.
+    /// Whether the view is of a moment of data that another process writes.
     pub(crate) fn is_of_moment(&self) -> bool {
         self.opened.is_shared
     }
 
-    /// The collection that was opened as it was.
+    /// The collection, if it was opened in the form of this state.
     ///
     /// # Cost
-    /// A read now and then, where views share it.
+    /// An occasional read of the counts, where views share it.
     ///
     /// # Errors
     /// Engine failures.
@@ -79,7 +80,7 @@ impl Past {
         Ok(Some(coll))
     }
 
-    /// Opens a collection or view as its row of that time says, for readers alone.
+    /// Opens a collection or view from its catalog row in this state, for readers only.
     ///
     /// # Errors
     /// As [`Collection::open`].
@@ -91,7 +92,7 @@ impl Past {
     ) -> Result<Arc<Collection>> {
         let opened = Collection::open(shared.clone(), ns.clone(), row, self.snapshot.as_ref())?;
         if !self.opened.is_shared {
-            // No write goes to it.
+            // Makes every write to it fail.
             opened.set_dropped();
         }
         let mut all = self.opened.all.lock();
@@ -131,7 +132,7 @@ impl ReadView {
         row.transpose()
     }
 
-    /// Whether the catalog has the collection here as it is now.
+    /// Whether this state has the collection in its current form.
     ///
     /// # Cost
     /// One read when the collection has changed, or was opened, after the view was taken.
@@ -146,19 +147,19 @@ impl ReadView {
         Ok(row.is_some_and(|row| row == coll.row(&coll.state(), None)))
     }
 
-    /// Whether what this view reads of the collection may have gone from disk. A fixed view that
-    /// the store was asked for loses nothing.
+    /// Whether data of the collection that this view reads may have been deleted from disk. A fixed
+    /// view taken from the store loses nothing.
     pub(crate) fn has_lost(&self, coll: &Collection) -> bool {
         self.past.is_none() && coll.is_dropped()
     }
 
-    /// Whether entries of the index may have gone from disk.
+    /// Whether entries of the index may have been deleted from disk.
     pub(crate) fn has_lost_index(&self, index: &Index) -> bool {
         self.past.is_none() && index.is_dropped()
     }
 
-    /// For readers: an error once what they read is going, when what is found missing may be the
-    /// drop's doing.
+    /// Fails once data of the collection may have been deleted by a drop: then a reader cannot
+    /// trust that a document or entry is missing.
     ///
     /// # Errors
     /// 175 QueryPlanKilled.

@@ -1,4 +1,4 @@
-//! Reading single documents by `_id`, and several at once. Must not know: scans.
+//! Reads single documents by `_id`, and several at once. Must not know: scans.
 
 use crate::catalog::Collection;
 use crate::error;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use storage::Table;
 
 impl Collection {
-    /// A view of the state of now.
+    /// A view of the current state.
     ///
     /// # Errors
     /// Engine failures.
@@ -19,7 +19,7 @@ impl Collection {
         ReadView::now(self.shared.engine.as_ref())
     }
 
-    /// Secondary indexes that have all entries of a view (`None` is the latest state).
+    /// Secondary indexes that have all entries for a view (`None` is the latest state).
     pub fn readable_indexes(&self, view: Option<&ReadView>) -> Arc<Vec<Arc<Index>>> {
         let indexes = self.indexes();
         let pos = view.and_then(ReadView::pos);
@@ -30,7 +30,7 @@ impl Collection {
         Arc::new(indexes.iter().filter(|i| readable(i)).cloned().collect())
     }
 
-    /// Shows the document with this `_id` in place.
+    /// Passes the document with this `_id` to `f` without copying it.
     ///
     /// # Output
     /// False when there is none.
@@ -61,18 +61,18 @@ impl Collection {
         if !sound {
             return Err(error::corrupt(&format!("a record of {}", self.ns)));
         }
-        // That there is none counts only while the collection is there.
+        // A missing document is only reported while the collection exists.
         match found {
             true => Ok(true),
             false => view.check_kept(self).map(|()| false),
         }
     }
 
-    /// Shows the documents under encoded `_id`s (see [`crate::format::keys::encode`]) in the order
-    /// of `ids`; those that are not there are left out. `f` returns false to stop after a document.
+    /// Shows the documents with these encoded `_id`s (see [`crate::format::keys::encode`]) in the
+    /// order of `ids`; missing ones are left out. `f` returns false to stop after a document.
     ///
     /// # Output
-    /// How many of `ids` were looked at; all of them unless `f` stopped.
+    /// How many of `ids` were processed; all of them unless `f` stopped.
     ///
     /// # Cost
     /// One engine call for up to 128 ids.

@@ -1,5 +1,5 @@
-//! Documents as scans show them, and the fetching of many at once. Must not know: where the keys
-//! come from.
+//! Documents as scans show them, and fetching many at once. Must not know: where the keys come
+//! from.
 
 use crate::format::record::Header;
 use crate::view::ReadView;
@@ -8,14 +8,15 @@ use storage::{Engine, Table};
 
 /// Most documents fetched at once.
 pub(crate) const FETCH_MAX: usize = 128;
-/// Documents fetched at first: few, for readers who stop soon.
+/// Documents fetched at first: few, for readers that stop early.
 const FETCH_FIRST: usize = 4;
 
-/// How many documents a reader fetches at once: more each time.
+/// The number of documents that a reader fetches at once; it grows with each fetch.
 pub(crate) struct FetchSize(usize);
 
 impl FetchSize {
-    /// The first size. An engine on another machine is asked for as many as one request brings.
+    /// The first size. An engine on another machine is asked for as many rows as one request
+    /// returns.
     pub(crate) fn first(engine: &dyn Engine) -> FetchSize {
         FetchSize(engine.caps().request_rows.clamp(FETCH_FIRST, FETCH_MAX))
     }
@@ -25,7 +26,7 @@ impl FetchSize {
         self.0
     }
 
-    /// Makes the fetches behind the next one larger.
+    /// Enlarges the fetches after the next one.
     pub(crate) fn grow(&mut self) {
         self.0 = (self.0 * 4).min(FETCH_MAX);
     }
@@ -43,7 +44,7 @@ pub struct Row<'a> {
     pub header: Header,
     /// The document.
     pub doc: Doc<'a>,
-    /// Its text score; 0 where no text index was read.
+    /// Its text score; 0 without a text index.
     pub score: f64,
 }
 
@@ -57,7 +58,7 @@ impl<'a> Row<'a> {
 /// Called for each row; false stops after it.
 pub type EachRow<'f> = dyn FnMut(Row<'_>) -> bool + 'f;
 
-/// Called for each entry with its components (and what follows them), and the encoded id; false
+/// Called for each entry with its components (and the bytes after them), and the encoded id; false
 /// stops after it.
 pub type EachEntry<'f> = dyn FnMut(&[u8], &[u8]) -> bool + 'f;
 
@@ -76,7 +77,7 @@ impl FetchedRows {
     }
 }
 
-/// Fetches records; `rows` has one value for each key then, in their order.
+/// Fetches records; afterwards `rows` has one value for each key, in the order of the keys.
 pub(crate) fn fetch(
     view: &ReadView,
     engine: &dyn Engine,

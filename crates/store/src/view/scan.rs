@@ -1,5 +1,5 @@
 //! Scans of the documents of a collection, in natural or key order. A scan keeps a position between
-//! calls (`pause`), so a parked cursor holds nothing of the engine but the view it was given.
+//! calls (`pause`), so a paused cursor holds of the engine's resources only the view it was given.
 
 use crate::catalog::Collection;
 use crate::catalog::live::NATURAL_ORDER_DOCS;
@@ -24,29 +24,29 @@ pub struct Scan {
     upper: Vec<u8>,
     last: Option<Vec<u8>>,
     cursor: Option<Box<dyn Cursor>>,
-    /// Documents taken since the cursor was opened.
+    /// Documents read since the cursor was opened.
     taken: usize,
     order: Order,
-    /// The end is not the end: what comes in later is shown by later calls.
+    /// After the end the scan continues with documents that are inserted later.
     tail: bool,
     done: bool,
 }
 
-/// In which order documents come.
+/// The order in which documents are shown.
 enum Order {
-    /// As the keys are.
+    /// In key order.
     Key,
-    /// As they were inserted; not prepared yet.
+    /// In insertion order; not prepared yet.
     Insertion,
-    /// As they were inserted: those behind `last` and before `end`, as the collection knows them.
+    /// In insertion order, which the collection knows: documents after `last` and before `end`.
     Known { last: Option<u64>, end: u64 },
     /// These keys, from `at` on.
     Listed { keys: Vec<Vec<u8>>, at: usize },
-    /// As the entries of a capped collection are.
+    /// In the order of a capped collection.
     Capped(CappedScan),
     /// The entries of the log.
     Log(LogScan),
-    /// Bucket after bucket.
+    /// Buckets of a time-series collection.
     Series(Box<SeriesScan>),
 }
 
@@ -72,16 +72,16 @@ impl Collection {
         scan
     }
 
-    /// Whether a scan in natural order goes by the order of insertion, and that is not the order of
-    /// keys. A clustered collection is in the order of its ids by definition.
+    /// Whether a scan in natural order uses the insertion order because it differs from key order.
+    /// A clustered collection is always in the order of its ids.
     pub(crate) fn is_scanned_by_arrival(&self) -> bool {
         !self.live.is_in_order()
             && self.count() <= NATURAL_ORDER_DOCS
             && !self.options().doc().contains("clusteredIndex")
     }
 
-    /// A scan of a capped collection in insertion order that goes on, after its end, with what has
-    /// come since.
+    /// A scan of a capped collection in insertion order that continues, after its end, with
+    /// documents that were inserted since.
     pub fn tail(self: &Arc<Self>, reverse: bool) -> Scan {
         Scan {
             tail: true,
@@ -107,7 +107,7 @@ impl Collection {
     }
 
     /// A scan in key (`_id`) order between two encoded `_id` bounds (lower included, upper
-    /// excluded). A time-series collection, which has no such order, is scanned in its own.
+    /// excluded). A time-series collection, which has no such order, is scanned in its own order.
     pub fn scan_keys(
         self: &Arc<Self>,
         view: &ReadView,
@@ -148,17 +148,17 @@ impl Scan {
     /// False when there are no more.
     ///
     /// # Errors
-    /// 175 when the collection is gone; 136 when it is capped and the scan's place was deleted; 1
-    /// for a damaged record; engine failures.
+    /// 175 when the collection is gone; 136 when it is capped and the scan's position was deleted;
+    /// 1 for a damaged record; engine failures.
     pub fn visit(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
         if self.done {
             return Ok(false);
         }
         self.view.check_kept(&self.coll)?;
         let visited = self.advance(max, f);
-        // A drop does not wait for readers: what they found missing or damaged, and an end they
-        // came to, may be due to it. Each document is preceded by the same question, so that a slow
-        // reader ends at the next one.
+        // A drop does not wait for readers, so it may be the cause of missing or damaged documents
+        // and of the end of the scan. The same check precedes each document, so that a slow reader
+        // stops at the next one.
         self.view.check_kept(&self.coll).and(visited)
     }
 
@@ -223,7 +223,7 @@ impl Scan {
         Ok(more)
     }
 
-    /// The record key of the document shown last, where documents come in the order of keys.
+    /// The record key of the document shown last, where documents are in key order.
     pub fn position(&self) -> Option<&[u8]> {
         match self.order {
             Order::Key => self.last.as_deref(),
@@ -231,7 +231,8 @@ impl Scan {
         }
     }
 
-    /// Lets go of the engine, except for a fixed view; the scan goes on later from its position.
+    /// Releases the engine's resources, except for a fixed view; the scan continues later from its
+    /// position.
     pub fn pause(&mut self) {
         self.cursor = None;
         match &mut self.order {
@@ -251,7 +252,7 @@ impl Scan {
                 self.lower.push(0);
             }
         }
-        // Where each visit is a request, a scan that goes on asks for as many as it took last time.
+        // On a remote engine a continued scan asks for as many rows as the last visit took.
         let is_remote = self.coll.request_rows() > 1;
         let opts = CursorOpts {
             reverse: self.reverse,
@@ -267,8 +268,8 @@ impl Scan {
             .cursor(self.coll.shared.engine.as_ref(), Table::Doc, range, opts)
     }
 
-    /// Finds out the order of insertion of the documents behind `after`: the collection knows it
-    /// already, or learns it from this scan, or it is listed for this scan alone.
+    /// Finds the insertion order of the documents after `after`: the collection knows it already,
+    /// or this scan determines it for the collection, or the keys are listed for this scan only.
     fn prepare_insertion_order(&mut self, after: Option<u64>) -> Result<()> {
         let coll = self.coll.clone();
         let live = &coll.live;
@@ -302,7 +303,7 @@ impl Scan {
         Ok(keys)
     }
 
-    /// Lists the keys behind `after` for this scan alone.
+    /// Lists the keys after `after` for this scan only.
     fn list(&mut self, after: Option<u64>) -> Result<()> {
         let mut all: Vec<(u64, Box<[u8]>)> = self.read_sequences()?.into_iter().collect();
         if self.reverse {
@@ -331,7 +332,7 @@ impl Scan {
                 .live
                 .inserted_after(*last, *end, self.reverse, want)
             else {
-                // The collection has grown beyond what it keeps the order of.
+                // The collection has become too large to keep its order.
                 let after = *last;
                 self.list(after)?;
                 return Ok(true);
@@ -348,7 +349,7 @@ impl Scan {
             )?;
             for ((seq, key), value) in next.iter().zip(rows.iter()) {
                 *last = Some(*seq);
-                // Deleted meanwhile, and perhaps inserted again.
+                // The document may have been deleted meanwhile, and inserted again.
                 let row = value
                     .and_then(record::read)
                     .filter(|(h, _)| h.insert_seq == *seq);
@@ -386,7 +387,7 @@ impl Scan {
             )?;
             for (key, value) in chunk.iter().zip(rows.iter()) {
                 *at += 1;
-                // A document deleted meanwhile is simply gone.
+                // Skips a document that was deleted meanwhile.
                 let Some((header, doc)) = value.and_then(record::read) else {
                     continue;
                 };

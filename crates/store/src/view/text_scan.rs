@@ -1,5 +1,4 @@
-//! Reading a text index: the documents that have any of several terms. Must not know: what a term
-//! is.
+//! Reads a text index: the documents that have any of several terms. Must not know: what a term is.
 
 use crate::catalog::Collection;
 use crate::error;
@@ -18,13 +17,13 @@ pub struct TermsScan {
     view: ReadView,
     index: Arc<Index>,
     intervals: Vec<KeyInterval>,
-    /// Ids and scores still to be shown, last first, once the entries were read.
+    /// The ids and scores that were not shown yet, last first; `None` until the entries were read.
     left: Option<Vec<(Vec<u8>, f64)>>,
     examined: u64,
 }
 
 impl Collection {
-    /// A scan of intervals of a text index, one for each term.
+    /// Scans intervals of a text index, one for each term.
     pub fn scan_terms(
         self: &Arc<Self>,
         view: &ReadView,
@@ -44,8 +43,8 @@ impl Collection {
 }
 
 impl TermsScan {
-    /// Shows up to `max` documents as they are now: one that was changed since the entries were
-    /// read may have none of the terms any more, so the caller matches again.
+    /// Shows up to `max` documents in their current form: a document that was changed since the
+    /// entries were read may not have the terms any more, so the caller matches again.
     ///
     /// # Output
     /// False when there are no more.
@@ -55,8 +54,8 @@ impl TermsScan {
     /// asked while entries are read.
     ///
     /// # Cost
-    /// All entries of the terms are read at first; each document's id is in memory until it is
-    /// shown.
+    /// The first call reads all entries of the terms; each document's id is kept in memory until it
+    /// is shown.
     pub fn visit(
         &mut self,
         max: usize,
@@ -127,7 +126,7 @@ impl TermsScan {
                 .zip(chunk.iter().rev())
                 .enumerate()
             {
-                // A document deleted meanwhile is simply gone.
+                // Skips a document that was deleted meanwhile.
                 let Some(value) = value else { continue };
                 let Some((header, doc)) = record::read(value) else {
                     return Err(error::corrupt(&format!("a record of {}", self.coll.ns())));

@@ -1,4 +1,4 @@
-//! `Gate` under every order of its steps that the scheduler tries.
+//! `Gate` in every order of steps that the scheduler tries.
 
 use crate::{interleave, others_run};
 use shuttle::sync::{Condvar, Mutex};
@@ -34,7 +34,7 @@ impl Guarded {
         self.inside.fetch_sub(1, Relaxed);
     }
 
-    /// False when it gave up.
+    /// A change that waits until `until`; false when it gave up.
     fn change(&self, until: Option<Instant>) -> bool {
         let alone = match until {
             Some(until) => self.gate.close_until(until),
@@ -75,7 +75,8 @@ impl Guarded {
         }
     }
 
-    /// A change that is set aside while somebody is inside; `goes` while it waits, or not.
+    /// A change that is set aside while somebody is inside; `goes` says whether it gives up
+    /// meanwhile.
     fn change_set_aside(&self, goes: bool) {
         let mut closing: Option<Closing> = None;
         loop {
@@ -104,7 +105,7 @@ impl Guarded {
     }
 }
 
-/// What wakes an operation that is set aside.
+/// Wakes an operation that is set aside.
 #[derive(Default)]
 struct Bell {
     rung: Mutex<bool>,
@@ -120,7 +121,7 @@ impl Bell {
         })
     }
 
-    /// Waits for ever: an operation that is forgotten is found as one that hangs.
+    /// Waits without a limit: an operation that misses its wake-up hangs, which the test reports.
     fn wait(&self, registered: Registered) {
         let mut rung = self.rung.lock().unwrap();
         while !*rung {
@@ -174,7 +175,7 @@ fn a_change_that_gives_up_leaves_the_gate_open_for_all() {
             assert!(g.change(Some(Instant::now() + Duration::from_secs(3600))))
         }));
         tasks.into_iter().for_each(|t| t.join().unwrap());
-        // Open again, and closable again.
+        // The gate is open again and can be closed again.
         g.write();
         assert!(g.change(None));
     });
@@ -202,7 +203,7 @@ fn a_change_gives_up_while_somebody_stays_inside() {
 fn who_is_set_aside_at_the_gate_is_woken() {
     interleave(1000, || {
         let g = Arc::new(Guarded::default());
-        // A transaction: it stays inside from command to command.
+        // A transaction stays inside between its commands.
         g.gate.enter_unguarded();
         let mut tasks = spawn(&g, 2, Guarded::write_set_aside);
         tasks.extend(spawn(&g, 2, |g| g.change_set_aside(false)));

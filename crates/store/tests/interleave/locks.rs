@@ -1,4 +1,4 @@
-//! `LockTable` under every order of its steps that the scheduler tries.
+//! `LockTable` in every order of steps that the scheduler tries.
 
 use crate::{interleave, others_run};
 use shuttle::sync::{Condvar, Mutex};
@@ -14,7 +14,7 @@ fn keys(of: &[usize]) -> KeyIds {
     of.iter().map(|n| KeyId::of(&[*n as u8, 7])).collect()
 }
 
-/// A table whose keys partly share stripes, and what each key guards: 1 while somebody is inside.
+/// A table in which some keys share stripes, and a value for each key: 1 while somebody is inside.
 struct Guarded {
     table: LockTable,
     inside: [AtomicU32; KEYS],
@@ -28,7 +28,7 @@ impl Guarded {
         })
     }
 
-    /// Alone with the keys' documents, which the caller has locked.
+    /// Checks that the caller is alone with the documents of these keys, which it has locked.
     fn write(&self, of: &[usize]) {
         for n in of {
             assert_eq!(
@@ -114,7 +114,7 @@ fn claims_are_made_and_given_up_by_many_and_nobody_waits_for_ever() {
                     let owner = Owner(n);
                     for _ in 0..2 {
                         if g.table.claim(&mut keys(set), owner).is_ok() {
-                            // Nobody else is inside as long as the claim stands, also between two
+                            // Nobody else is inside while the claim exists, also between two
                             // commands.
                             g.write(set);
                             others_run();
@@ -149,7 +149,8 @@ fn claims_are_made_all_or_none() {
                 )
             })
             .collect());
-        // Any two of the sets overlap: exactly one owner has all of its keys, and the others none.
+        // Any two of the sets overlap: exactly one owner has all its keys, and the others have
+        // none.
         let won = won.load(Relaxed);
         assert_eq!(won.count_ones(), 1, "owners {won:b}");
         let winner = won.trailing_zeros() as usize;
@@ -192,15 +193,15 @@ fn a_limited_wait_gives_up_or_has_all_the_locks() {
         tasks.push(thread::spawn(move || {
             g.write(&[0]);
             g.table.release(&keys(&[0]), owner);
-            // Who gave up holds nothing.
+            // An owner that gave up holds nothing.
             g.locked(&[0, 1], None);
         }));
         all(tasks);
     });
 }
 
-/// Tasks that wait for a claim without a thread: each runs when it is called, and claims the key or
-/// does not want it any more.
+/// Tasks that wait for a claim without a thread: each runs when it is called, and then claims the
+/// key or gives up.
 #[test]
 fn who_waits_without_a_thread_is_called_however_the_others_end() {
     interleave(400, || {
@@ -237,7 +238,7 @@ fn waits_for_the_key(g: &Guarded, owner: Owner) {
             rung = called.1.wait(rung).unwrap();
         }
         drop(rung);
-        // The second owner goes without taking it.
+        // The second owner ends without claiming the key.
         if owner == Owner(2) {
             return;
         }

@@ -1,6 +1,6 @@
 //! Locks, gates and session rows under a scheduler that tries many interleavings (feature
-//! `shuttle`). A lost wake-up and a deadlock show as tasks that can never go on, which the
-//! scheduler reports. Promises: the number of interleavings is bounded. Must not know: the disk.
+//! `shuttle`). A lost wake-up or a deadlock leaves tasks that cannot continue, which the scheduler
+//! reports. Promises: the number of interleavings is bounded. Must not know: the disk.
 //!
 //! `SHUTTLE_ITERATIONS` multiplies the number of interleavings.
 
@@ -11,13 +11,13 @@ mod sessions;
 use operation::{Operation, SystemClock};
 use std::sync::Arc;
 
-/// Who writes: an operation that nothing interrupts, of one task alone.
+/// The operation that writes: it belongs to one task and nothing interrupts it.
 fn own() -> Operation {
     Operation::detached(Arc::new(SystemClock::default()))
 }
 
-/// Runs `test` under random choices, and under choices that need few changes of task (PCT) but at
-/// the worst moments.
+/// Runs `test` with random choices, and with choices that switch tasks rarely but at the worst
+/// moments (PCT).
 fn interleave(iterations: usize, test: fn()) {
     let times = std::env::var("SHUTTLE_ITERATIONS")
         .ok()
@@ -29,7 +29,7 @@ fn interleave(iterations: usize, test: fn()) {
     }
 }
 
-/// Lets another task run: what is not atomic is seen half done.
+/// Lets another task run, so that it can see a change that is not atomic half done.
 fn others_run() {
     shuttle::thread::yield_now();
 }

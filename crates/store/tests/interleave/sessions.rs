@@ -1,6 +1,6 @@
 //! Retryable writes of one session that race, through the whole store over the memory engine. The
-//! engine's own locks are not the scheduler's: nothing that waits for another task runs while one
-//! of them is held.
+//! engine's own locks are unknown to the scheduler: while one of them is held, no task may wait for
+//! another.
 
 use crate::interleave;
 use model::{Doc, DocBuf, MongoError, Namespace, Value, doc};
@@ -19,7 +19,7 @@ const SESSION: [u8; 16] = [5; 16];
 struct Server {
     store: Store,
     c: Arc<Collection>,
-    /// As the commands keep it: one attempt of a session at a time.
+    /// As in the commands, only one attempt of a session runs at a time.
     record: Mutex<SessionRecord>,
     applied: AtomicU32,
 }
@@ -150,8 +150,8 @@ fn an_attempt_whose_answer_was_lost_is_not_applied_again() {
             for task in attempts(&s, 3) {
                 failed += usize::from(task.join().unwrap().is_err());
             }
-            // The first attempt failed; whether it was applied is on disk, and the others found it
-            // there.
+            // The first attempt failed; whether it was applied is recorded on disk, where the other
+            // attempts found it.
             assert_eq!(
                 (failed, s.n()),
                 (1, 1),
@@ -173,7 +173,7 @@ fn a_restart_between_two_attempts_changes_nothing() {
             thread::spawn(move || s.increment(None))
         };
         first.into_iter().for_each(|t| t.join().unwrap().unwrap());
-        // What a new process knows of the session.
+        // A new process has only this record of the session.
         *s.record.lock().unwrap() = SessionRecord::new(SESSION);
         attempts(&s, 2)
             .into_iter()

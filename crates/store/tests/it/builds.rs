@@ -7,8 +7,8 @@ use std::sync::Arc;
 use storage::MemoryEngine;
 use store::{Change, NoHooks, Store};
 
-/// The build has put the entry of 0, or is about to, and not yet that of 99, which shares its key,
-/// when 99 is changed or deleted: at each step of the build once.
+/// Document 99 shares its key with document 0. It is changed or deleted when the build has put the
+/// entry of 0, or is about to, and not yet that of 99; this is repeated for each step of the build.
 fn change_of_a_later_duplicate(change: fn() -> Change) {
     for step in 1..5 {
         let store = Store::open(Arc::new(MemoryEngine::new()), Arc::new(NoHooks)).unwrap();
@@ -75,8 +75,8 @@ fn hashed_entries_of_missing_fields_are_found_as_null() {
     assert!(set.contains(&null));
 }
 
-/// An entry that is gathered before its document changes and written behind that stays only when
-/// the document has it still; whoever takes a unique key meanwhile keeps it.
+/// An entry that is gathered before its document changes, and written afterwards, stays only if the
+/// document still has it; a document that takes a unique key meanwhile keeps it.
 #[test]
 fn what_changes_between_reading_and_writing_is_not_undone() {
     for (step, unique) in (1..5).flat_map(|s| [(s, false), (s, true)]) {
@@ -110,7 +110,7 @@ fn what_changes_between_reading_and_writing_is_not_undone() {
                 change(2, Some(doc! { "_id": 2i32, "k": [5i32, 100i32] }));
                 change(3, None);
                 insert(doc! { "_id": 3i32, "k": [7i32, 101i32] });
-                // The key of a document that is gone, and one that was given up.
+                // One key of a deleted document, and one that its document has no longer.
                 insert(doc! { "_id": 20i32, "k": [2i32, 4i32, 6i32] });
             }
             Ok(())

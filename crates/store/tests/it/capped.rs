@@ -1,5 +1,5 @@
-//! Capped collections: order of arrival, room for new documents, readers that are overtaken; drops
-//! under readers.
+//! Capped collections: insertion order, room for new documents, readers whose position is deleted;
+//! drops while readers are active.
 
 use crate::{dump, index, open};
 use model::{DocBuf, Namespace, doc};
@@ -19,7 +19,7 @@ fn capped(store: &Store) -> Arc<Collection> {
         .unwrap()
 }
 
-/// Changes the limits; what is too much goes.
+/// Changes the limits; documents beyond them are deleted.
 fn limit(c: &Arc<Collection>, bytes: u64, docs: Option<u64>) {
     let size = i64::try_from(bytes).unwrap_or(i64::MAX);
     let mut options = doc! { "capped": true, "size": size };
@@ -82,7 +82,7 @@ fn order_survives_restarts_and_trimming() {
         (ids(&dump(&c, false)), c.count(), entries(&engine)),
         (vec![9, 3, 0, 7], 4, 4)
     );
-    // A changed document keeps its place, a deleted one leaves no trace.
+    // A changed document keeps its place; a deleted one leaves none.
     let mut key = Vec::new();
     c.record_key(&model::Value::Int64(3), &mut key);
     c.writer(crate::own())
@@ -107,7 +107,7 @@ fn order_survives_restarts_and_trimming() {
         [7],
         "the newest stays however small the room"
     );
-    // Above and below the size at which keys are deleted one by one.
+    // Fewer and more keys than are deleted one by one.
     for more in [0, 3000] {
         let c = match store
             .collection(&Namespace::new("db", "c").unwrap())
@@ -172,8 +172,8 @@ fn overtaken_walks_are_told() {
     assert_eq!(see(&mut tail, 9), (Ok(false), vec![8]));
 }
 
-/// Whoever reads while the collection is dropped gets all documents, or is told; nothing in
-/// between.
+/// A reader of a collection that is being dropped gets all documents or an error, never a part of
+/// them without an error.
 #[test]
 fn drops_under_readers_are_told_as_drops() {
     let ns = Namespace::new("db", "c").unwrap();
@@ -258,7 +258,7 @@ impl Observer for Commits {
     }
 }
 
-/// A commit for each document made inserts into a collection that is full three times as dear.
+/// A commit for each deleted document made inserts into a full collection three times as expensive.
 #[test]
 fn room_is_made_by_few_commits_and_no_more_than_is_needed() {
     let engine = Arc::new(Observed::new(
@@ -301,7 +301,7 @@ fn room_is_made_by_few_commits_and_no_more_than_is_needed() {
     assert!(c.validate().unwrap().errors.is_empty());
 }
 
-/// The newest documents of all are there whoever inserts, trims and changes beside.
+/// The newest documents of all are there, although others insert, trim and change meanwhile.
 #[test]
 fn room_is_made_while_others_write() {
     let store = open(&Arc::new(MemoryEngine::new()));
@@ -332,7 +332,7 @@ fn room_is_made_while_others_write() {
     assert!(c.validate().unwrap().errors.is_empty());
 }
 
-/// Counts looks for the oldest documents.
+/// Counts reads of the oldest documents.
 #[derive(Default)]
 struct Looks(AtomicUsize);
 
@@ -346,7 +346,7 @@ impl Observer for Looks {
     }
 }
 
-/// A full collection looked for its oldest document at each insert.
+/// An insert into a full collection searched for the oldest document each time.
 #[test]
 fn the_oldest_are_looked_for_now_and_then() {
     let engine = Arc::new(Observed::new(
@@ -366,8 +366,8 @@ fn the_oldest_are_looked_for_now_and_then() {
     assert!(c.validate().unwrap().errors.is_empty());
 }
 
-/// What was read ahead may be deleted by others, and inserted again under a new number, before it
-/// is its turn to go.
+/// A document that was read ahead may be deleted by others, and inserted again under a new number,
+/// before it is its turn to be deleted.
 #[test]
 fn a_document_that_was_inserted_again_is_among_the_newest() {
     let store = open(&Arc::new(MemoryEngine::new()));
@@ -383,7 +383,7 @@ fn a_document_that_was_inserted_again_is_among_the_newest() {
             .modify(&key, &mut |_| Ok(Change::Delete))
             .unwrap();
     };
-    // In the middle of those that go next, and behind one that stays.
+    // Some among those that are deleted next, and one after a document that stays.
     for id in [1, 3, 4, 50, 52] {
         delete(id);
         kept.retain(|k| *k != id);
@@ -402,7 +402,8 @@ fn a_document_that_was_inserted_again_is_among_the_newest() {
     assert!(c.validate().unwrap().errors.is_empty());
 }
 
-/// A place without its document behind one that stays made readers begin behind that.
+/// A place without its document, after a document that stays, made readers begin after that
+/// document.
 #[test]
 fn a_document_that_stays_is_shown_though_the_next_is_gone() {
     let store = open(&Arc::new(MemoryEngine::new()));
@@ -411,14 +412,14 @@ fn a_document_that_stays_is_shown_though_the_next_is_gone() {
     let large = doc! { "_id": 1i64, "pad": "x".repeat(300).as_str() };
     c.writer(crate::own()).insert(&[large.doc()], true).unwrap();
     insert(&c, &(2..20).collect::<Vec<_>>());
-    // Reads ahead, and deletes one.
+    // Reads ahead, and deletes one document.
     limit(&c, u64::MAX, Some(19));
     let mut key = Vec::new();
     c.record_key(&model::Value::Int64(3), &mut key);
     c.writer(crate::own())
         .modify(&key, &mut |_| Ok(Change::Delete))
         .unwrap();
-    // By the average more would have to go than the large one.
+    // Going by the average size, more documents than the large one would have to be deleted.
     limit(&c, c.size_bytes() - 150, None);
     let left: Vec<i64> = [2].into_iter().chain(4..20).collect();
     assert_eq!(ids(&dump(&c, false)), left);
@@ -427,7 +428,8 @@ fn a_document_that_stays_is_shown_though_the_next_is_gone() {
     assert!(c.validate().unwrap().errors.is_empty());
 }
 
-/// Old documents went by a commit behind the insert's: readers saw one more than the limit.
+/// Old documents were deleted by a commit after that of the insert: readers saw more than the
+/// limit.
 #[test]
 fn readers_see_no_more_than_the_limits() {
     let store = open(&Arc::new(MemoryEngine::new()));
@@ -467,7 +469,7 @@ fn readers_see_no_more_than_the_limits() {
             "{seen} seen, {counted} counted"
         );
     });
-    // More at once than fit, by number and by bytes.
+    // More documents at once than fit, by number and by bytes.
     c.writer(crate::own()).drop_index("a_1").unwrap();
     insert(&c, &(5000..5100).collect::<Vec<_>>());
     assert_eq!(ids(&dump(&c, false)), (5080..5100).collect::<Vec<_>>());
@@ -478,7 +480,7 @@ fn readers_see_no_more_than_the_limits() {
     assert!(c.validate().unwrap().errors.is_empty());
 }
 
-/// What was read ahead of a document that has changed since must not say which entries go with it.
+/// A document may change after it was read ahead: then its new entries must be deleted with it.
 #[test]
 fn a_document_that_has_changed_goes_with_its_new_entries() {
     let engine = Arc::new(MemoryEngine::new());
@@ -519,7 +521,7 @@ impl Observer for Read {
     }
 }
 
-/// What was read ahead is stale after each change of a document; little is lost then.
+/// A change of a document makes everything that was read ahead stale; little is lost then.
 #[test]
 fn changes_between_inserts_cost_few_reads() {
     let engine = Arc::new(Observed::new(

@@ -1,5 +1,5 @@
-//! Consumers of the log: positions that survive, what holds the log and for how long, what a crash
-//! at any point repeats and never leaves out.
+//! Consumers of the log: positions that survive, for how long the log is kept for a consumer, and
+//! that entries are repeated but never left out after a crash at any point.
 
 use crate::log::{collection, open, open_for};
 use model::{MongoError, Timestamp, doc};
@@ -22,7 +22,7 @@ fn consume(store: &Store, name: &str, from: u64, lifetime: Lifetime) -> LogConsu
     store.consume_log(name, from, lifetime).unwrap().unwrap()
 }
 
-/// Shows everything; the number of entries.
+/// Reads all entries; returns their number.
 fn read_all(consumer: &mut LogConsumer) -> u64 {
     let mut entries = 0;
     let mut count = |_: Timestamp, _: model::Doc<'_>| {
@@ -53,7 +53,7 @@ fn the_log_is_held_for_a_consumer_until_it_has_saved() {
     now_ms.fetch_add(3000, std::sync::atomic::Ordering::Relaxed);
     assert!(!store.truncate_log().unwrap(), "it is held");
     let entries = read_all(&mut quick);
-    // The start, the collection, the documents.
+    // The entries of the start, the collection and the documents.
     assert_eq!(entries, 152);
     save(&quick);
     assert_eq!(state(&store, "quick").lag_operations, 0);
@@ -92,14 +92,14 @@ fn a_consumer_beyond_the_bound_is_told_to_begin_anew() {
     assert!(store.truncate_log().unwrap());
     let log = store.log().unwrap();
     let held = collection_size(&store);
-    // Rows of some 1,300 bytes go whole.
+    // Whole rows of some 1,300 bytes are removed.
     assert!(held > SIZE && held < log.held_bytes_max() + 1_300, "{held}");
     assert!(state(&store, "slow").stale);
     assert_eq!(slow.visit(1, &mut |_, _| true).unwrap(), Read::Lost);
-    // It holds nothing any more.
+    // The log is not kept for it any more.
     assert!(store.truncate_log().unwrap());
     assert!(collection_size(&store) <= SIZE + SIZE / 16);
-    // And begins anew from the state of now.
+    // The consumer begins again with the current state.
     let (at, _) = store.snapshot_at().unwrap().unwrap();
     let mut anew = consume(&store, "slow", at.as_u64() + 1, Lifetime::Durable);
     insert(&c, 300..310);
@@ -137,7 +137,7 @@ fn positions_survive_and_hold_the_log_before_their_consumers_are_back() {
     assert!(store.truncate_log().unwrap(), "what was saved may go");
     assert!(log.oldest() <= at);
     let mut kept = consume(&store, "kept", at.as_u64(), Lifetime::Durable);
-    // The note of the start, too.
+    // The entry of the start is among them.
     assert_eq!(read_all(&mut kept), 151);
     drop(kept);
     store.end_log_consumer("kept").unwrap();
@@ -160,7 +160,7 @@ fn a_name_belongs_to_whom_registered_last() {
     assert!(store.log().unwrap().consumer_names().is_empty());
 }
 
-/// Numbers that look random and are the same in each run.
+/// Pseudo-random numbers, the same in each run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -173,11 +173,11 @@ impl Numbers {
     }
 }
 
-/// What a trial consumer has on its disk: times of entries, in the order in which they came.
+/// The disk of a trial consumer: times of entries, in the order in which they arrived.
 #[derive(Default)]
 struct Saved(Vec<u64>);
 
-/// One life of the trial consumer: it reads some, saves some, and ends anywhere.
+/// One run of the trial consumer: it reads some entries, saves some, and ends anywhere.
 fn live(store: &Store, saved: &mut Saved, numbers: &mut Numbers, to_the_end: bool) {
     let log = store.log().unwrap();
     let at = log.saved_position("trial").map_or(0, |t| t.as_u64());
@@ -238,7 +238,7 @@ fn every_entry_is_seen_in_order_whenever_the_consumer_dies() {
         true
     };
     while all.visit(100, &mut list).unwrap() == Read::More {}
-    // The last start came after the last life.
+    // The last start came after the consumer's last run.
     wanted.pop();
     let mut seen: Vec<u64> = Vec::new();
     for time in saved.0 {
@@ -272,8 +272,8 @@ fn with_index(c: &Arc<Collection>) {
         .unwrap();
 }
 
-/// A log that is kept for consumers alone has the changes of collections with search indexes, from
-/// the moment on at which they have one.
+/// A log that is kept only for consumers has the changes of collections with search indexes, from
+/// the moment on at which they get one.
 #[test]
 fn a_log_for_consumers_has_what_they_follow() {
     let engine = Arc::new(MemoryEngine::new());
@@ -299,7 +299,7 @@ fn a_log_for_consumers_has_what_they_follow() {
     let mut consumer = consume(&store, "search", at.as_u64() + 1, Lifetime::Durable);
     assert_eq!((seen, read_all(&mut consumer)), (3, 2));
     drop((c, other));
-    // Also by a handle that is opened later.
+    // The same with a handle that is opened later.
     drop(store);
     let (store, _) = open_for(&engine, SIZE, Audience::Consumers);
     let ns = model::Namespace::new("db", "c").unwrap();
@@ -308,7 +308,8 @@ fn a_log_for_consumers_has_what_they_follow() {
     assert_eq!(read_all(&mut consumer), 3);
 }
 
-/// It is cut to a small size once all have read it, and held for those that have not.
+/// The log is cut to a small size once all consumers have read it, and kept for those that have
+/// not.
 #[test]
 fn a_log_for_consumers_is_held_and_cut() {
     let engine = Arc::new(MemoryEngine::new());
@@ -328,7 +329,7 @@ fn a_log_for_consumers_is_held_and_cut() {
     assert_eq!(consumer.visit(1, &mut |_, _| true).unwrap(), Read::Lost);
 }
 
-/// What one kind of log has not told is not taken for told by the other.
+/// Changes that one kind of log lacks are not taken as read by a consumer of the other kind.
 #[test]
 fn a_position_is_of_one_kind_of_log() {
     let engine = Arc::new(MemoryEngine::new());

@@ -1,4 +1,4 @@
-//! What entries say of their documents is what the documents have, to the byte.
+//! Values restored from index entries equal those of the documents, byte for byte.
 
 use crate::{collection, open};
 use model::{
@@ -11,7 +11,8 @@ use storage::{CursorOpts, Engine, KeyRange, MemoryEngine, Reader, Table};
 use store::catalog::CatalogRow;
 use store::{Change, Collection, KeyInterval, ReadView};
 
-/// Puts value number `n` of one of every kind, and of kinds of equal keys.
+/// Writes value number `n` of a list with every kind of value, and with different values of equal
+/// keys.
 fn put(w: &mut DocWriter<'_>, name: &str, n: u8) {
     let decimal = |t: &str| Value::Decimal128(Decimal128::parse(t).unwrap());
     match n {
@@ -66,7 +67,7 @@ fn put(w: &mut DocWriter<'_>, name: &str, n: u8) {
     }
 }
 
-/// The kinds of `_id`: no arrays, regular expressions and undefined values.
+/// The numbers of values that can be an `_id`: no arrays, regular expressions and undefined values.
 const ID_KINDS: [u8; 16] = [1, 3, 4, 6, 9, 13, 15, 17, 18, 24, 26, 28, 30, 32, 37, 60];
 
 #[derive(Clone, Debug)]
@@ -106,12 +107,12 @@ fn only(doc: Doc<'_>, names: Option<&[&str]>) -> DocBuf {
     })
 }
 
-/// Compares what entries say with the documents; gives how many documents had to be read.
+/// Compares the values of entries with the documents; returns how many documents had to be read.
 fn compare(c: &Arc<Collection>, index: &str, names: &[&str]) -> u64 {
     compare_fields(c, index, Some(names)).unwrap_or(0)
 }
 
-/// The same, of whole documents without names; `None` when the entries do not have that.
+/// As `compare`, for whole documents without names; `None` when the entries do not contain them.
 fn compare_fields(c: &Arc<Collection>, index: &str, names: Option<&[&str]>) -> Option<u64> {
     let indexes = c.indexes();
     let index = indexes.iter().find(|i| i.name() == index).unwrap();
@@ -146,7 +147,7 @@ fn compare_fields(c: &Arc<Collection>, index: &str, names: Option<&[&str]>) -> O
     };
     let (mut said, mut there) = (shown(said), shown(there));
     if index.is_sparse() || index.is_partial() {
-        // Not all documents are in it.
+        // The index does not have all documents.
         there.retain(|d| said.contains(d));
         said.sort();
         there.sort();
@@ -155,7 +156,7 @@ fn compare_fields(c: &Arc<Collection>, index: &str, names: Option<&[&str]>) -> O
     Some(read)
 }
 
-/// Indexes whose entries carry documents, or some of their fields.
+/// Indexes whose entries store documents, or some of their fields.
 fn clustering_specs() -> [DocBuf; 5] {
     [
         doc! { "name": "whole", "key": { "b": 1i32, "a": -1i32 }, "clustering": true },
@@ -223,7 +224,7 @@ proptest! {
             build().unwrap();
         }
         for d in &docs {
-            // Some share their `_id`, some have two arrays.
+            // Inserts fail for some documents, which share their `_id` or have two arrays.
             let _ = c.writer(crate::own()).insert(&[document(d).doc()], true);
         }
         for change in &changes {
@@ -247,8 +248,8 @@ proptest! {
     }
 }
 
-/// Which kinds of values need their documents: undefined, symbol, regular expression, code,
-/// document.
+/// Kinds of values for which the document has to be read: undefined, symbol, regular expression,
+/// code, document.
 #[test]
 fn plain_values_need_no_document() {
     let mut read = Vec::new();
@@ -278,8 +279,9 @@ fn plain_values_need_no_document() {
     assert_eq!(read, [25, 27, 33, 34, 37, 25, 27, 33, 34, 37]);
 }
 
-/// Indexes as version 3 of the layout has left them: entries without marks, rows that do not say
-/// otherwise. They serve and are maintained, and say nothing of their documents.
+/// Indexes as version 3 of the layout has left them: entries without marks, catalog rows without
+/// the field for them. They are used and maintained, but values are not restored from their
+/// entries.
 #[test]
 fn indexes_of_the_layout_before_are_not_covering() {
     let engine = Arc::new(MemoryEngine::new());
@@ -314,7 +316,7 @@ fn indexes_of_the_layout_before_are_not_covering() {
         let unique = index.spec.doc().field("unique").truthy();
         cursor
             .visit(1000, &mut |key, value| {
-                // The id stands before the marks and their number.
+                // The id comes before the marks and their number.
                 let marks = if unique {
                     usize::from(value[value.len() - 1]) + 1
                 } else {
@@ -344,7 +346,7 @@ fn indexes_of_the_layout_before_are_not_covering() {
             .iter()
             .all(|i| c.wanted_fields(i, Some(&names)).is_none())
     );
-    // The unique one still knows whose its entries are.
+    // Entries of the unique index still lead to their documents.
     let own = doc! { "_id": "other", "a": 5i64, "b": "text\0more" };
     assert_eq!(
         c.writer(crate::own())

@@ -1,5 +1,5 @@
-//! A store over what another process writes: generations begin once, and nobody is ahead of what is
-//! kept for them.
+//! A store that reads the data of another process: each generation begins once, and no reader gets
+//! a view before the caches were renewed for it.
 
 use model::{MongoError, Namespace};
 use std::sync::Arc;

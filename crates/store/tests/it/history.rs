@@ -1,5 +1,5 @@
-//! A random history of inserts, changes and deletes gives what a map gives, and `validate` finds
-//! nothing.
+//! A random history of inserts, changes and deletes has the same result in a map, and `validate`
+//! finds no errors.
 
 use crate::{collection, dump, index, open};
 use model::{Doc, DocBuf, Namespace, Value, doc};
@@ -98,7 +98,7 @@ proptest! {
         backwards.reverse();
         prop_assert_eq!(&dump(&c, true), &backwards);
 
-        // The same after the store was opened anew over the same engine.
+        // The same after the store was opened again over the same engine.
         drop((c, store));
         let store = open(&engine);
         let c = store.collection(&Namespace::new("db", "c").unwrap()).unwrap().unwrap();
@@ -205,7 +205,7 @@ fn build_during_writes() {
     assert_eq!(c.count(), 3500);
 }
 
-/// Many writers fight for few unique keys; exactly one wins each.
+/// Many writers compete for few unique keys; exactly one gets each.
 #[test]
 fn unique_under_races() {
     let engine = Arc::new(MemoryEngine::new());
@@ -236,7 +236,7 @@ fn unique_under_races() {
     assert!(c.validate().unwrap().errors.is_empty());
 }
 
-/// Leaves time between the decision of a write and its commit.
+/// Delays each commit after the decision of its write.
 struct LateCommits;
 
 impl Observer for LateCommits {
@@ -248,7 +248,7 @@ impl Observer for LateCommits {
     }
 }
 
-/// Two threads change one document each to the same unique key, over and over: one of them gets it.
+/// Two threads change one document each to the same unique key, repeatedly: one of them gets it.
 #[test]
 fn unique_under_racing_changes() {
     let engine = Observed::new(Arc::new(MemoryEngine::new()), LateCommits);
@@ -282,7 +282,7 @@ fn unique_under_racing_changes() {
         let other = s.spawn(|| race(1));
         (race(0), other.join().unwrap())
     });
-    // Who lost keeps the key of its last success, which no later round asks for.
+    // The loser keeps the key of its last success, which no later round uses.
     for (round, (first, second)) in first.iter().zip(&second).enumerate() {
         assert!(first != second, "round {round}: {first} and {second}");
     }
@@ -314,7 +314,7 @@ fn duplicate_errors_name_index_and_key() {
         r.errors[1].1.message(),
         "E11000 duplicate key error collection: db.c index: _id_ dup key: { _id: 1.0 }"
     );
-    // Within one batch, too.
+    // The same within one batch.
     let (g, h) = (
         doc! { "_id": 5i32, "a": 5i32 },
         doc! { "_id": 6i32, "a": 5i32 },

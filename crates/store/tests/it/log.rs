@@ -1,4 +1,4 @@
-//! The log of all changes: what is written of each, in which order, how much is kept.
+//! The log of all changes: the entry of each change, their order, and how much is kept.
 
 use model::{Doc, DocBuf, Namespace, Timestamp, Value, doc};
 use std::sync::Arc;
@@ -77,7 +77,7 @@ fn entries(store: &Store, from: u64) -> Vec<DocBuf> {
     all
 }
 
-/// What entries say, in short.
+/// A short form of entries.
 fn shown(all: &[DocBuf]) -> Vec<String> {
     let short = |d: &DocBuf| {
         let d = d.doc();
@@ -163,7 +163,7 @@ fn every_change_is_told_once_and_in_order() {
     assert_eq!(fields, ["op", "ns", "ui", "o", "ts", "t", "v", "wall"]);
     assert_eq!(last.field("ns").as_str(), Some("db.c"));
     assert!(matches!(last.field("wall"), Value::Date(100_000)));
-    // From a time in the middle of the row of two inserts.
+    // Reads from a time in the middle of the row of two inserts.
     assert_eq!(shown(&entries(&store, times[3])).len(), 4);
 }
 
@@ -297,7 +297,7 @@ fn writes_of_a_session_name_the_entry_before() {
         c.writer(crate::own())
             .modify_logged(&key(&c, first), delete, Some(&mut log))
             .unwrap();
-        // Not of the session.
+        // This write does not belong to the session.
         c.writer(crate::own())
             .insert(&[doc! { "_id": first + 2 }.doc()], true)
             .unwrap();
@@ -314,7 +314,7 @@ fn writes_of_a_session_name_the_entry_before() {
         let Some(previous) = d.field("prevOpTime").as_doc() else {
             continue;
         };
-        // Three entries of each number: the first has none before it.
+        // Three entries for each transaction number: the first has no previous one.
         let expected = if of_sessions % 3 == 0 { 0 } else { last };
         let Value::Timestamp(ts) = previous.field("ts") else {
             panic!("{d:?}");
@@ -462,7 +462,7 @@ fn what_is_too_much_goes_and_readers_are_told() {
     assert!(log.size_bytes() <= 102_000 && log.size_bytes() > 90_000);
     assert!(log.count() > 70 && log.count() < 100, "{}", log.count());
     assert_eq!(slow.visit(1, &mut |_, _| true).unwrap(), Read::Lost);
-    // Old enough is what was written before the last hour.
+    // Entries older than an hour may be removed.
     store
         .resize_log(crate::own(), Some(50_000), Some(3_600_000))
         .unwrap();
@@ -473,14 +473,14 @@ fn what_is_too_much_goes_and_readers_are_told() {
     assert!(log.size_bytes() <= 52_000);
     let oldest = store.log().unwrap().oldest();
     drop((slow, log, c, store));
-    // A start finds what was kept, and no time comes twice.
+    // After a start the remaining entries are there, and no time is used twice.
     let (store, _) = open(&engine, 7);
     assert_eq!(store.log().unwrap().oldest(), oldest);
     assert_eq!(store.log().unwrap().bytes_max(), 50_000);
     let last = entries(&store, oldest.as_u64());
     assert!(last.len() > 30);
     drop(store);
-    // Opened without a log, its changes would be missing: the history ends.
+    // A store without a log does not log its changes, so the log ends here.
     let plain = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
     drop(plain);
     let (store, _) = open(&engine, 7);
@@ -511,7 +511,7 @@ fn readers_see_every_entry_while_many_write() {
         .collect();
     let (mut seen, mut last) = (std::collections::BTreeSet::new(), 0);
     loop {
-        // Asked first: what they have written is read below, whatever of it was missed.
+        // Checked first: if all writers have finished, the visit below must show all their entries.
         let all_written = writers.iter().all(JoinHandle::is_finished);
         let read = reader
             .visit(50, &mut |time, doc| {

@@ -1,6 +1,6 @@
-//! Repair of damaged data: each kind of damage is made in the rows themselves; afterwards every
-//! document that can be read is there, what cannot stay is set apart, and nothing is wrong any
-//! more.
+//! Repair of damaged data: the test damages the rows themselves, in each way; afterwards every
+//! readable document is there, everything that cannot stay was handed over, and nothing is wrong
+//! any more.
 
 use crate::{index, open};
 use model::{Doc, DocBuf, Namespace, Value, doc};
@@ -8,14 +8,14 @@ use std::sync::Arc;
 use storage::{CursorOpts, Durability, Engine, KeyRange, MemoryEngine, Reader, Table, WriteBatch};
 use store::{Aside, Collection, DamagedRow, NoHooks, Repaired};
 
-/// What was set apart and said.
+/// What the repair handed over and reported.
 #[derive(Default)]
 struct Apart {
     documents: Vec<(String, DocBuf)>,
-    /// Namespace, what can be read.
+    /// Namespace and readable part of each row.
     rows: Vec<(String, DocBuf)>,
     lines: Vec<String>,
-    /// Taken and not kept yet.
+    /// Number of items handed over and not made durable yet.
     loose: usize,
     uuids: u8,
 }
@@ -103,7 +103,7 @@ fn all(engine: &MemoryEngine, table: Table) -> Vec<(Vec<u8>, Vec<u8>)> {
     rows
 }
 
-/// The key of a row of `meta` that begins so.
+/// The key of a row of `meta` that begins with this byte.
 fn meta_row(engine: &MemoryEngine, tag: u8) -> Vec<u8> {
     let rows = all(engine, Table::Meta);
     rows.into_iter().find(|(key, _)| key[0] == tag).unwrap().0
@@ -117,7 +117,7 @@ fn repaired(engine: &Arc<MemoryEngine>) -> (Repaired, Apart) {
     (done, apart)
 }
 
-/// Nothing is wrong, and the documents are these.
+/// Checks that nothing is wrong and that the documents are these.
 fn check(engine: &Arc<MemoryEngine>, name: &str, expected: &[DocBuf]) -> Arc<Collection> {
     let (again, apart) = repaired(engine);
     assert!(again.is_clean(), "a second repair found {:?}", apart.lines);
@@ -179,7 +179,7 @@ fn flipped_bits_in_a_record_cost_at_most_that_document() {
                     "byte {at}, bit {bit}: {n} is gone"
                 );
             }
-            // The damaged one is there, changed, or set apart; what of it can be read is with it.
+            // The damaged document is there, changed, or was handed over with its readable part.
             let apart_all = done.documents_apart + done.rows_apart;
             assert_eq!(
                 there.len() as u64 + apart_all,
@@ -201,7 +201,7 @@ fn what_can_be_read_of_a_damaged_document_is_set_apart_with_it() {
     let engine = filled(5);
     let key = key_of(&engine, 3);
     let mut value = get(&engine, Table::Doc, &key);
-    // The type of the last field.
+    // Damages the type of the last field.
     let text = value.windows(6).position(|w| w == b"\x02text\0").unwrap();
     value[text] = 0x66;
     put(&engine, Table::Doc, &key, Some(&value));
@@ -221,7 +221,7 @@ fn a_damaged_header_and_a_wrong_key_are_put_right() {
     let mut value = get(&engine, Table::Doc, &key);
     value[0] ^= 0x20;
     put(&engine, Table::Doc, &key, Some(&value));
-    // Another document lies under the key of an _id that is not its own.
+    // Stores another document under the key of an _id that is not its own.
     let (right, mut wrong) = (key_of(&engine, 4), key_of(&engine, 4));
     let value = get(&engine, Table::Doc, &right);
     *wrong.last_mut().unwrap() ^= 0x40;
@@ -297,7 +297,7 @@ fn counters_and_marks_are_put_right() {
     let (done, apart) = repaired(&engine);
     assert_eq!((done.mended, done.rows_apart), (4, 1), "{:?}", apart.lines);
     check(&engine, "c", &documents(0..50));
-    // New identifiers are none that are in use.
+    // New identifiers are not in use.
     let store = open(&engine);
     let other = crate::collection(&store, "other");
     other
@@ -310,7 +310,7 @@ fn counters_and_marks_are_put_right() {
 #[test]
 fn a_unique_index_is_given_up_before_a_document() {
     let engine = filled(10);
-    // Its entry in u_1 is lost, and another document has got the key meanwhile.
+    // Its entry in u_1 is lost, and another document has taken the key meanwhile.
     let entries = all(&engine, Table::Idx);
     let unique = entries
         .iter()
@@ -354,7 +354,7 @@ fn a_damaged_row_of_the_catalog_is_read_as_far_as_it_goes() {
         repaired(&engine);
         let (again, apart) = repaired(&engine);
         assert!(again.is_clean(), "byte {at}: {:?}", apart.lines);
-        // By its name, or by one that says that nothing else is known.
+        // The collection has its name, or a name for documents whose collection is unknown.
         let store = open(&engine);
         let mut found = Vec::new();
         for db in store.list_databases().unwrap() {
@@ -383,7 +383,7 @@ fn documents_without_a_catalog_row_are_found_again() {
     let key = meta_row(&engine, b'c');
     put(&engine, Table::Meta, &key, None);
     let (done, apart) = repaired(&engine);
-    // The documents have a name, the entries of indexes that nothing names are gone.
+    // The documents have a name, and the index entries without an owner are gone.
     assert_eq!(done.documents, 20, "{:?}", apart.lines);
     let store = open(&engine);
     let names = store.list_collections("lost_and_found").unwrap();
@@ -459,7 +459,7 @@ fn an_end_in_the_middle_can_be_gone_on_from() {
         let mut first = Apart::default();
         let ended = store::repair(&shared, Arc::new(NoHooks), &mut first);
         let (_, second) = repaired(&memory);
-        // What was removed before the end was set apart before it.
+        // Everything removed before the interruption was handed over before.
         assert!(
             first.rows.len() + second.rows.len() >= 3,
             "after {after_calls}"

@@ -1,4 +1,4 @@
-//! The examples of `docs/on-disk.md` are what the encoder writes.
+//! The encoder writes the bytes of the examples in `docs/on-disk.md`.
 
 use model::{Value, doc};
 use store::format::keys::encode;

@@ -1,4 +1,4 @@
-//! Defects found by use, each played once: what the store did wrong, and must not do again.
+//! Defects found in use, each with a test: what the store did wrong, and must not do again.
 
 use crate::{collection, dump, index, open};
 use model::{DocBuf, Namespace, Value, doc};
@@ -74,8 +74,8 @@ fn has_drop_record(engine: &dyn Engine, ident: u32) -> bool {
     engine.get(Table::Meta, &record, &mut Vec::new()).unwrap()
 }
 
-/// An error about a duplicate `_id` asked for the options while the thread was inside for its
-/// write; a change of the options that waited in between let neither go on.
+/// An error about a duplicate `_id` asked for the options while its thread was inside the gate for
+/// the write; a change of the options that waited meanwhile blocked both for ever.
 #[test]
 fn duplicate_ids_beside_a_change_of_options_never_hang() {
     let store = open(&Arc::new(MemoryEngine::new()));
@@ -115,8 +115,8 @@ fn duplicate_ids_beside_a_change_of_options_never_hang() {
     }
 }
 
-/// The mark was set in memory by a change that a later unique index refused; the next array found
-/// it set and did not write it.
+/// A change set the mark in memory although a later unique index refused the change; the next array
+/// found the mark set and did not write it.
 #[test]
 fn a_refused_change_leaves_no_multikey_mark_that_is_only_in_memory() {
     let engine = Arc::new(MemoryEngine::new());
@@ -152,7 +152,7 @@ fn a_refused_change_leaves_no_multikey_mark_that_is_only_in_memory() {
     assert_eq!(again.validate().unwrap().errors, Vec::<String>::new());
 }
 
-/// `validate` called a collection sound whose mark was lost.
+/// `validate` reported no error for a collection whose mark was lost.
 #[test]
 fn validate_finds_a_lost_multikey_mark() {
     let engine = Arc::new(MemoryEngine::new());
@@ -190,8 +190,8 @@ impl Observer for DuringBuild {
             && !opts.fill_cache
             && let Some(job) = self.job.lock().unwrap().take()
         {
-            // Beside the build, as another connection would: it may have to wait for the build's
-            // step.
+            // Runs on another thread, as another connection would: it may have to wait for the
+            // build's step.
             let (begins, begun) = mpsc::channel();
             std::thread::spawn(move || {
                 begins.send(()).unwrap();
@@ -220,7 +220,7 @@ fn building(
     (store, c)
 }
 
-/// collMod put another object in the place of the one that was being built, which never became
+/// collMod replaced the object of the index that was being built, and the new object never became
 /// ready.
 #[test]
 fn changing_an_index_that_is_being_built_is_refused_and_the_build_succeeds() {
@@ -235,7 +235,7 @@ fn changing_an_index_that_is_being_built_is_refused_and_the_build_succeeds() {
         .unwrap();
     let refused = heard.recv_timeout(Duration::from_secs(10)).unwrap();
     assert!(c.indexes()[0].is_ready(), "the index is never ready");
-    // Either it came during the build, or after it.
+    // The change came during the build, or after it.
     assert!(refused.as_ref().map_or_else(
         |e| e.code() == INDEX_NOT_FOUND,
         |()| c.indexes()[0].is_hidden()
@@ -243,7 +243,7 @@ fn changing_an_index_that_is_being_built_is_refused_and_the_build_succeeds() {
     assert_eq!(c.validate().unwrap().errors, Vec::<String>::new());
 }
 
-/// The build said that all was well and there was no index.
+/// The build reported success although the index was gone.
 #[test]
 fn dropping_an_index_that_is_being_built_ends_the_build() {
     let (_store, c) = building(|c, _| assert!(c.writer(crate::own()).drop_index("k_1").unwrap()));
@@ -261,7 +261,7 @@ fn dropping_an_index_that_is_being_built_ends_the_build() {
     assert_eq!(c.validate().unwrap().errors, Vec::<String>::new());
 }
 
-/// A build that outlived its collection went on writing entries.
+/// A build went on writing entries after its collection was dropped.
 #[test]
 fn dropping_the_collection_ends_the_build_and_leaves_no_entries() {
     let engine = Arc::new(Observed::new(
@@ -342,7 +342,7 @@ fn a_crash_at_any_point_of_a_drop_leaks_nothing() {
     }
 }
 
-/// When the rename could not be written, its target was good for nothing until a restart.
+/// After a rename that could not be written, the target collection was unusable until a restart.
 #[test]
 fn a_rename_that_fails_leaves_both_collections_usable() {
     let engine = Arc::new(Observed::new(
@@ -367,13 +367,13 @@ fn a_rename_that_fails_leaves_both_collections_usable() {
         fill(&c, id..id + 1);
         assert_eq!(c.count(), count);
     }
-    // Handles that clients' operations hold are as good.
+    // Handles held by operations of clients still work.
     fill(&from, 7..8);
     fill(&to, 17..18);
 }
 
-/// An id that an earlier document of the same insert had asked for was refused although that
-/// document was.
+/// An id was refused because an earlier document of the same insert had it, although that document
+/// was refused.
 #[test]
 fn a_refused_document_leaves_its_id_to_a_later_one() {
     let store = open(&Arc::new(MemoryEngine::new()));
@@ -415,7 +415,7 @@ impl Observer for Scans {
     }
 }
 
-/// Every read of the first document of a collection whose ids came out of order read the whole
+/// Every read of the first document of a collection whose ids arrived out of order read the whole
 /// collection.
 #[test]
 fn the_order_of_insertion_is_found_out_once() {
@@ -452,7 +452,7 @@ fn the_order_of_insertion_is_found_out_once() {
     );
 }
 
-/// `validate` in the middle of a build called the unfinished index damaged.
+/// `validate` during a build reported the unfinished index as damaged.
 #[test]
 fn validate_during_a_build_is_clean() {
     let (said, heard) = mpsc::channel();
@@ -466,8 +466,8 @@ fn validate_during_a_build_is_clean() {
     );
 }
 
-/// A scan of an index that was dropped under it came to an end as if there were no more documents,
-/// also on a snapshot: a drop clears away entries whoever reads them.
+/// A scan of an index that was dropped meanwhile ended as if there were no more documents, even on
+/// a snapshot: a drop deletes entries although they have readers.
 #[test]
 fn a_scan_of_a_dropped_index_says_so() {
     for fixed in [false, true] {
@@ -502,7 +502,7 @@ fn a_scan_of_a_dropped_index_says_so() {
     }
 }
 
-/// A reader that works long on each document learned of a drop only after all documents of its
+/// A reader that took long for each document learned of a drop only after all documents of its
 /// batch.
 #[test]
 fn a_drop_ends_every_scan_at_the_next_document() {
@@ -570,8 +570,8 @@ fn a_drop_ends_every_scan_at_the_next_document() {
     }
 }
 
-/// The set of dropped identifiers in memory shrank at a restart only; keys nobody owned stayed for
-/// ever.
+/// The set of dropped identifiers in memory shrank only at a restart; keys without an owner stayed
+/// for ever.
 #[test]
 fn sweeps_forget_what_is_gone_and_find_what_nobody_owns() {
     let engine = Arc::new(MemoryEngine::new());
@@ -600,7 +600,7 @@ fn sweeps_forget_what_is_gone_and_find_what_nobody_owns() {
         (Table::Doc, ident_of(&leaked)),
         (Table::Idx, leaked.indexes()[0].ident()),
     ];
-    // As a crash of an older version left it.
+    // The state after a crash of an older version.
     let mut batch = storage::WriteBatch::new();
     batch.delete(Table::Meta, b"cdb\0leaked");
     engine.apply(&batch, storage::Durability::Buffered).unwrap();

@@ -1,5 +1,5 @@
-//! Books that must stay right when a write fails, a handle goes, or a document is larger than
-//! usual.
+//! Counters and marks must stay correct when a write fails, a handle is closed, or a document is
+//! larger than usual.
 
 use crate::{collection, dump, index, open};
 use model::{DocBuf, Namespace, Value, doc};
@@ -51,7 +51,7 @@ fn disorder_is_marked_again_after_a_failed_write() {
     );
     insert(&c, 2);
     drop((c, store));
-    // Natural order is the order of insertion, also for a handle that reads the mark from disk.
+    // Natural order is insertion order, also for a handle that reads the mark from disk.
     let store = open(&memory);
     let c = store
         .collection(&Namespace::new("db", "c").unwrap())
@@ -133,7 +133,7 @@ fn an_evicted_collection_never_gives_a_sequence_twice() {
             .unwrap();
         handles.push(Arc::downgrade(&c));
     }
-    // A tenth of the handles goes when there are too many: some of ours among them.
+    // A tenth of the handles is closed when there are too many: some of ours are among them.
     let mut made = 0;
     while handles.iter().all(|h| h.upgrade().is_some()) {
         collection(&store, &format!("c{made}"));
@@ -181,7 +181,7 @@ fn a_multikey_index_is_dropped_as_a_whole() {
     );
 }
 
-/// Counts what writers announce.
+/// Counts the bytes that writers announce.
 #[derive(Default)]
 struct Gate(AtomicUsize);
 
@@ -233,7 +233,7 @@ fn long_keys_are_indexed_and_longer_ones_refused_one_by_one() {
         .unwrap();
     let max = engine.caps().key_bytes_max;
     let long = "x".repeat(9 << 20);
-    // The component alone is below the limit of a document's keys; with what stands around it the
+    // The component alone is below the limit of a document's keys; with the bytes around it the
     // entry is too long.
     let longer = "x".repeat(max - 10);
     let of = |id: i32, a: &str| doc! { "_id": id, "a": a, "b": id };
@@ -255,8 +255,8 @@ fn long_keys_are_indexed_and_longer_ones_refused_one_by_one() {
     });
     assert_eq!(refused.unwrap_err().code(), 17280);
     assert_eq!(c.validate().unwrap().errors, Vec::<String>::new());
-    // Many keys that are long: the batch is cut, and one document may not have more of them than
-    // fits into memory.
+    // Many long keys: the batch is cut, and one document may not have more of them than fit into
+    // memory.
     let wide = |id: i32, keys: i32| {
         DocBuf::build(|w| {
             w.put("_id", id).put("s", "x".repeat(1 << 16).as_str());

@@ -1,4 +1,4 @@
-//! Catalog: create, list, drop, rename, and what a crash during a build leaves behind.
+//! Catalog: create, list, drop, rename, and the state after a crash during a build.
 
 use crate::{collection, dump, index, open};
 use model::{DocBuf, Namespace, doc};
@@ -65,7 +65,7 @@ fn create_list_drop() {
 fn dropped_collections_come_back_empty_and_their_readers_stop() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
-    // Above and below the size at which keys are deleted one by one.
+    // Fewer and more keys than are deleted one by one.
     for count in [10, 3000] {
         let c = collection(&store, "c");
         c.writer(crate::own())

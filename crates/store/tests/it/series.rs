@@ -1,5 +1,5 @@
 //! Time-series collections: measurements in buckets, open and packed, across restarts; measurements
-//! of collections made before there were buckets; the metrics of how much space they take.
+//! of collections created before there were buckets; metrics of their space.
 
 use crate::open;
 use model::{Doc, DocBuf, Namespace, Value, doc};
@@ -89,8 +89,8 @@ fn measurements_lie_in_buckets_and_come_in_their_order() {
     let store = open(&engine);
     let c = series(&store);
     let minute = 60_000;
-    // Two sensors side by side, one measurement late inside its bucket, one an hour on, and two
-    // that come before the bucket of their sensor begins.
+    // Two sensors in parallel: one measurement is late but inside its bucket, one is an hour later,
+    // and two are before the beginning of their sensor's bucket.
     let times = [
         (1, 5, 0),
         (2, 4, 1),
@@ -133,8 +133,8 @@ fn full_buckets_are_packed_and_one_id_may_come_twice() {
     let s = c.bucket_stats().unwrap();
     assert_eq!((s.buckets, s.inserts, s.closed_by_count), (3, 3, 2));
     assert_eq!(all(&c), docs);
-    // Rows are left of the open bucket alone: two packed heads, one open one, 500 rows, and the
-    // mark of the open one.
+    // Only the open bucket still has rows: two packed heads, one open head, 500 rows, and the mark
+    // of the open bucket.
     assert_eq!(rows(&engine, Table::Doc, &c).len(), 2 + 1 + 500);
     assert_eq!(rows(&engine, Table::Cap, &c).len(), 1);
     valid(&c);
@@ -180,7 +180,7 @@ fn a_restart_closes_open_buckets() {
     let found = all(&c);
     assert_eq!(found.len(), 50);
     valid(&c);
-    // The next insert packs them, and opens one of its own.
+    // The next insert packs them, and opens a bucket of its own.
     insert(&c, &[measured(50, 60_000, 0)]);
     assert_eq!(rows(&engine, Table::Cap, &c).len(), 1);
     assert_eq!(rows(&engine, Table::Doc, &c).len(), 5 + 1 + 1);
@@ -218,7 +218,7 @@ fn measurements_are_deleted_and_moved() {
             .field("sensor")
             .as_i64_exact()
     };
-    // Some of an open and of a packed bucket.
+    // Deletes some measurements of an open and of a packed bucket.
     let gone = change(
         &c,
         |d| d.field("_id").as_i64_exact().unwrap() % 10 == 3,
@@ -226,7 +226,7 @@ fn measurements_are_deleted_and_moved() {
     );
     assert_eq!((gone, c.count()), (150, 1350));
     valid(&c);
-    // All of a sensor go to another one.
+    // Moves all measurements of a sensor to another one.
     let moved = change(
         &c,
         |d| sensor(d) == Some(0),
@@ -253,7 +253,7 @@ fn measurements_are_deleted_and_moved() {
     found.sort_unstable();
     let wanted: Vec<i64> = (0..1500).filter(|i| i % 10 != 3).collect();
     assert_eq!(found, wanted);
-    // A bucket that is changed takes no further measurement.
+    // A bucket that was changed takes no further measurement.
     insert(&c, &[measured(2000, 2000, 1)]);
     valid(&c);
     assert_eq!(change(&c, |_| true, |_| Change::Delete), 1351);
@@ -267,7 +267,7 @@ fn measurements_are_deleted_and_moved() {
 fn measurements_without_buckets_are_read_and_changed() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
-    // As they were written before: each under its id, with an entry of its own.
+    // The former layout: each measurement under its id, with index entries of its own.
     let plain = crate::collection(&store, "plain");
     plain
         .writer(crate::own())
@@ -390,7 +390,7 @@ fn buckets_are_shown_and_restored() {
                 .count,
             b.measurements.len()
         );
-        // A second time it is there already.
+        // The second time the bucket exists already.
         let again = copy.writer(crate::own()).restore_bucket(b, None).unwrap();
         assert_eq!((again.count, again.errors[0].1.code()), (0, 11000));
     }
@@ -410,8 +410,8 @@ fn buckets_are_shown_and_restored() {
     valid(&copy);
 }
 
-/// What a crash leaves is what some number of commits have made: from each of them the collection
-/// is sound, has what was acknowledged, and goes on.
+/// After a crash the state is that after some number of commits: from each of them the collection
+/// is valid, has every acknowledged measurement, and can be written to.
 #[test]
 fn every_commit_leaves_a_sound_collection() {
     let docs: Vec<DocBuf> = (0..1100)

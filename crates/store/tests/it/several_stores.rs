@@ -1,6 +1,6 @@
-//! What decides a write is read in one unit with it. Several stores on one engine that detects
-//! conflicts: what a write was decided on is still so when it commits, or it is decided anew. Locks
-//! of one store say nothing to another.
+//! The reads that decide a write are in one unit with it. Several stores share one engine that
+//! detects conflicts: the data that decided a write is unchanged when it commits, or the write is
+//! decided again. The locks of one store do not affect another.
 
 use crate::index;
 use model::{Doc, DocBuf, Namespace, Value, doc};
@@ -14,7 +14,7 @@ use store::{Change, Collection, NoHooks, ReadView, Store};
 const STORES: i32 = 3;
 const DOCUMENTS: i32 = 400;
 
-/// The same collection of several stores.
+/// The same collection in several stores.
 fn collections(indexes: &[DocBuf]) -> Vec<Arc<Collection>> {
     let engine = Arc::new(MemoryEngine::checked());
     let ns = Namespace::new("db", "c").unwrap();
@@ -61,7 +61,7 @@ fn documents(c: &Arc<Collection>) -> Vec<DocBuf> {
     found
 }
 
-/// Inserts in chunks of different lengths; the positions refused, all as duplicates.
+/// Inserts in chunks of this length; returns how many were refused, all as duplicates.
 fn insert_all(c: &Arc<Collection>, docs: &[DocBuf], chunk: usize) -> usize {
     let mut written = 0;
     for docs in docs.chunks(chunk) {
@@ -141,7 +141,7 @@ fn no_change_of_another_store_is_lost() {
         found[0].doc().field("n").as_i64_exact(),
         Some(i64::from(STORES * DOCUMENTS))
     );
-    // Its entry is there once, and each store knows what has happened.
+    // Each document has its entry once, and each store sees the current state.
     let entries = all[2].validate().unwrap().index_entries;
     assert_eq!(entries, [("n".to_owned(), 1)]);
 }
@@ -190,7 +190,7 @@ fn the_unique_entries_of_a_chunk_are_looked_up_in_one_call() {
         )
     };
     assert_eq!(insert(0, 50), (vec![], 1));
-    // One is in the collection, one is another document's of the same chunk.
+    // One key is in the collection, one belongs to another document of the same chunk.
     assert_eq!(insert(1000, 7), (vec![50], 1));
     assert_eq!(insert(2000, 2003), (vec![50], 1));
 }

@@ -1,5 +1,5 @@
-//! Collections and indexes made in transactions: nothing of them is on disk before the commit, and
-//! everything after it.
+//! Collections and indexes created in transactions: nothing of them is on disk before the commit,
+//! and everything after it.
 
 use crate::{collection, dump, open};
 use model::{DocBuf, Namespace, Value, doc};
@@ -11,7 +11,7 @@ fn ns() -> Namespace {
     Namespace::new("db", "made").unwrap()
 }
 
-/// Rows of all tables but that which says how many identifiers are reserved.
+/// Rows of all tables except the one with the number of reserved identifiers.
 fn rows(engine: &MemoryEngine) -> Vec<(usize, Vec<u8>)> {
     let mut all = Vec::new();
     for table in Table::ALL {
@@ -27,8 +27,8 @@ fn rows(engine: &MemoryEngine) -> Vec<(usize, Vec<u8>)> {
     all
 }
 
-/// Makes a collection with an index in a transaction, and documents that need all marks: ids out of
-/// order, and an array.
+/// Creates a collection with an index in a transaction, and documents that need all marks: ids out
+/// of order, and an array.
 fn make(store: &Store, t: &Transaction) -> Arc<Collection> {
     let c = store
         .writer(crate::own())

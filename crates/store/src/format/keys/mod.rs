@@ -39,8 +39,8 @@ pub(super) const REGEX: u8 = 0x90;
 pub(super) const DB_POINTER: u8 = 0x98;
 pub(super) const CODE: u8 = 0xA0;
 pub(super) const CODE_WITH_SCOPE: u8 = 0xA8;
-/// A hashed component: it needs a class like any other, else its bytes would reach beyond
-/// [`BEFORE`] and [`AFTER`].
+/// The class of a hashed component; without a class its bytes could be below [`BEFORE`] or above
+/// [`AFTER`].
 pub const HASH: u8 = 0xB0;
 pub(super) const MAX_KEY: u8 = 0xF0;
 
@@ -182,8 +182,8 @@ fn number(negative: bool, magnitude: u8, out: &mut Vec<u8>, payload: impl FnOnce
     }
 }
 
-/// First class byte of the type bracket of a value and the first one beyond it: what a range over
-/// values of this type may meet. NaN lies outside the bracket of numbers.
+/// The first class byte for values of this type, and the first one after them: the bounds of a
+/// range over values of the type. NaN lies outside the bounds of numbers.
 pub fn bracket(v: &Value<'_>) -> (u8, u8) {
     match v {
         Value::MinKey => (MIN_KEY, MIN_KEY + 1),
@@ -208,7 +208,7 @@ pub fn bracket(v: &Value<'_>) -> (u8, u8) {
     }
 }
 
-/// Bytes of a big-endian integer without leading zeros; the class says how many (2 is one byte).
+/// Length of a big-endian integer without leading zeros; the class depends on it (2 is one byte).
 fn whole_bytes(n: u64) -> usize {
     8 - (n.leading_zeros() / 8) as usize
 }
@@ -240,8 +240,8 @@ fn residual(r: Residual, out: &mut Vec<u8>) {
     }
 }
 
-/// Encodes a non-negative magnitude given as a double truncated toward zero, plus what the
-/// truncation lost.
+/// Encodes a non-negative magnitude, given as a double truncated toward zero and the remainder of
+/// the truncation.
 fn magnitude(negative: bool, m: f64, rest: Residual, out: &mut Vec<u8>) {
     if m >= TWO_64 {
         number(negative, LARGE, out, |out| {
