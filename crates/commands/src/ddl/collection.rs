@@ -1,4 +1,4 @@
-//! The collection a write goes to.
+//! Finds or creates the collection of a write.
 
 use crate::ddl::names;
 use crate::state::service::Service;
@@ -8,11 +8,11 @@ use operation::Operation;
 use std::sync::Arc;
 use store::{Collection, ReadView, Transaction};
 
-/// The collection of a write: refused for views, made when missing and wanted.
+/// The collection of a write: fails for a view; with `make`, a missing collection is created.
 ///
 /// # Errors
-/// 166, 73; 20 for the buckets of a time series; 112 when the name leads elsewhere by now than the
-/// transaction sees.
+/// 166, 73; 20 for the buckets of a time series; 112 when the name now belongs to another
+/// collection than in the transaction's snapshot.
 pub(crate) fn collection(
     service: &Service,
     operation: &Operation,
@@ -39,7 +39,7 @@ pub(crate) fn collection(
     }
 }
 
-/// The log of changes is written by changes alone.
+/// Fails for the log of changes, which clients may not write to.
 ///
 /// # Errors
 /// 73.
@@ -50,7 +50,7 @@ pub(crate) fn check_writable(c: &Collection) -> Result<()> {
     Ok(())
 }
 
-/// Makes the collection a write found missing.
+/// Creates the missing collection of a write.
 ///
 /// # Errors
 /// 73, 112; engine failures.

@@ -1,9 +1,10 @@
-//! Collections and their `_id` index as listings show them.
+//! Describes collections and their `_id` index for listings.
 
 use model::{Binary, Doc, DocBuf, Namespace};
 use store::catalog::{CatalogRow, Kind};
 
-/// One entry of `listCollections`, as clients and dump tools expect it.
+/// The entry of a collection in `listCollections`, in the format that clients and dump tools
+/// expect.
 pub(crate) fn describe(ns: &Namespace, row: &CatalogRow, name_only: bool) -> DocBuf {
     let options = row.options.doc();
     let view = row.kind == Kind::View;
@@ -36,7 +37,7 @@ pub(crate) fn describe(ns: &Namespace, row: &CatalogRow, name_only: bool) -> Doc
     })
 }
 
-/// The entry of the buckets of a time-series collection.
+/// The entry for the buckets of a time-series collection.
 pub(crate) fn describe_buckets(ns: &Namespace, row: &CatalogRow, name_only: bool) -> DocBuf {
     let options = row.options.doc();
     DocBuf::build(|w| {
@@ -62,7 +63,7 @@ pub(crate) fn describe_buckets(ns: &Namespace, row: &CatalogRow, name_only: bool
     })
 }
 
-/// What every bucket is: the form of its documents, as tools find it in the options.
+/// The validator that tools expect in the options of buckets; it describes the format of a bucket.
 fn bucket_validator(options: Doc<'_>) -> DocBuf {
     let time = options.field("timeseries").as_doc();
     let time = time.map_or("", |t| t.field("timeField").as_str().unwrap_or(""));

@@ -1,13 +1,13 @@
-//! `storageEngine` of collections: `{wiredTiger: {configString: TEXT}}`. The text is checked as
-//! MongoDB checks it. All collections share the tables of the engine, so that what it sets for one
-//! of them could have no effect: a text that sets anything is refused.
+//! The `storageEngine` option of collections: `{wiredTiger: {configString: TEXT}}`. The text is
+//! checked as MongoDB checks it. All collections share the engine's tables, so a setting for one
+//! collection could have no effect: a text with a setting is refused.
 //!
-//! Must not know: which engine there is.
+//! Must not know: which engine is used.
 
 use crate::request::args::{Arg, Kind, arg, check_doc, wrong_type};
 use model::{Doc, Result, Tag, Value, bail, code};
 
-/// Keys of the text, as WiredTiger's documentation lists them for tables and files.
+/// Keys that the text may have, from WiredTiger's documentation of tables and files.
 const KEYS: &[&str] = &[
     "access_pattern_hint",
     "allocation_size",
@@ -62,8 +62,8 @@ const KEYS: &[&str] = &[
 /// Checks the document under `path`.
 ///
 /// # Errors
-/// 72 for another engine, another option and a text that sets something, 2 for an engine without a
-/// document and a text with a key that is not known, 14 for a text that is none.
+/// 72 for another engine, another option and a text with a setting, 2 for an engine without a
+/// document and a text with an unknown key, 14 for a value that is not text.
 pub(crate) fn check(path: &str, doc: Doc<'_>) -> Result<()> {
     for (engine, options) in doc.iter() {
         if engine != "wiredTiger" {
@@ -112,8 +112,8 @@ pub(crate) fn check_defaults(doc: Doc<'_>) -> Result<()> {
     check("indexOptionDefaults.storageEngine", engine)
 }
 
-/// `key=value` or `key`, separated by commas outside brackets and quotation marks. Whether there is
-/// any.
+/// Parses `key=value` or `key`, separated by commas outside of brackets and quotation marks.
+/// Returns whether the text has any setting.
 fn check_text(path: &str, text: &str) -> Result<bool> {
     let mut sets = false;
     let (mut depth, mut quoted) = (0usize, false);

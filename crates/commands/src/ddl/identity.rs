@@ -1,11 +1,13 @@
-//! The identity of collections: `collectionUUID`, by which a client says which collection it means.
+//! The identity of collections: `collectionUUID`, by which a client identifies the collection that
+//! it expects.
 
 use crate::context::ctx::Ctx;
 use crate::request::generic;
 use crate::state::service::Service;
 use model::{Binary, MongoError, Namespace, Result, Value};
 
-/// Checks that a namespace has the identity the client expects.
+/// Checks that the namespace's collection has the identity that the client expects, if it expects
+/// one.
 pub(crate) fn check_uuid(cx: &Ctx<'_, '_>, ns: &Namespace, there: Option<[u8; 16]>) -> Result<()> {
     let Value::Binary(_) = cx.args.value("collectionUUID") else {
         return Ok(());
@@ -18,7 +20,7 @@ pub(crate) fn check_uuid(cx: &Ctx<'_, '_>, ns: &Namespace, there: Option<[u8; 16
     }
 }
 
-/// Checks that a namespace has an identity.
+/// Checks that the namespace's collection has the identity `wanted`.
 pub(crate) fn match_uuid(service: &Service, ns: &Namespace, wanted: [u8; 16]) -> Result<()> {
     if service
         .store

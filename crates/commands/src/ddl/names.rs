@@ -1,4 +1,4 @@
-//! Names of collections: which may be created, and what exists under a name.
+//! Names of collections: which names may be created, and which object a name refers to.
 
 use crate::context::ctx::Ctx;
 use crate::state::service::Service;
@@ -6,7 +6,7 @@ use model::{MongoError, Namespace, Result, bail, code};
 use std::sync::Arc;
 use store::{Collection, ReadView};
 
-/// System collections users may create.
+/// System collections that users may create.
 const SYSTEM: &[&str] = &[
     "system.js",
     "system.profile",
@@ -17,10 +17,10 @@ const SYSTEM: &[&str] = &[
     "system.healthlog",
 ];
 
-/// What stands before the name of a time-series collection in that of its buckets.
+/// The prefix of the name of a time series' buckets.
 const BUCKETS: &str = "system.buckets.";
 
-/// The namespace a command names in its own field. For commands that do not look into buckets.
+/// The namespace in the command's first field, for commands that do not read buckets.
 ///
 /// # Errors
 /// 73 InvalidNamespace; 20 for a time series with `rawData`.
@@ -30,7 +30,8 @@ pub(crate) fn own(cx: &Ctx<'_, '_>) -> Result<Namespace> {
     Ok(ns)
 }
 
-/// The same for commands that do: with `rawData` the buckets of a time series.
+/// The same for commands that read buckets: with `rawData` the name of a time series gives its
+/// buckets.
 ///
 /// # Errors
 /// 73 InvalidNamespace.
@@ -42,7 +43,7 @@ fn named(cx: &Ctx<'_, '_>) -> Result<Namespace> {
     Namespace::new(cx.db, cx.value().as_str().unwrap_or(""))
 }
 
-/// Refuses `rawData` where it would do nothing.
+/// Refuses `rawData` on a time series for a command that does not support it.
 ///
 /// # Errors
 /// 20 for a time series.
@@ -57,7 +58,8 @@ pub(crate) fn not_raw(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<()> {
     Ok(())
 }
 
-/// What a command works on that names `ns`: with `rawData` the buckets of a time series.
+/// The namespace that a command works on when it names `ns`: with `rawData` the buckets of a time
+/// series.
 ///
 /// # Errors
 /// Those of the catalog.
@@ -94,7 +96,7 @@ pub(crate) fn not_found(ns: &Namespace) -> MongoError {
     MongoError::new(code::NAMESPACE_NOT_FOUND, format!("ns not found {ns}"))
 }
 
-/// The collection or view.
+/// The collection or view of this name.
 ///
 /// # Errors
 /// 26 NamespaceNotFound.
@@ -105,7 +107,7 @@ pub(crate) fn existing(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collectio
         .ok_or_else(|| not_found(ns))
 }
 
-/// The collection, which must not be a view.
+/// The collection of this name, which must not be a view.
 ///
 /// # Errors
 /// 26 NamespaceNotFound, 166 CommandNotSupportedOnView.
@@ -120,13 +122,12 @@ pub(crate) fn not_view(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collectio
     Ok(c)
 }
 
-/// True for what MongoDB keeps as a view: views, and time-series collections over their buckets.
+/// True for objects that MongoDB stores as views: views and time-series collections.
 pub(crate) fn is_view_row(row: &store::catalog::CatalogRow) -> bool {
     row.kind == store::catalog::Kind::View || row.options.doc().contains("timeseries")
 }
 
-/// What a name stands for that may be one of the buckets of a time-series collection: the
-/// collection itself.
+/// Replaces the name of a time series' buckets by that of its collection; other names stay.
 ///
 /// # Errors
 /// Those of the catalog.
@@ -135,7 +136,7 @@ pub(crate) fn of_buckets(service: &Service, ns: Namespace) -> Result<Namespace> 
     Ok(series.map_or(ns, |c| c.ns().clone()))
 }
 
-/// The time-series collection whose buckets a name stands for, as a reader of `view` finds it.
+/// The time-series collection whose buckets have this name in the state `view`.
 ///
 /// # Errors
 /// Those of the catalog.

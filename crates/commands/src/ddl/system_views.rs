@@ -1,8 +1,10 @@
-//! `system.views`: MongoDB keeps the definitions of a database's views in a collection of that
-//! name. Here they stand in the catalog, and who lists or reads that name gets them from there.
+//! `system.views`: MongoDB stores the definitions of a database's views in a collection of that
+//! name. Here they are in the catalog, and listings and reads of the collection get them from
+//! there.
 //!
-//! Promises: it is there exactly as long as the database has a view or a time series; documents
-//! have MongoDB's form, in the order of `_id`. Must not know: commands, how views are read.
+//! Promises: the collection exists exactly as long as the database has a view or a time series;
+//! documents have MongoDB's form and are ordered by `_id`. Must not know: commands, how views are
+//! read.
 
 use crate::ddl::session_records;
 use crate::ddl::{describe, names};
@@ -12,10 +14,10 @@ use model::{Binary, Doc, DocBuf, Namespace, Result};
 use store::catalog::CatalogRow;
 use store::{Collection, CollectionEntry, ReadView};
 
-/// Its name.
+/// The name of the collection.
 pub(crate) const NAME: &str = "system.views";
 
-/// Whether the namespace is that of a database with views, as a reader of `view` finds it.
+/// Whether the namespace is the `system.views` of a database that has views in the state `view`.
 ///
 /// # Errors
 /// Those of the catalog.
@@ -24,13 +26,14 @@ pub(crate) fn is_there(service: &Service, view: &ReadView, ns: &Namespace) -> Re
     Ok(ns.coll() == NAME && is_among(&store.list_collections_in(view, ns.db())?))
 }
 
-/// Whether a database with these collections and views has it, and no other of that name.
+/// Whether `system.views` exists in a database with these collections: it has a view, and no stored
+/// collection has that name.
 pub(crate) fn is_among(all: &[CollectionEntry]) -> bool {
     all.iter().any(|e| names::is_view_row(&e.row)) && all.iter().all(|e| e.name != NAME)
 }
 
-/// Whether a name is read by a pipeline: a view, and of those without a collection the buckets of a
-/// time series, `system.views` and `config.transactions`.
+/// Whether a namespace is read by a pipeline: a view, or without a stored collection the buckets of
+/// a time series, `system.views` or `config.transactions`.
 ///
 /// # Errors
 /// Those of the catalog.
@@ -48,8 +51,7 @@ pub(crate) fn is_read_by_pipeline(
         || is_there(service, view, ns)?)
 }
 
-/// `{_id, viewOn, pipeline, collation}` of each view that a reader of `state` finds; none where
-/// there are no views.
+/// `{_id, viewOn, pipeline, collation}` of each view of a database in the state `state`.
 ///
 /// # Errors
 /// Those of the catalog.
@@ -83,12 +85,12 @@ fn document(db: &str, name: &str, row: &CatalogRow) -> DocBuf {
     })
 }
 
-/// Its UUID: none is stored, so it is made from the database's name.
+/// The UUID of the collection. It is derived from the database's name, because none is stored.
 pub(crate) fn uuid(db: &str) -> [u8; 16] {
     Md5::digest(format!("{db}.{NAME}")).into()
 }
 
-/// Its entry in `listCollections`.
+/// The entry of the collection in `listCollections`.
 pub(crate) fn entry(db: &str, name_only: bool) -> DocBuf {
     DocBuf::build(|w| {
         w.put("name", NAME).put("type", "collection");

@@ -1,5 +1,5 @@
-//! Collections that live for one operation. Their names stand in a setting of the store while they
-//! exist, so that a start finds what a crash left without listing every collection.
+//! Collections that exist for one operation. Their names are stored in a setting while they exist,
+//! so that the next start finds those that a crash has left without listing all collections.
 
 use crate::state::service::Service;
 use crate::uuid::new_uuid;
@@ -11,10 +11,10 @@ use store::Collection;
 
 const SETTING: &str = "temporaryCollections";
 
-/// One writer of the setting at a time.
+/// Only one thread at a time changes the setting.
 static SETTING_LOCK: Mutex<()> = Mutex::new(());
 
-/// A collection that is dropped with this value unless it was given its final name.
+/// A collection that is dropped together with this value, unless it was renamed to its final name.
 pub(crate) struct Temporary {
     service: Arc<Service>,
     ns: Namespace,
@@ -49,7 +49,7 @@ fn recorded(service: &Service) -> Result<Vec<String>> {
 }
 
 impl Temporary {
-    /// Makes one in the database of `target`.
+    /// Creates a temporary collection in the database of `target`.
     ///
     /// # Errors
     /// Engine failures.
@@ -76,15 +76,15 @@ impl Temporary {
         })
     }
 
-    /// The collection.
+    /// The temporary collection.
     pub(crate) fn coll(&self) -> &Arc<Collection> {
         &self.coll
     }
 
-    /// Puts it in place of `target`, in one step.
+    /// Replaces `target` by the collection in one step.
     ///
     /// # Errors
-    /// Engine failures; the old collection is there then.
+    /// Engine failures; the old collection still exists then.
     pub(crate) fn rename(&mut self, operation: &Operation, target: &Namespace) -> Result<()> {
         self.service
             .store
@@ -97,7 +97,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // A failure leaves the name recorded, and the next start tries again.
+        // After a failure the name stays in the setting, and the next start tries again.
         let drop = || {
             let operation = self.service.own_operation();
             let catalog = self.service.store.writer(&operation);
@@ -111,7 +111,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Drops what an earlier process left.
+/// Drops the temporary collections that an earlier process has left.
 ///
 /// # Errors
 /// Engine failures.
@@ -123,7 +123,7 @@ pub(crate) fn sweep(service: &Service) -> Result<()> {
     let operation = service.own_operation();
     let catalog = service.store.writer(&operation);
     for name in &names {
-        // Renamed ones are not found under this name any more.
+        // A collection that was renamed no longer exists under this name.
         catalog.drop_collection(&Namespace::parse(name)?)?;
     }
     record(service, Vec::clear)

@@ -1,12 +1,12 @@
-//! The text part of an index specification: checked, and completed to the form it is kept in, where
-//! the fields of the key that are text have become `_fts` and `_ftsx` and stand in `weights`.
+//! The text part of an index specification. It is checked and converted to its stored form: in the
+//! key, `_fts` and `_ftsx` replace the text fields, which are listed in `weights`.
 
 use crate::request::args::{show, to_i64, wrong_type};
 use model::{Doc, DocBuf, DocWriter, MongoError, Result, Tag, Value, code};
 use operators::text::{DEFAULT_LANGUAGE, DEFAULT_OVERRIDE, Language};
 use std::collections::BTreeMap;
 
-/// Fields of the stored specification that are written here.
+/// The fields of the stored specification that this module writes.
 pub(super) const FIELDS: &[&str] = &[
     "weights",
     "default_language",
@@ -14,13 +14,13 @@ pub(super) const FIELDS: &[&str] = &[
     "textIndexVersion",
 ];
 
-/// The version whose terms are folded by the rules of Unicode.
+/// The version of text indexes that folds terms by the rules of Unicode.
 const VERSION: i32 = 3;
 const WEIGHT_MAX: i64 = 99_999;
 
 /// A checked text index.
 pub(super) struct TextIndex {
-    /// The key as it is kept.
+    /// The key in its stored form.
     pub(super) key: DocBuf,
     weights: BTreeMap<String, i32>,
     language: String,
@@ -57,7 +57,7 @@ impl TextIndex {
         })
     }
 
-    /// Writes its fields of the stored specification.
+    /// Writes the index's fields of the stored specification.
     pub(super) fn write(&self, w: &mut DocWriter<'_>) {
         let mut inner = w.doc("weights");
         for (path, weight) in &self.weights {
@@ -105,7 +105,8 @@ fn weights(spec: Doc<'_>) -> Result<BTreeMap<String, i32>> {
     Ok(all)
 }
 
-/// Puts one pair of fields in the place of the text fields, whose weights are 1 unless given.
+/// Replaces the text fields of a key by one pair of fields. A text field without a weight gets the
+/// weight 1.
 fn complete_key(key: Doc<'_>, weights: &mut BTreeMap<String, i32>) -> Result<DocBuf> {
     let (mut out, mut ended) = (DocBuf::new(), false);
     let mut before = None;

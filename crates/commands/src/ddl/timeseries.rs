@@ -1,5 +1,5 @@
-//! Time-series collections: the `timeseries` options of `create` and `collMod`, and what may be
-//! written. How measurements lie in buckets, the store knows.
+//! Time-series collections: the `timeseries` options of `create` and `collMod`, and the checks of
+//! writes. The store knows how buckets hold measurements.
 
 use crate::request::args::{Arg, Args, Kind, arg, check_doc};
 use model::{Doc, DocBuf, Result, Value, bail, code};
@@ -21,7 +21,7 @@ static MODIFY: &[Arg] = &[
     arg("bucketRoundingSeconds", Kind::AtLeast(1, code::BAD_VALUE)),
 ];
 
-/// Seconds a bucket spans by default at a granularity.
+/// The default span of a bucket in seconds for a granularity.
 fn default_span(granularity: &str) -> Option<i64> {
     Some(match granularity {
         "seconds" => 3600,
@@ -44,7 +44,7 @@ fn check_field(name: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// Granularity or custom span: `(granularity, span)`.
+/// Parses the granularity or the custom span: `(granularity, span)`.
 fn bucketing<'a>(args: &Args<'a>) -> Result<(Option<&'a str>, Option<i64>)> {
     let granularity = args.str("granularity");
     if let Some(g) = granularity
@@ -71,7 +71,7 @@ fn bucketing<'a>(args: &Args<'a>) -> Result<(Option<&'a str>, Option<i64>)> {
                 {n}"
         );
     }
-    // What listCollections prints of a granularity: its name and the span it stands for.
+    // listCollections shows a granularity together with its default span, so both are accepted.
     if let (Some(g), Some(_), None) = (granularity, span, rounding)
         && default_span(g) == span
     {
@@ -134,8 +134,8 @@ pub(crate) fn create(doc: Doc<'_>) -> Result<DocBuf> {
     }))
 }
 
-/// Checks the options of `collMod` against those there are and returns the new ones. Buckets may
-/// only get wider.
+/// Checks the options of a `collMod` against the current ones and returns the new ones. Buckets may
+/// only become wider.
 ///
 /// # Errors
 /// 40415, 14, 2 BadValue, 72 InvalidOptions.
@@ -188,7 +188,7 @@ pub(crate) fn modify(current: Doc<'_>, change: Doc<'_>) -> Result<DocBuf> {
     }))
 }
 
-/// The index that a time-series collection with metadata is made with.
+/// The index that is created together with a time-series collection that has metadata.
 pub(crate) fn own_index(options: Doc<'_>) -> Option<DocBuf> {
     let series = options.field("timeseries").as_doc()?;
     let time = series.field("timeField").as_str()?;
@@ -201,7 +201,7 @@ pub(crate) fn own_index(options: Doc<'_>) -> Option<DocBuf> {
     }))
 }
 
-/// Makes that index, for a collection just made.
+/// Creates that index for a new collection.
 ///
 /// # Errors
 /// Those of the store.
@@ -209,7 +209,7 @@ pub(crate) fn add_own_index(c: Writer<'_>) -> Result<()> {
     own_index(c.options().doc()).map_or(Ok(()), |spec| c.create_index(spec))
 }
 
-/// The index as listings show it of a collection that was made before it was a real one.
+/// The index for listings of an old collection, in which it is not stored as an index.
 pub(crate) fn shown_index(c: &Collection) -> Option<DocBuf> {
     let own = own_index(c.options().doc())?;
     let name = own.doc().field("name").as_str().map(str::to_owned);
@@ -221,19 +221,19 @@ pub(crate) fn shown_index(c: &Collection) -> Option<DocBuf> {
     old.then_some(own)
 }
 
-/// What writes to a time-series collection must know of it.
+/// The properties of a time-series collection that writes need.
 pub(crate) struct Series {
     time: String,
     meta: Option<String>,
 }
 
 impl Series {
-    /// `None` for any other collection.
+    /// The properties of a collection; `None` if it is not a time series.
     pub(crate) fn of(c: &Collection) -> Option<Series> {
         Series::from_options(c.options().doc().field("timeseries").as_doc()?)
     }
 
-    /// From the stored options.
+    /// The properties from the stored options.
     pub(crate) fn from_options(d: Doc<'_>) -> Option<Series> {
         Some(Series {
             time: d.field("timeField").as_str()?.to_owned(),
@@ -241,12 +241,12 @@ impl Series {
         })
     }
 
-    /// True for the field of the time.
+    /// True for the time field.
     pub(crate) fn is_time(&self, path: &str) -> bool {
         path == self.time
     }
 
-    /// True for the metadata or a path inside it.
+    /// True for the metadata field or a path inside it.
     pub(crate) fn is_meta(&self, path: &str) -> bool {
         self.meta.as_deref().is_some_and(|m| {
             path.strip_prefix(m)
@@ -257,7 +257,7 @@ impl Series {
     /// Checks a measurement.
     ///
     /// # Errors
-    /// 2 BadValue without a time.
+    /// 2 BadValue if the time is missing.
     fn check_document(&self, d: Doc<'_>) -> Result<()> {
         match d.field(&self.time) {
             Value::Date(_) => Ok(()),
@@ -270,11 +270,10 @@ impl Series {
         }
     }
 
-    /// Checks a measurement and puts its fields in the order they are read in: time, metadata, the
-    /// others.
+    /// Checks a measurement and orders its fields as they are read: time, metadata, others.
     ///
     /// # Errors
-    /// 2 BadValue without a time.
+    /// 2 BadValue if the time is missing.
     pub(crate) fn arrange(&self, d: Doc<'_>) -> Result<DocBuf> {
         self.check_document(d)?;
         let first = [Some(self.time.as_str()), self.meta.as_deref()];
@@ -291,12 +290,12 @@ impl Series {
         }))
     }
 
-    /// True with a `metaField`.
+    /// True if the collection has a `metaField`.
     pub(crate) fn has_meta(&self) -> bool {
         self.meta.is_some()
     }
 
-    /// True when a filter looks at nothing but the metadata.
+    /// True if a filter uses only the metadata.
     pub(crate) fn only_meta(&self, filter: Doc<'_>) -> bool {
         filter.iter().all(|(name, v)| match (name, v) {
             ("$and" | "$or" | "$nor", Value::Array(parts)) => parts

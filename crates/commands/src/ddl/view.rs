@@ -1,5 +1,5 @@
-//! Definitions of views: what their pipeline may hold, and that they do not lead back to
-//! themselves.
+//! Definitions of views: which stages their pipelines may have, and the check that a view does not
+//! depend on itself.
 
 use crate::context::ctx::Ctx;
 use crate::request::args::wrong_type;
@@ -30,7 +30,7 @@ pub(crate) fn check_source(db: &str, source: &str) -> Result<Namespace> {
     Namespace::new(db, source)
 }
 
-/// Checks a pipeline that shall define a view on `source`. Null elements count as not given.
+/// Checks the pipeline of a view on `source`. Null elements are ignored.
 ///
 /// # Errors
 /// 14, 40323 for a stage without exactly one field, 40573, 73, 167, and those of the stages.
@@ -42,7 +42,7 @@ pub(crate) fn check_pipeline(
     check_stages(cx, pipeline)?;
     let mut env = Env::new(cx.now_ms(), 1);
     env.profile = cx.service.config.profile;
-    // Whether there is a cluster time is asked when the view is read.
+    // Whether a cluster time exists is checked when the view is read.
     env.cluster_time = Some(cx.service.operation_time());
     let given = given_stages(pipeline);
     let stages = given.doc().field("p").as_array().unwrap_or(Array::EMPTY);
@@ -53,7 +53,7 @@ pub(crate) fn check_pipeline(
     Pipeline::parse(&mut ParseCx::new(&env), stages, &options).map(|_| ())
 }
 
-/// The stages of a view that are given, in the array `p`: null elements are none.
+/// The stages of a view in the array `p`, without null elements.
 pub(crate) fn given_stages(pipeline: Array<'_>) -> DocBuf {
     DocBuf::build(|w| {
         let mut out = w.array("p");
@@ -81,7 +81,7 @@ fn check_stages(cx: &Ctx<'_, '_>, pipeline: Array<'_>) -> Result<()> {
                 code::OPTION_NOT_SUPPORTED_ON_VIEW,
                 "The aggregation stage {name} cannot be used in a view definition"
             ),
-            // Where there are no streams at all, that is said first.
+            // Without change streams, this error comes first.
             "$changeStream" if cx.service.store.log().is_none() => {
                 bail!(40_573, "$changeStream cannot be used in a view definition")
             }
@@ -122,8 +122,8 @@ fn check_nested(name: &str, spec: Value<'_>) -> Result<()> {
     }
 }
 
-/// The collections that a definition reads, each once. One that cannot be understood reads none:
-/// whoever reads the view is told why.
+/// The collections that a definition reads, each once. An invalid definition reads none; the error
+/// is reported when the view is read.
 fn involved(view: &Namespace, definition: Doc<'_>) -> Vec<Namespace> {
     let on = definition.field("viewOn").as_str();
     let Some(Ok(source)) = on.map(|on| Namespace::new(view.db(), on)) else {
@@ -144,7 +144,7 @@ fn involved(view: &Namespace, definition: Doc<'_>) -> Vec<Namespace> {
     all
 }
 
-/// Checks that a view leads neither back to itself nor through too many views.
+/// Checks that a view does not depend on itself and is not built on too many views.
 ///
 /// # Errors
 /// 5 GraphContainsCycle, 165 ViewDepthLimitExceeded, 167 for views of different collations.
@@ -152,7 +152,7 @@ pub(crate) fn check_cycle(cx: &Ctx<'_, '_>, view: &Namespace, definition: Doc<'_
     walk(cx, view, definition, 1)
 }
 
-/// Whether two definitions name the same collation; none is the simple one.
+/// Whether two definitions have the same collation; a missing one is the simple collation.
 fn same_collation(a: Doc<'_>, b: Doc<'_>) -> bool {
     match (a.field("collation").as_doc(), b.field("collation").as_doc()) {
         (None, None) => true,

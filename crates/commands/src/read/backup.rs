@@ -1,4 +1,4 @@
-//! The documents of `$backupCursor`, and the files that stay while they are read.
+//! The documents of `$backupCursor`, and the files that are kept while it is open.
 
 use crate::state::backups::OpenBackup;
 use crate::state::service::Service;
@@ -8,7 +8,7 @@ use query::exec::{BatchStream, DocBatch, ExecContext};
 use std::path::Path;
 use std::sync::atomic::Ordering::Acquire;
 
-/// The documents; the files are there until it is dropped.
+/// The documents of the cursor. The files are kept until it is dropped.
 struct BackupStream {
     docs: DocBatch,
     _files: OpenBackup,
@@ -22,10 +22,11 @@ impl BatchStream for BackupStream {
     }
 }
 
-/// Fixes a state of the data, and tells of its files.
+/// Creates a checkpoint of the data and returns documents about its files.
 ///
 /// # Errors
-/// 50887 under `fsync` with `lock: true`, 50886 when one is open, 115 without files, the engine's.
+/// 50887 under `fsync` with `lock: true`, 50886 when another one is open, 115 without files, the
+/// engine's.
 pub(super) fn open(service: &Service) -> Result<Box<dyn BatchStream>> {
     if service.state.fsync_locks.load(Acquire) > 0 {
         bail!(
@@ -33,13 +34,13 @@ pub(super) fn open(service: &Service) -> Result<Box<dyn BatchStream>> {
             "writes are locked by fsync; unlock them before a backup cursor is opened"
         );
     }
-    // Everything up to this time is in the files, and more may be.
+    // The files contain every change up to this time, and may contain later ones.
     let log = service.store.log();
     let times = log.map(|log| (log.oldest(), log.visible()));
     let id = new_uuid();
     let name: String = id.iter().map(|b| format!("{b:02x}")).collect();
     let files = service.state.backups.open(&service.store, &name)?;
-    // Whatever the files have was given its time before.
+    // All changes in the files have a time up to this one.
     let complete = log.map(|log| log.at_rest(|at| at));
     let mut docs = DocBatch::new();
     docs.push(metadata(id, text(files.directory())?, times.zip(complete)).doc());
@@ -54,7 +55,7 @@ pub(super) fn open(service: &Service) -> Result<Box<dyn BatchStream>> {
     }))
 }
 
-/// The first and the last time of the log before the state was fixed, and the last one then.
+/// The first and the last time of the log before the checkpoint, and the last time after it.
 type Times = ((Timestamp, Timestamp), Timestamp);
 
 fn metadata(id: [u8; 16], directory: &str, times: Option<Times>) -> DocBuf {
@@ -73,7 +74,7 @@ fn metadata(id: [u8; 16], directory: &str, times: Option<Times>) -> DocBuf {
             optime(&mut w, "oplogStart", first);
             optime(&mut w, "oplogEnd", last);
             w.put("checkpointTimestamp", last);
-            // Not one of MongoDB's: no change behind it is in the files.
+            // Not a field of MongoDB: the files contain no later change.
             w.put("lastTimestamp", complete);
         }
     })

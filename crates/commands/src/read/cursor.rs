@@ -1,5 +1,5 @@
-//! A cursor over a query: the chain of pull operators, its environment, and documents pulled but
-//! not yet sent.
+//! A cursor over a query: the chain of pull operators, its environment, and the documents that were
+//! read but not yet sent.
 
 use super::StoreHost;
 use crate::state::cursors::{BatchLimit, Cursor, Progress};
@@ -11,8 +11,8 @@ use operators::Env;
 use query::exec::{BatchStream, CHANGE_TOKEN, ChangeProgress, DocBatch, ExecContext};
 use std::sync::Arc;
 
-/// A result may be a little larger than what may be stored; stages pass on larger ones among
-/// themselves.
+/// Largest result, which may be a little larger than a stored document; stages may exchange larger
+/// ones.
 const DOCUMENT_BYTES_MAX: usize = model::bson::MAX_DOCUMENT_BYTES + 16 * 1024;
 
 /// An open query.
@@ -24,21 +24,21 @@ pub(crate) struct QueryCursor {
     pending: DocBatch,
     at: usize,
     done: bool,
-    /// At the end there may be more later.
+    /// More documents may come after the end.
     tail: bool,
-    /// The end is seen with the last document; else only by asking once more, as in MongoDB, whose
-    /// clients count on it.
+    /// Whether the cursor recognizes its end at the last document. Otherwise it only does so at the
+    /// next batch, as in MongoDB, which clients rely on.
     foresees_end: bool,
-    /// Documents still to be given at most.
+    /// Most documents still to be returned.
     left: Option<u64>,
-    /// The cluster time of the state it reads, for a snapshot read.
+    /// The cluster time of the state that a snapshot read uses.
     at_cluster_time: Option<Timestamp>,
-    /// Of a stream of changes: how far its source is, and the token to resume behind.
+    /// For a change stream: the progress of its source, and the token to resume after.
     changes: Option<(Arc<ChangeProgress>, String)>,
 }
 
 impl QueryCursor {
-    /// Over an opened chain.
+    /// A cursor over an opened chain.
     pub(crate) fn new(
         docs: Box<dyn BatchStream>,
         env: Env,
@@ -61,7 +61,7 @@ impl QueryCursor {
         }
     }
 
-    /// The same over a stream of changes that was opened.
+    /// The same cursor over an opened change stream.
     pub(crate) fn streaming(self, changes: Option<Arc<ChangeProgress>>) -> QueryCursor {
         QueryCursor {
             changes: changes.map(|c| {
@@ -72,7 +72,7 @@ impl QueryCursor {
         }
     }
 
-    /// The same, reading the state of a cluster time.
+    /// The same cursor, reading the state at a cluster time.
     pub(crate) fn at(self, at_cluster_time: Option<Timestamp>) -> QueryCursor {
         QueryCursor {
             at_cluster_time,
@@ -80,12 +80,13 @@ impl QueryCursor {
         }
     }
 
-    /// The same, going on after its end with what comes in later.
+    /// The same cursor, which continues after its end with new documents.
     pub(crate) fn tailing(self) -> QueryCursor {
         QueryCursor { tail: true, ..self }
     }
 
-    /// The same, giving at most so many documents in all; a sort knows its end beforehand.
+    /// The same cursor, which returns at most `limit` documents in total; a sort recognizes its end
+    /// in advance.
     pub(crate) fn of_find(self, limit: Option<u64>, sorts: bool) -> QueryCursor {
         QueryCursor {
             left: limit,
@@ -133,8 +134,8 @@ impl QueryCursor {
                 return Ok(Progress::More);
             }
             self.pending.clear();
-            // What is read ahead is not seen again when it changes, so no more is read than the
-            // client wants.
+            // A document that was read ahead is returned even if it changes, so the cursor reads no
+            // more than the client wants.
             self.pending.set_max_docs(room);
             self.at = 0;
             self.env.check_interrupt()?;
@@ -162,7 +163,7 @@ impl QueryCursor {
 }
 
 impl QueryCursor {
-    /// Works for an operation. A parked cursor belongs to none.
+    /// Runs `f` on behalf of an operation. A parked cursor belongs to no operation.
     fn work<T>(
         &mut self,
         op: &Arc<Operation>,
@@ -175,7 +176,7 @@ impl QueryCursor {
         result
     }
 
-    /// Runs a chain that ends in a write, and gives no documents, to its end.
+    /// Runs a chain to its end that ends in a write and returns no documents.
     fn write_all(&mut self) -> Result<()> {
         let exec = ExecContext {
             env: &self.env,
@@ -191,16 +192,16 @@ impl QueryCursor {
     }
 }
 
-/// A pipeline that writes. What it has read and written is kept from one run to the next.
+/// A pipeline that writes. It keeps its progress from one run to the next.
 pub(crate) struct Writing {
     pub(crate) cursor: QueryCursor,
     pub(crate) ns: String,
-    /// What it holds in memory between two runs.
+    /// The memory that it holds between two runs.
     held: Option<Arc<Charge>>,
 }
 
 impl Writing {
-    /// Of a pipeline over `ns`.
+    /// The cursor of a pipeline over `ns`.
     pub(crate) fn new(cursor: QueryCursor, ns: String) -> Writing {
         Writing {
             cursor,
@@ -209,12 +210,12 @@ impl Writing {
         }
     }
 
-    /// Runs it to its end, or until it has to be run again.
+    /// Runs the pipeline to its end, or until it has to be run again.
     ///
     /// # Errors
     /// Those of the pipeline.
     pub(crate) fn run(&mut self, op: &Arc<Operation>) -> Result<()> {
-        // It runs to its end whether or not its client is still connected.
+        // The pipeline runs to its end even if its client disconnects.
         op.ends_with_client(false);
         if let Some(held) = self.held.take() {
             op.memory().resume(&held);
@@ -248,10 +249,10 @@ impl Cursor for QueryCursor {
     }
 }
 
-/// Takes the token of an event that is given out.
+/// Notes the token of an event that is returned.
 ///
 /// # Errors
-/// 280 when the pipeline has changed it: the stream could not be resumed there.
+/// 280 when the pipeline has changed the token: the stream could not be resumed after the event.
 fn follow(token: &mut String, event: Doc<'_>, meta: Option<Doc<'_>>) -> Result<()> {
     let own = meta.and_then(|m| m.field(CHANGE_TOKEN).as_str());
     let shown = event.field("_id").as_doc();

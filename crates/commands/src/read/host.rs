@@ -1,4 +1,4 @@
-//! The server as pipelines see it (`query::exec::Host`), over the store.
+//! The interface of pipelines to the server (`query::exec::Host`), implemented over the store.
 
 use super::look_up;
 use super::out::Out;
@@ -24,29 +24,29 @@ use query::plan::{PlanRequest, plan_read};
 use std::sync::Arc;
 use store::{Change, Collection, ReadView, Usage};
 
-/// The server as pipelines see it.
+/// The interface of pipelines to the server.
 #[derive(Clone)]
 pub(crate) struct StoreHost {
     service: Arc<Service>,
-    /// Collation of the operation as the client wrote it.
+    /// The collation of the operation as the client specified it.
     collation: Option<DocBuf>,
     hint: Option<query::plan::Hint>,
-    /// Validators do not count for what the pipeline writes.
+    /// Writes of the pipeline bypass validators.
     bypass_validation: bool,
-    /// Who asks: the digest of the user.
+    /// The digest of the user who runs the pipeline.
     viewer: [u8; 32],
-    /// The state it reads.
+    /// The state that the pipeline reads.
     view: ReadView,
-    /// The only indexes to consider, and where.
+    /// The only indexes that may be used, and the collection they belong to.
     allowed: Option<(Namespace, AllowedIndexes)>,
-    /// Plans may come from the cache and go there.
+    /// Plans may be taken from the cache and stored in it.
     remember: bool,
-    /// Looked up when first asked for.
+    /// Set when it is first needed.
     memory_limit_bytes: std::sync::OnceLock<usize>,
 }
 
 impl StoreHost {
-    /// For one operation.
+    /// The host of one operation.
     pub(crate) fn new(
         service: Arc<Service>,
         collation: Option<DocBuf>,
@@ -66,7 +66,7 @@ impl StoreHost {
         }
     }
 
-    /// The same, whose plans neither come from the cache nor go there: for what is explained.
+    /// The same host without the plan cache, for explain.
     pub(crate) fn leaving_no_trace(self) -> StoreHost {
         StoreHost {
             remember: false,
@@ -74,17 +74,17 @@ impl StoreHost {
         }
     }
 
-    /// The same, asked by the user of this digest.
+    /// The same host for the user with this digest.
     pub(crate) fn asked_by(self, viewer: [u8; 32]) -> StoreHost {
         StoreHost { viewer, ..self }
     }
 
-    /// The same, reading another state than the latest.
+    /// The same host, reading another state than the latest.
     pub(crate) fn reading(self, view: ReadView) -> StoreHost {
         StoreHost { view, ..self }
     }
 
-    /// The same, where documents written need not be valid.
+    /// The same host, whose writes may bypass validators.
     pub(crate) fn bypassing_validation(self, bypass: bool) -> StoreHost {
         StoreHost {
             bypass_validation: bypass,
@@ -92,7 +92,7 @@ impl StoreHost {
         }
     }
 
-    /// The same, with only these indexes of a collection to consider.
+    /// The same host, restricted to these indexes of a collection.
     pub(crate) fn allowing(
         self,
         ns: Option<&Namespace>,
@@ -102,12 +102,12 @@ impl StoreHost {
         StoreHost { allowed, ..self }
     }
 
-    /// The validator of a collection that is written to.
+    /// The validator of a collection that the pipeline writes to.
     fn validator(&self, by: ConnectionId, coll: &Collection) -> Result<Option<Validator>> {
         Validator::of(&self.service, by, coll, self.bypass_validation)
     }
 
-    /// What the operation says about its reads of a collection.
+    /// The operation's options for reads of a collection.
     fn read_options(&self, ns: &Namespace) -> ReadOptions<'_> {
         let allowed = self.allowed.as_ref().filter(|(of, _)| of == ns);
         ReadOptions {
@@ -119,7 +119,7 @@ impl StoreHost {
         }
     }
 
-    /// The same for lookups: the hint is for the collection that the pipeline reads.
+    /// The options for lookups: the hint only applies to the collection that the pipeline reads.
     fn look_up_options(&self, ns: &Namespace) -> ReadOptions<'_> {
         ReadOptions {
             hint: None,
@@ -128,13 +128,13 @@ impl StoreHost {
         }
     }
 
-    /// The collection or view of that name, as its reader finds it.
+    /// The collection or view of that name in the state that the pipeline reads.
     fn collection(&self, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
         self.service.store.collection_in(&self.view, ns)
     }
 
     fn writable(&self, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
-        // What is written is the state of now.
+        // Writes use the latest state.
         let c = self.service.store.collection(ns)?;
         if c.as_ref()
             .is_some_and(|c| c.is_view() || names::is_timeseries(c))
@@ -148,8 +148,8 @@ impl StoreHost {
     }
 }
 
-/// How long documents before changes are kept, by the cluster parameter `changeStreamOptions`;
-/// `None` as long as the log.
+/// How long the images of documents before changes are kept, from the cluster parameter
+/// `changeStreamOptions`; `None` keeps them as long as the log.
 fn image_ms(service: &Service) -> Option<i64> {
     let options = service
         .state
@@ -160,7 +160,7 @@ fn image_ms(service: &Service) -> Option<i64> {
     Some(seconds.saturating_mul(1000))
 }
 
-/// Whether a view's collation is that of the operation; absent and simple are one.
+/// Whether a view has the collation of the operation; a missing one is the simple collation.
 fn same_collation(view: Option<Doc<'_>>, operation: Option<Doc<'_>>) -> bool {
     match (view, operation) {
         (None, None) => true,
@@ -169,7 +169,7 @@ fn same_collation(view: Option<Doc<'_>>, operation: Option<Doc<'_>>) -> bool {
     }
 }
 
-/// Whether an index lets one document at most have the same values in these fields.
+/// Whether an index ensures that at most one document has the same values in these fields.
 fn guards(i: &store::Index, on: &[String]) -> bool {
     let named = |f: &store::IndexField| on.iter().any(|o| o == f.path.as_str());
     i.is_unique()
@@ -180,7 +180,7 @@ fn guards(i: &store::Index, on: &[String]) -> bool {
         && i.fields().iter().all(named)
 }
 
-/// Null finds nothing in a sparse index.
+/// A sparse index does not find null values.
 fn check_nullish(coll: &Collection, write: &MergeWrite<'_>) -> Result<()> {
     let Some((name, _)) = write.on.iter().find(|(_, v)| v.is_nullish()) else {
         return Ok(());
@@ -201,7 +201,7 @@ fn check_nullish(coll: &Collection, write: &MergeWrite<'_>) -> Result<()> {
 }
 
 impl StoreHost {
-    /// What the search for the document to merge with sees.
+    /// The environment of the search for the document to merge with.
     fn merge_env(&self, exec: &ExecContext<'_>) -> Result<operators::Env> {
         let mut env = operators::Env::new(self.service.clock.now_ms(), rand::random());
         env.profile = self.service.config.profile;
@@ -223,7 +223,7 @@ impl StoreHost {
             Some(c) => c,
             None => {
                 let made = create_implicitly(&self.service, operation, write.ns, None)?;
-                // It is found when this is run again.
+                // The next run finds the collection.
                 operation.writes().checkpoint();
                 made
             }
@@ -475,7 +475,7 @@ impl Host for StoreHost {
         matched: &OnMatch<'_>,
     ) -> Result<()> {
         let result = ended(self.merge_one(exec, write, matched))?;
-        // The stream goes on behind this document, whatever has become of it.
+        // The stream continues after this document, whether or not the merge succeeded.
         exec.operation()?.writes().checkpoint();
         result
     }
@@ -503,7 +503,7 @@ impl Host for StoreHost {
         let options = c.options();
         let id = crate::ddl::describe::id_index(options.doc());
         let mut all = Vec::new();
-        // Buckets are not found by the ids of their measurements.
+        // Buckets cannot be found by the ids of their measurements.
         if !c.is_series() {
             let key = model::doc! { "_id": 1i32 };
             all.push(one("_id_", key.doc(), id.doc(), c.id_usage()));

@@ -1,17 +1,17 @@
-//! A cursor over documents that are all there already, for listings.
+//! A cursor over a list of documents in memory, for listings.
 
 use crate::state::cursors::{BatchLimit, Cursor, Progress};
 use model::{ArrayWriter, DocBuf, Result};
 use operation::Operation;
 use std::sync::Arc;
 
-/// Documents not yet handed out.
+/// The documents that were not returned yet.
 pub(crate) struct Listing {
     rest: std::vec::IntoIter<DocBuf>,
 }
 
 impl Listing {
-    /// Over these documents.
+    /// A cursor over these documents.
     pub(crate) fn new(documents: Vec<DocBuf>) -> Listing {
         Listing {
             rest: documents.into_iter(),

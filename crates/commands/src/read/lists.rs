@@ -1,4 +1,4 @@
-//! Documents of the stages that list something of the server.
+//! Documents of the stages that list objects of the server.
 
 use crate::access::user::digest;
 use crate::ddl::describe::describe;
@@ -39,7 +39,7 @@ pub(super) fn list(
         "$listClusterCatalog" => catalog(service, db, spec.field("shards").truthy()),
         "$listCatalog" => entries(service, db, spec.field("collection").as_str()),
         "$querySettings" => Ok(settings(service, spec)),
-        // Nothing is sampled before `configureQueryAnalyzer` is built.
+        // Without `configureQueryAnalyzer`, which does not exist yet, no queries are sampled.
         "$listSampledQueries" if service.config.replica_set.is_some() => Ok(Vec::new()),
         "$listSampledQueries" => bail!(
             code::ILLEGAL_OPERATION,
@@ -65,7 +65,7 @@ fn settings(service: &Service, spec: Doc<'_>) -> Vec<DocBuf> {
     all.into_iter().map(one).collect()
 }
 
-/// The sessions of the users that are named, else of the viewer, else all.
+/// The sessions of the given users; without users those of the viewer; without a viewer all.
 fn sessions(service: &Service, spec: Doc<'_>, viewer: Option<&[u8; 32]>) -> Vec<DocBuf> {
     let named = spec.field("users").as_array();
     let named: Vec<[u8; 32]> = named
@@ -101,7 +101,7 @@ fn sessions(service: &Service, spec: Doc<'_>, viewer: Option<&[u8; 32]>) -> Vec<
         .collect()
 }
 
-/// The collections of the database, of all databases when asked of `admin`.
+/// The collections of the database; of all databases for `admin`.
 fn catalog(service: &Service, db: &str, shards: bool) -> Result<Vec<DocBuf>> {
     let databases = if db == "admin" {
         service.database_names()?
@@ -121,7 +121,7 @@ fn catalog(service: &Service, db: &str, shards: bool) -> Result<Vec<DocBuf>> {
                 }
                 w.put("sharded", false);
                 if shards {
-                    // There is one server, and it is no shard.
+                    // There is one server, and it is not a shard.
                     w.array("shards");
                 }
             }));
@@ -130,7 +130,7 @@ fn catalog(service: &Service, db: &str, shards: bool) -> Result<Vec<DocBuf>> {
     Ok(all)
 }
 
-/// The catalog's entries of one collection, or of all.
+/// The catalog entries of one collection, or of all.
 fn entries(service: &Service, db: &str, coll: Option<&str>) -> Result<Vec<DocBuf>> {
     let databases = match coll {
         Some(_) => vec![db.to_owned()],
@@ -173,7 +173,7 @@ fn entries(service: &Service, db: &str, coll: Option<&str>) -> Result<Vec<DocBuf
     Ok(all)
 }
 
-/// The plans of a collection that are kept, for `$planCacheStats`.
+/// The cached plans of a collection, for `$planCacheStats`.
 ///
 /// # Errors
 /// 40602 for a time-series collection; those of the catalog.

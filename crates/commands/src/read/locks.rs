@@ -1,9 +1,9 @@
-//! Locks as MongoDB shows them: in which mode operations enter the server, a database and a
-//! collection, and what they wait for documents of others.
+//! Locks in MongoDB's format: the modes in which operations lock the server, a database and a
+//! collection, and the waits for documents that others have locked.
 //!
-//! Here readers take no lock at all: they enter as `r`, which excludes nobody. Writers enter a
-//! collection beside each other (`w`), and what changes its definition alone (`W`).
-//! Must not know: which commands there are.
+//! Readers take no locks here: they are shown as `r`, which excludes no other operation. Writers of
+//! a collection are shown as `w`, and changes of its definition as `W`.
+//! Must not know: which commands exist.
 
 use crate::read::stats::signed;
 use crate::request::spec::{CommandTable, Counted, OpClass, flag};
@@ -11,8 +11,8 @@ use crate::state::counters::Counters;
 use model::DocWriter;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How an operation enters the server and a database, and how a collection; `None` when it enters
-/// none of them.
+/// The lock modes of an operation: on the server and the database, and on the collection. `None`
+/// when it locks none of them.
 fn modes(row: &Counted) -> Option<(&'static str, &'static str)> {
     let writes = row.command.is(flag::WRITE);
     let documents = !matches!(
@@ -28,7 +28,7 @@ fn modes(row: &Counted) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// The locks of one operation of this command, which waited so long for documents of others.
+/// Writes the locks of one operation of this command, which waited this long for locked documents.
 pub(crate) fn write_of_one(row: &Counted, waited_us: u64, w: &mut DocWriter<'_>) {
     if let Some((outer, inner)) = modes(row) {
         for (resource, mode) in [
@@ -46,7 +46,7 @@ pub(crate) fn write_of_one(row: &Counted, waited_us: u64, w: &mut DocWriter<'_>)
     }
 }
 
-/// The locks of all operations since the start.
+/// Writes the locks of all operations since the start.
 pub(crate) fn write_of_all(commands: &CommandTable, counters: &Counters, w: &mut DocWriter<'_>) {
     let mut outer = [("r", 0i64), ("w", 0)];
     let mut inner = [("r", 0i64), ("w", 0), ("W", 0)];

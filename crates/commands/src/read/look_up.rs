@@ -1,4 +1,4 @@
-//! Reading the foreign side of a join: by values of a field, or as a whole in the same order. Must
+//! Reads the foreign side of a join: by values of a field, or completely in the same order. Must
 //! not know: what is joined.
 
 use model::{DocBuf, FieldPath, Result, Value};
@@ -9,7 +9,7 @@ use query::plan::Plan;
 use std::sync::Arc;
 use store::{Collection, Index, ReadView};
 
-/// Whether an index finds every document by its value at a field.
+/// Whether an index finds all documents by their values at a field.
 fn can_find(i: &Index, field: &FieldPath) -> bool {
     i.is_ready()
         && i.is_keyed()
@@ -33,7 +33,8 @@ pub(super) fn index(coll: &Collection, view: &ReadView, field: &FieldPath) -> Op
     found.map(|i| i.name().to_owned())
 }
 
-/// Opens what may have any of the values, see [`query::exec::Host::look_up`].
+/// Opens a read of the documents that may have one of the values, see
+/// [`query::exec::Host::look_up`].
 pub(super) fn open(
     coll: Arc<Collection>,
     options: &ReadOptions<'_>,
@@ -41,7 +42,7 @@ pub(super) fn open(
     values: &[Value<'_>],
     exec: &ExecContext<'_>,
 ) -> Result<Box<dyn BatchStream>> {
-    // A regular expression would be taken as a pattern; the caller compares with $eq itself.
+    // A regular expression would act as a pattern; the caller compares such values itself with $eq.
     let unfit = |v: &Value<'_>| matches!(v, Value::Regex(_) | Value::Undefined | Value::Missing);
     if values.iter().any(unfit) {
         let view = options.view.cloned().unwrap_or_default();
@@ -67,7 +68,7 @@ pub(super) fn open(
     Ok(open_read(coll, &read, options, exec.env)?.docs)
 }
 
-/// The direction in which documents are looked up; nothing when the index is not certain.
+/// The direction of the lookup; `None` when it is not certain which index is used.
 fn direction_of(coll: &Collection, options: &ReadOptions<'_>, field: &FieldPath) -> Option<i32> {
     if field.as_str() == "_id" {
         return Some(1);
@@ -84,7 +85,7 @@ fn direction_of(coll: &Collection, options: &ReadOptions<'_>, field: &FieldPath)
     Some(if direction.as_f64()? < 0.0 { -1 } else { 1 })
 }
 
-/// Opens all documents in the order of [`open`]; nothing when that order is not certain.
+/// Opens a read of all documents in the order of [`open`]; `None` when that order is not certain.
 pub(super) fn open_all(
     coll: Arc<Collection>,
     options: &ReadOptions<'_>,

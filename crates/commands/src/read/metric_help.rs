@@ -1,12 +1,12 @@
-//! What a number of `serverStatus` says, from the page that documents all of them, so that the page
-//! and what a collector is told are one text. Must not know: exporters.
+//! Descriptions of the numbers of `serverStatus`, read from the page that documents them: the page
+//! and the exported descriptions have the same text. Must not know: exporters.
 
 use std::sync::LazyLock;
 
-/// The page; a test compares it with what a server reports.
+/// The page; a test compares it with the reply of a server.
 const REFERENCE: &str = include_str!("../../../../docs/metrics-reference.md");
 
-/// Path below `serverStatus`, and the text of its row.
+/// The path below `serverStatus` and the description of each row.
 static ROWS: LazyLock<Vec<(Vec<&str>, String)>> = LazyLock::new(|| {
     let row = |line: &'static str| {
         let (path, text) = line.strip_prefix("| `serverStatus.")?.split_once("` | ")?;
@@ -16,7 +16,7 @@ static ROWS: LazyLock<Vec<(Vec<&str>, String)>> = LazyLock::new(|| {
     REFERENCE.lines().filter_map(row).collect()
 });
 
-/// The text of the row of a path, in which names that depend on the data match any.
+/// The description for a path. Names in angle brackets stand for names that depend on the data.
 pub(crate) fn help(path: &[&str]) -> Option<&'static str> {
     let is_same = |(row, name): (&&str, &&str)| row == name || row.starts_with('<');
     let matches = |row: &Vec<&str>| {
@@ -28,7 +28,7 @@ pub(crate) fn help(path: &[&str]) -> Option<&'static str> {
     found.map(|(_, text)| text.as_str())
 }
 
-/// Markdown without its links and quotes of code.
+/// Removes links and code quotes from Markdown.
 fn without_links(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;

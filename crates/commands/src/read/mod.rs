@@ -1,4 +1,4 @@
-//! What all reading commands share: cursors over queries, the host of pipelines, the rights that
+//! Shared by all reading commands: cursors over queries, the host of pipelines, the rights that
 //! pipelines need.
 
 mod backup;

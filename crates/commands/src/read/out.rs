@@ -1,5 +1,5 @@
-//! `$out`: a temporary collection that replaces the target in one step at the end. Readers see the
-//! old or the new one; after a failure the old one is unchanged.
+//! `$out`: writes a temporary collection, which replaces the target in one step at the end. Readers
+//! see the old or the new collection; after a failure the old one is unchanged.
 
 use crate::ddl::temporary::Temporary;
 use crate::ddl::{names, timeseries};
@@ -16,14 +16,14 @@ use store::Collection;
 pub(super) struct Out {
     service: Arc<Service>,
     target: Namespace,
-    /// The target as it was at the start.
+    /// The options and indexes of the target at the start.
     before: Option<Shape>,
     fresh: Temporary,
     operation: Arc<Operation>,
     validator: Option<Validator>,
 }
 
-/// What must not change while `$out` runs.
+/// The properties of the target that must not change while `$out` runs.
 #[derive(PartialEq)]
 struct Shape {
     options: Arc<DocBuf>,
@@ -45,11 +45,11 @@ impl Shape {
 }
 
 impl Out {
-    /// Begins the replacement: a collection with the options and indexes of the target.
+    /// Begins the replacement: creates a collection with the options and indexes of the target.
     ///
     /// # Errors
     /// 166 on a view, 17152 on a capped collection, 7268700 / 7406103 for time-series options that
-    /// do not fit, 73, 2, 72.
+    /// conflict, 73, 2, 72.
     pub(super) fn begin(
         service: &Arc<Service>,
         operation: &Arc<Operation>,
@@ -151,7 +151,8 @@ impl OutWriter for Out {
     }
 
     fn commit(&mut self) -> Result<()> {
-        // What is written so far nobody sees, and the stream keeps it.
+        // The documents written so far are not visible yet, and the stream keeps them for the next
+        // run.
         self.operation.writes().checkpoint();
         let now = self.service.store.collection(&self.target)?;
         if now.as_deref().map(Shape::of) != self.before || now.is_some_and(|c| c.is_view()) {

@@ -1,5 +1,5 @@
-//! What pipelines need, as rights. What they read, write and list is found by the functions that
-//! parse their stages.
+//! The rights that pipelines need. The parsers of the stages determine what a pipeline reads,
+//! writes and lists.
 
 use crate::request::asked::RightsRequest;
 use auth::Action::{self, *};
@@ -11,7 +11,7 @@ use query::stages::{collection_options, database_options};
 /// Checks a pipeline over a collection of the request's database (`None`: over the database).
 ///
 /// # Errors
-/// 13 Unauthorized, and the codes of arguments that cannot be read.
+/// 13 Unauthorized, and the codes of invalid arguments.
 pub(crate) fn needs_of_pipeline(
     asked: &RightsRequest<'_, '_>,
     coll: Option<&str>,
@@ -24,20 +24,20 @@ pub(crate) fn needs_of_pipeline(
     check(asked, pipeline, &options)
 }
 
-/// What a view shows.
+/// The definition of a view.
 #[derive(Clone, Copy)]
 pub(crate) struct ViewOf<'a> {
-    /// Collection or view below it, of the same database.
+    /// The collection or view that it reads, in the same database.
     pub(crate) source: &'a str,
-    /// The stages; null elements count as not given.
+    /// The stages; null elements are ignored.
     pub(crate) pipeline: Array<'a>,
 }
 
-/// A view may show only what its maker may read; a maker that may not read the view learns nothing
-/// by it.
+/// Checks that a user who defines a view may read what the view shows. A user without the right to
+/// read the view needs no check, because the view shows it nothing.
 ///
 /// # Errors
-/// 13 Unauthorized, and the codes of arguments that cannot be read.
+/// 13 Unauthorized, and the codes of invalid arguments.
 pub(crate) fn needs_of_view(
     asked: &RightsRequest<'_, '_>,
     view: &Namespace,
@@ -78,7 +78,7 @@ fn check_need(asked: &RightsRequest<'_, '_>, need: &Need) -> Result<()> {
     }
 }
 
-/// What a pipeline runs on: the collection, or the database.
+/// The target of a pipeline: the collection, or the database.
 fn target(source: &PipelineSource) -> Target<'_> {
     match source {
         PipelineSource::Collection(ns) => Target::Collection(ns.db(), ns.coll()),
@@ -108,7 +108,7 @@ fn check_report(asked: &RightsRequest<'_, '_>, report: &Report) -> Result<()> {
     match report {
         Report::Operations { of_all: false } => Ok(()),
         Report::Operations { of_all: true } => asked.needs(Target::Cluster, &[Inprog]),
-        // Own sessions are for everybody.
+        // Every user may list its own sessions.
         Report::Sessions { of_all, users } => {
             let own = !of_all && users.iter().all(|user| is_asking(asked, user));
             asked.unless(own || asked.may(Target::Cluster, &[ListSessions]))
@@ -120,7 +120,7 @@ fn check_report(asked: &RightsRequest<'_, '_>, report: &Report) -> Result<()> {
     }
 }
 
-/// Whether it is the user that asks.
+/// Whether it is the requesting user.
 fn is_asking(asked: &RightsRequest<'_, '_>, user: &SessionUser) -> bool {
     let name = asked.user.map(|u| &u.name);
     name.is_some_and(|own| own.name == user.name && own.db == user.db)

@@ -1,5 +1,5 @@
-//! What pipelines read from search indexes: hits become documents as they are now, and those that
-//! are gone are left out.
+//! Reads of search indexes by pipelines: hits are replaced by the current documents, and hits whose
+//! documents were deleted are left out.
 
 use crate::state::search::SearchDefinition;
 use crate::state::service::Service;
@@ -12,10 +12,10 @@ use store::{Collection, ReadView};
 
 /// Hits looked up at a time.
 const FETCH: usize = 128;
-/// Most documents with synonyms.
+/// Most documents in a synonym collection.
 const SYNONYMS_MAX: usize = 10_000;
 
-/// Without a log there are no search indexes.
+/// The error on a server without a log, which has no search indexes.
 pub(crate) fn refused() -> MongoError {
     MongoError::new(
         code::SEARCH_NOT_ENABLED,
@@ -23,8 +23,8 @@ pub(crate) fn refused() -> MongoError {
     )
 }
 
-/// The documents of `$search`, `$searchMeta` or `$vectorSearch` over a collection; `None` is one
-/// that does not exist. Counted.
+/// The documents of `$search`, `$searchMeta` or `$vectorSearch` over a collection; `None` is a
+/// collection that does not exist. The search is counted.
 pub(super) fn open(
     service: &Service,
     coll: Option<Arc<Collection>>,
@@ -95,7 +95,7 @@ fn find(
     Ok(stream(coll, view, hits, Shown::Search { stored }))
 }
 
-/// The documents of a collection with synonyms, which lies in the same database.
+/// The documents of a synonym collection in the same database.
 fn synonyms(
     service: &Service,
     coll: &Collection,
@@ -131,7 +131,7 @@ fn index_of(
     service.search.find(coll?, name)
 }
 
-/// What `$listSearchIndexes` gives of a collection.
+/// The documents of `$listSearchIndexes` for a collection.
 pub(crate) fn list(
     service: &Service,
     coll: Option<&Arc<Collection>>,
@@ -147,7 +147,7 @@ pub(crate) fn list(
     coll.map_or(Ok(Vec::new()), described)
 }
 
-/// The name under which a definition is found, or its id.
+/// Whether a definition has this name or this id.
 pub(crate) fn is_named(
     definition: &SearchDefinition,
     id: Option<&str>,
@@ -177,7 +177,7 @@ fn stream(
     }
 }
 
-/// Documents of hits, the best first.
+/// The documents of hits, best hits first.
 struct Found {
     coll: Arc<Collection>,
     view: ReadView,
@@ -185,17 +185,17 @@ struct Found {
     shown: Shown,
 }
 
-/// What is given of documents.
+/// What is returned for each document.
 enum Shown {
-    /// The score of `$vectorSearch`.
+    /// The document and the score of `$vectorSearch`.
     Vectors,
-    /// All that `$search` says; of the documents what the definition of the index says is stored,
-    /// where there is one.
+    /// The document and all metadata of `$search`. With `stored`, only the fields of the document
+    /// that the index stores.
     Search { stored: Option<Arc<search::Index>> },
 }
 
 impl Found {
-    /// Puts a document into a batch, with its metadata.
+    /// Adds a document with its metadata to a batch.
     fn give(&self, hit: &search::Found, doc: model::Doc<'_>, out: &mut DocBatch) {
         let score = f64::from(hit.score);
         let Shown::Search { stored } = &self.shown else {
@@ -233,7 +233,7 @@ impl BatchStream for Found {
                 found.push(hit);
             }
             let ids: Vec<&[u8]> = found.iter().map(|hit| hit.id.as_slice()).collect();
-            // Documents come in the order of the hits, without those that are gone.
+            // Documents come in the order of the hits, without deleted ones.
             let mut rest = found.iter();
             self.coll.get_encoded(&self.view, &ids, &mut |row| {
                 let id = row.key.get(4..).unwrap_or_default();

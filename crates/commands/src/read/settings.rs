@@ -1,5 +1,5 @@
-//! Query settings: their fields, and what is in force for one query: what was set for its shape and
-//! then, since 9.0, what the command itself brings.
+//! Query settings: their fields, and the settings that apply to a query: those of its shape and,
+//! since 9.0, those of the command itself.
 
 use crate::request::args::{Arg, Args, Kind, arg, check_doc, wrong_type};
 use crate::state::plan_filters::ShapeParts;
@@ -7,7 +7,7 @@ use crate::state::service::Service;
 use model::{Doc, DocBuf, MongoError, Namespace, OwnedValue, Result, Tag, Value, bail, code};
 use query::plan::AllowedIndexes;
 
-/// Fields of settings.
+/// The fields of query settings.
 pub(crate) static SETTINGS: &[Arg] = &[
     arg("indexHints", Kind::OneOf(&[Tag::ARRAY, Tag::DOCUMENT])),
     arg("queryFramework", Kind::Str),
@@ -22,11 +22,11 @@ static HINT: &[Arg] = &[
 
 static NAMESPACE: &[Arg] = &[arg("db", Kind::Str), arg("coll", Kind::Str)];
 
-/// Checks the fields of settings; whether they say something.
+/// Checks the fields of settings; returns whether they set anything.
 ///
 /// # Errors
-/// 14, 40414 and 40415 for the fields; 2 for a framework that is not known, 8727500, 8727501,
-/// 9646000 and 9 for a hint.
+/// 14, 40414 and 40415 for the fields; 2 for an unknown framework, 8727500, 8727501, 9646000 and 9
+/// for a hint.
 pub(crate) fn check(scope: &str, settings: Doc<'_>) -> Result<bool> {
     let a = check_doc(scope, SETTINGS, settings)?;
     if let Some(framework) = a.str("queryFramework")
@@ -89,7 +89,7 @@ fn check_hint(scope: &str, d: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether a filter is `{_id: value}`, which is answered without a plan.
+/// Whether a filter is `{_id: value}`, which needs no plan.
 pub(crate) fn is_by_id(filter: Value<'_>) -> bool {
     let Some(d) = filter.as_doc().filter(|d| d.count() == 1) else {
         return false;
@@ -101,11 +101,11 @@ pub(crate) fn is_by_id(filter: Value<'_>) -> bool {
     }
 }
 
-/// The settings that a command brings for itself.
+/// The settings in the command itself.
 ///
 /// # Errors
-/// Under 8.2 7746900, 7923000 and 7923001, which know no such field; else those of [`check`] and
-/// 7746608 for two hints at one collection.
+/// Under 8.2, which has no such field, 7746900, 7923000 and 7923001; otherwise those of [`check`]
+/// and 7746608 for two hints for one collection.
 fn own<'q>(service: &Service, ns: &Namespace, query: Doc<'q>) -> Result<Option<Doc<'q>>> {
     let Some(settings) = query.field("querySettings").as_doc() else {
         return Ok(None);
@@ -143,8 +143,8 @@ fn own<'q>(service: &Service, ns: &Namespace, query: Doc<'q>) -> Result<Option<D
     Ok(Some(settings))
 }
 
-/// The settings in force for a query; a field that was set for its shape goes before what the
-/// command brings.
+/// The settings that apply to a query; a field of its shape's settings takes precedence over the
+/// command's.
 ///
 /// # Errors
 /// Those of the command's own settings; 411 QueryRejectedBySettings.
@@ -182,7 +182,7 @@ fn in_force(service: &Service, ns: &Namespace, query: Doc<'_>) -> Result<Option<
     Ok(Some(settings))
 }
 
-/// The indexes that settings allow for a query, or else an index filter; `None` without either.
+/// The indexes that settings, or else an index filter, allow for a query; `None` without either.
 ///
 /// # Errors
 /// Those of the settings of the query; 411 QueryRejectedBySettings.
@@ -204,7 +204,7 @@ pub(crate) fn allowed_indexes(
     )
 }
 
-/// The indexes of the hints at a query's collection.
+/// The indexes in the hints for a query's collection.
 fn hinted_indexes(set: Doc<'_>, db: &str, query: Doc<'_>) -> Option<Vec<OwnedValue>> {
     let coll = query.first().and_then(|(_, v)| v.as_str());
     let of_here = |hint: Doc<'_>| {

@@ -1,10 +1,10 @@
-//! Query shapes: a find, aggregate or distinct with its constants taken out. Two queries of one
-//! shape have the same hash, and what is set for it counts for both.
+//! Query shapes: a find, aggregate or distinct without its constants. Queries of one shape have the
+//! same hash and the same settings.
 
 use model::{Doc, DocBuf, Value};
 use sha2::{Digest, Sha256};
 
-/// Arguments that make the shape, and whether constants in them count.
+/// The arguments that determine the shape, and whether their constants count.
 const PARTS: &[(&str, bool)] = &[
     ("filter", false),
     ("query", false),
@@ -27,7 +27,7 @@ const PARTS: &[(&str, bool)] = &[
     ("awaitData", true),
 ];
 
-/// Names in stages whose texts are names, not constants.
+/// Fields of stages whose text values are names instead of constants.
 const NAMES: &[&str] = &[
     "from",
     "as",
@@ -62,7 +62,7 @@ pub(crate) fn hash(db: &str, query: Doc<'_>) -> String {
     sum.iter().map(|b| format!("{b:02X}")).collect()
 }
 
-/// Shows a value with its constants replaced by their types.
+/// Passes a value to `show` with its constants replaced by their types.
 fn abstracted(v: Value<'_>, name: &str, show: &mut dyn FnMut(Value<'_>)) {
     match v {
         Value::Document(d) => {
@@ -78,7 +78,7 @@ fn abstracted(v: Value<'_>, name: &str, show: &mut dyn FnMut(Value<'_>)) {
         Value::Array(a) => {
             let items = DocBuf::build(|w| {
                 let scalar = |v: &Value<'_>| v.as_doc().is_none() && v.as_array().is_none();
-                // Lists of constants are one shape however long they are.
+                // Lists of constants have one shape, whatever their length.
                 let all_constant = a.iter().all(|v| scalar(&v));
                 for (i, v) in a
                     .iter()

@@ -7,22 +7,22 @@ use metrics::LatencyCounts;
 use model::{Doc, DocBuf, DocWriter, Namespace, Number, Result, Value, bail, code};
 use store::{CollStats, Collection, ReadView};
 
-/// Bytes of all indexes.
+/// The size of all indexes in bytes.
 pub(crate) fn sum_indexes(s: &CollStats) -> i64 {
     signed(s.all_index_bytes())
 }
 
-/// As far as 63 bits go.
+/// The number as a signed integer, at most the largest one.
 pub(crate) fn signed(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// A whole number as 32 bits where it fits, as MongoDB's builders write sizes.
+/// An integer as 32 bits if it fits, as MongoDB writes sizes.
 pub(crate) fn fit(n: i64) -> Value<'static> {
     i32::try_from(n).map_or(Value::Int64(n), Value::Int32)
 }
 
-/// Latencies as MongoDB shows them, in microseconds.
+/// Latencies in MongoDB's format, in microseconds.
 pub(crate) fn write_latency(counts: &LatencyCounts, histograms: bool, w: &mut DocWriter<'_>) {
     if histograms {
         // One element for each bucket that is not empty.
@@ -99,7 +99,7 @@ pub(crate) fn storage_stats(c: &Collection, scale: i64, w: &mut DocWriter<'_>) -
     );
     let mut sizes = w.doc("indexSizes");
     if own_id {
-        // The documents lie in the order of `_id`: their keys are its index.
+        // Documents are stored in the order of `_id`, so their keys count as its index.
         sizes.put("_id_", fit(signed(s.id_bytes) / scale));
     }
     for (name, bytes) in &s.index_bytes {
@@ -110,7 +110,7 @@ pub(crate) fn storage_stats(c: &Collection, scale: i64, w: &mut DocWriter<'_>) -
     Ok(())
 }
 
-/// What was done with the buckets of a time-series collection, and how many there are.
+/// Writes the counters of a time-series collection's buckets.
 fn put_bucket_stats(c: &Collection, w: &mut DocWriter<'_>) -> Result<()> {
     let b = c.bucket_stats()?;
     let commits = b.inserts + b.updates;
@@ -147,10 +147,10 @@ fn put_bucket_stats(c: &Collection, w: &mut DocWriter<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The document of `$collStats`; `spec` names the parts wanted.
+/// The document of `$collStats`; `spec` selects its parts.
 ///
 /// # Errors
-/// 26 NamespaceNotFound and 166 where a part needs a collection; engine failures.
+/// 26 NamespaceNotFound and 166 if a part needs a collection; engine failures.
 pub(crate) fn stage(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
     let coll = service.store.collection(ns)?;
     if coll.is_none() && system_views::is_there(service, &ReadView::LATEST, ns)? {
@@ -188,7 +188,7 @@ pub(crate) fn stage(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<
                 let counts = used.as_ref().map(|u| u.latency(kind));
                 write_latency(&counts.unwrap_or_default(), histograms, &mut l.doc(name));
             }
-            // A transaction is no collection's: its time is in the server's `opLatencies`.
+            // A transaction belongs to no collection: its time is in the server's `opLatencies`.
             let none = LatencyCounts::default();
             write_latency(&none, histograms, &mut l.doc("transactions"));
         }
@@ -200,7 +200,7 @@ pub(crate) fn stage(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<
             failed = storage_stats(c, scale, &mut w.doc("storageStats"));
         }
         if let (true, Some(c)) = (spec.contains("count"), c) {
-            // A time series counts as a view, whose documents are elsewhere.
+            // A time series counts as a view, whose documents are stored elsewhere.
             w.put(
                 "count",
                 fit(if names::is_timeseries(c) {
@@ -222,7 +222,7 @@ pub(crate) fn stage(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<
     failed.map(|()| vec![doc])
 }
 
-/// The same of `system.views`, which is made from the catalog.
+/// The same for `system.views`, whose documents are built from the catalog.
 fn of_views(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<DocBuf> {
     let views = system_views::documents(service, &ReadView::LATEST, ns.db())?;
     let bytes = views.iter().fold(0i64, |n, view| {

@@ -1,5 +1,4 @@
-//! `encryptedFields` of `create`: checked as MongoDB checks it. The encryption itself happens in
-//! clients.
+//! The `encryptedFields` of `create`, checked as MongoDB checks them. Clients do the encryption.
 
 mod queries;
 
@@ -25,7 +24,7 @@ static FIELD: &[Arg] = &[
 /// Types whose values cannot be encrypted.
 const UNENCRYPTABLE: &[&str] = &["minKey", "maxKey", "null", "undefined"];
 
-/// Checks the whole document. Null among the fields counts as nothing.
+/// Checks the whole document. Null elements in the list of fields are ignored.
 ///
 /// # Errors
 /// 40414, 40415, 14, 2, 207, 6316402 empty path, 6316403 path of `_id`, 6338402 path twice, 6338406

@@ -1,10 +1,10 @@
-//! How an encrypted field may be queried: for equality, by range, by parts of its text. Types and
-//! bounds as the manual gives them ("Encrypted Fields and Enabled Queries").
+//! The queries that an encrypted field supports: equality, range, parts of its text. Types and
+//! limits follow the manual ("Encrypted Fields and Enabled Queries").
 
 use crate::request::args::{Arg, Args, Kind, arg, check_doc, show, wrong_type};
 use model::{Array, Doc, Result, Tag, Value, bail, code, compare};
 
-/// One way in which a field is queried.
+/// The fields of one supported query.
 static QUERY: &[Arg] = &[
     arg("queryType", Kind::Str).required(),
     arg("contention", Kind::Number),
@@ -29,7 +29,7 @@ const QUERY_TYPES: &[&str] = &[
     "prefixPreview",
 ];
 
-/// Whole numbers of a query, and the least each may be.
+/// Integer fields of a query, with their smallest values.
 const QUERY_NUMBERS: &[(&str, i64)] = &[
     ("contention", 0),
     ("sparsity", 1),
@@ -40,11 +40,11 @@ const QUERY_NUMBERS: &[(&str, i64)] = &[
     ("strMaxQueryLength", 1),
 ];
 
-/// Checks `queries` of one field, of values of the type of this name.
+/// Checks the `queries` of one field whose values have this type.
 ///
 /// # Errors
-/// 14, 40414, 40415, 2, 9; 9783412, 9783413, 9783414 for how many there are; 6338405, 6775201,
-/// 9783400 for a type that cannot be queried so; those of bounds and lengths.
+/// 14, 40414, 40415, 2, 9; 9783412, 9783413, 9783414 for the number of queries; 6338405, 6775201,
+/// 9783400 for a type that does not support the query; those of bounds and lengths.
 pub(super) fn check(scope: &str, v: Value<'_>, bson_type: Option<&str>) -> Result<()> {
     let list = match v {
         Value::Missing => return Ok(()),
@@ -78,7 +78,7 @@ pub(super) fn check(scope: &str, v: Value<'_>, bson_type: Option<&str>) -> Resul
     }
 }
 
-/// Checks one way of querying and gives its name.
+/// Checks one supported query and returns its type.
 fn query<'a>(scope: &str, d: Doc<'a>, bson_type: Option<&str>) -> Result<&'a str> {
     let q = check_doc(scope, QUERY, d)?;
     let kind = q.str("queryType").unwrap_or("");
@@ -121,9 +121,9 @@ fn query<'a>(scope: &str, d: Doc<'a>, bson_type: Option<&str>) -> Result<&'a str
     Ok(kind)
 }
 
-/// Types whose values cannot be compared for equality while they are encrypted.
+/// Types that do not support equality queries while encrypted.
 const NOT_EQUAL: &[&str] = &["double", "decimal", "object", "array"];
-/// Types with ranges, and the bits of their values.
+/// Types that support range queries, with the size of their values in bits.
 const RANGED: &[(&str, i64)] = &[
     ("int", 32),
     ("long", 64),
@@ -133,11 +133,11 @@ const RANGED: &[(&str, i64)] = &[
 ];
 const SPARSITY_MAX: i64 = 8;
 
-/// Checks a query by range.
+/// Checks a range query.
 ///
 /// # Errors
 /// 6775201 a type without ranges, 6775214 sparsity, 7018200 and 7018201 a bound of another type,
-/// 6720005 bounds in the wrong order, 6967100 a bound of a fraction without the other and the
+/// 6720005 bounds in the wrong order, 6967100 one fractional bound without the other and the
 /// precision, 8574000 `trimFactor`.
 fn range(q: &Args<'_>, bson_type: &str) -> Result<()> {
     let Some((_, bits)) = RANGED.iter().find(|(name, _)| *name == bson_type) else {
@@ -195,7 +195,7 @@ fn range(q: &Args<'_>, bson_type: &str) -> Result<()> {
     Ok(())
 }
 
-/// A bound as a number, where values are whole ones.
+/// A bound as an integer, for types with integer values.
 fn whole(v: &Value<'_>) -> Option<i128> {
     match v {
         Value::Int32(n) => Some(i128::from(*n)),
@@ -205,11 +205,11 @@ fn whole(v: &Value<'_>) -> Option<i128> {
     }
 }
 
-/// Checks a query by parts of a text.
+/// Checks a query for parts of a text.
 ///
 /// # Errors
-/// 9783400 another type than text, 9783402 to 9783405 and 9783407 a field that is missing, 9783406
-/// and 9783408 lengths in the wrong order.
+/// 9783400 a type other than text, 9783402 to 9783405 and 9783407 a missing field, 9783406 and
+/// 9783408 lengths in the wrong order.
 fn text(q: &Args<'_>, kind: &str, bson_type: &str) -> Result<()> {
     if bson_type != "string" {
         bail!(

@@ -1,4 +1,4 @@
-//! The option `clustering` of an index, which is Quarry's own: its entries carry documents
+//! The index option `clustering`, which is specific to Quarry: the index entries contain documents
 //! (docs/adr/0096-clustering-indexes.md). Must not know: entries.
 
 use super::key::{Special, cannot};
@@ -8,8 +8,8 @@ use model::{Doc, Result, Tag, Value, bail, code};
 /// Checks the option.
 ///
 /// # Errors
-/// 14 for another type, 67 for names that are none of top-level fields and for kinds of indexes
-/// without the option, 72 on time series.
+/// 14 for another type, 67 for names that are not top-level fields and for kinds of indexes without
+/// the option, 72 on time series.
 pub(super) fn check(spec: Doc<'_>, options: Doc<'_>, kind: Special) -> Result<()> {
     let asked = spec.field("clustering");
     match &asked {

@@ -1,12 +1,13 @@
-//! Column indexes (docs/adr/0103-column-segments.md): they have values beside the documents and no
-//! entries, so no option that says something of entries is theirs. Must not know: segments.
+//! Column indexes (docs/adr/0103-column-segments.md): they store values in addition to the
+//! documents and have no entries, so they support no options about entries. Must not know:
+//! segments.
 
 use super::key::{Special, cannot};
 use model::{Doc, Result, bail, code};
 use std::sync::Arc;
 use store::Index;
 
-/// Options that say something of entries.
+/// Options about entries, which column indexes do not support.
 const REFUSED: &[&str] = &[
     "unique",
     "sparse",
@@ -20,8 +21,8 @@ const REFUSED: &[&str] = &[
 /// Checks the options of a column index.
 ///
 /// # Errors
-/// 67 for an option that such an index has not, and for a collation; 72 on collections that are
-/// capped or hold a time series.
+/// 67 for an unsupported option and for a collation; 72 on collections that are capped or a time
+/// series.
 pub(super) fn check(spec: Doc<'_>, options: Doc<'_>, kind: Special) -> Result<()> {
     if kind != Special::Columns {
         return Ok(());
@@ -55,7 +56,7 @@ pub(super) fn check(spec: Doc<'_>, options: Doc<'_>, kind: Special) -> Result<()
     Ok(())
 }
 
-/// Refuses what `collMod` would change of a column index, but that it is hidden.
+/// Refuses every change of a column index by `collMod` except hiding it.
 ///
 /// # Errors
 /// 72.

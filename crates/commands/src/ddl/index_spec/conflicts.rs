@@ -4,7 +4,7 @@ use super::key::cannot;
 use crate::ddl::text_index;
 use model::{Doc, DocBuf, Result, Value, bail, code, compare};
 
-/// Fields that, with the key, identify an index.
+/// The fields that identify an index together with its key.
 const SIGNATURE: &[&str] = &[
     "unique",
     "sparse",
@@ -17,7 +17,7 @@ fn same(a: &Value<'_>, b: &Value<'_>) -> bool {
     a.is_missing() == b.is_missing() && compare(a, b).is_eq()
 }
 
-/// Same fields in the same order and of the same direction.
+/// Whether two keys have the same fields in the same order and direction.
 pub(crate) fn same_key(a: Doc<'_>, b: Doc<'_>) -> bool {
     a.count() == b.count()
         && a.iter()
@@ -25,7 +25,7 @@ pub(crate) fn same_key(a: Doc<'_>, b: Doc<'_>) -> bool {
             .all(|((ka, va), (kb, vb))| ka == kb && same(&va, &vb))
 }
 
-/// True when the index exists already.
+/// Whether an existing index is the same as the new one.
 ///
 /// # Errors
 /// 85 IndexOptionsConflict, 86 IndexKeySpecsConflict, 67 for a second text index.

@@ -9,7 +9,7 @@ pub(super) fn cannot(why: impl Into<String>) -> MongoError {
     MongoError::new(code::CANNOT_CREATE_INDEX, why)
 }
 
-/// The kind of index a key pattern asks for.
+/// The kind of index that a key pattern specifies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Special {
     None,
@@ -116,7 +116,7 @@ pub(super) fn check_key(key: Doc<'_>) -> Result<Special> {
     Ok(kind)
 }
 
-/// The key of a column index: all top-level fields, or paths.
+/// Checks the key of a column index: all top-level fields, or paths.
 fn check_columns(key: Doc<'_>) -> Result<Special> {
     let is_all = key.count() == 1 && key.contains("$**");
     let is_path = |(field, v): (&str, Value<'_>)| {
@@ -135,7 +135,7 @@ fn check_columns(key: Doc<'_>) -> Result<Special> {
     .map(|()| Special::Columns)
 }
 
-/// Refuses a field that the wildcard of the same index covers, or that contains what it covers.
+/// Refuses a field that the wildcard of the same index covers, or that contains a covered path.
 fn check_overlap(key: Doc<'_>) -> Result<()> {
     let Some(path) = key.iter().find_map(|(f, _)| f.strip_suffix(".$**")) else {
         return Ok(());

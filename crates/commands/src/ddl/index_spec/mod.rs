@@ -21,7 +21,7 @@ use operators::collation;
 use options::{flags, on_timeseries, partial, special, ttl};
 use stored::{OPTIONS, complete};
 
-/// Fields the specification of `_id_` may have.
+/// Fields that the specification of `_id_` may have.
 const ID_OPTIONS: &[&str] = &["key", "name", "v", "ns", "collation"];
 /// True for `{_id: 1}`.
 pub(crate) fn is_id_key(key: Doc<'_>) -> bool {
@@ -113,8 +113,8 @@ fn version(spec: Doc<'_>) -> Result<()> {
     }
 }
 
-/// Checks one specification of `createIndexes` and returns it as it is stored, with the
-/// collection's collation where it has none of its own. `None`: it is `_id_`, which always exists.
+/// Checks one specification of `createIndexes` and returns its stored form, which has the
+/// collection's collation if it has none of its own. `None` for `_id_`, which always exists.
 ///
 /// # Errors
 /// 9, 14, 67, 2, 197, 224, 13103, 16764, 31303, 72 on time series, those of the collation.
@@ -171,7 +171,7 @@ pub(crate) fn check(
         Special::Text => Some(TextIndex::parse(spec, key)?),
         _ => None,
     };
-    // Its values have no order that a collation would change.
+    // A column index has no order, so the collation does not apply.
     let options = match kind {
         Special::Columns => Doc::EMPTY,
         _ => options,

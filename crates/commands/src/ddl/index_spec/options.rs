@@ -29,7 +29,7 @@ pub(super) fn flags(spec: Doc<'_>) -> Result<()> {
 }
 
 /// The age in seconds at which a TTL index deletes documents. NaN, which old clients wrote for
-/// "never", is the largest age.
+/// "never", gives the largest age.
 pub(crate) fn ttl_seconds(v: &Value<'_>) -> Option<i64> {
     if Number::of(v).is_some_and(Number::is_nan) {
         Some(i64::from(i32::MAX))
@@ -81,7 +81,7 @@ pub(super) fn partial(spec: Doc<'_>) -> Result<()> {
     partial_filter(filter)
 }
 
-/// The part of the filter language a partial index may use.
+/// Checks that a partial index uses only the supported part of the filter language.
 fn partial_filter(filter: Doc<'_>) -> Result<()> {
     let refuse = |what: &str| {
         Err(cannot(format!(
@@ -108,7 +108,7 @@ fn partial_filter(filter: Doc<'_>) -> Result<()> {
                 for (op, v) in ops.iter().filter(|(op, _)| op.starts_with('$')) {
                     let fine = match op {
                         "$exists" => v.truthy(),
-                        // All of them equalities.
+                        // `$all` is allowed if all its elements are equalities.
                         "$all" => v.as_array().is_some_and(|a| {
                             a.iter()
                                 .all(|v| !matches!(v, Value::Regex(_) | Value::Document(_)))
@@ -142,7 +142,7 @@ fn partial_filter(filter: Doc<'_>) -> Result<()> {
 }
 
 pub(super) fn special(spec: Doc<'_>, kind: Special, options: Doc<'_>) -> Result<()> {
-    // Without a collation of its own an index has that of its collection.
+    // An index without a collation has the collation of its collection.
     let collation = spec
         .field("collation")
         .as_doc()
@@ -192,7 +192,7 @@ pub(super) fn special(spec: Doc<'_>, kind: Special, options: Doc<'_>) -> Result<
     projection::check(spec, kind)
 }
 
-/// Options of geospatial indexes: numbers, whatever the index is.
+/// Numeric options of geospatial indexes; they are checked for every kind of index.
 const GEO_NUMBERS: &[&str] = &["2dsphereIndexVersion", "bits", "min", "max", "bucketSize"];
 
 fn geo(spec: Doc<'_>, kind: Special) -> Result<()> {

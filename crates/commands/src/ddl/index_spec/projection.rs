@@ -1,4 +1,4 @@
-//! `wildcardProjection`: which paths a wildcard index has.
+//! `wildcardProjection`: the paths that a wildcard index covers.
 
 use super::key::Special;
 use crate::request::args::wrong_type;
@@ -7,7 +7,7 @@ use operators::Env;
 use operators::expr::ParseCx;
 use operators::project::Projection;
 
-/// Checks the field, and that it leaves the other fields of a compound index out.
+/// Checks the field, and that it excludes the other fields of a compound index.
 ///
 /// # Errors
 /// 14, 2 without a wildcard, 9 below a path or empty, 51271 for a computed field, those of
@@ -59,7 +59,7 @@ pub(super) fn check(spec: Doc<'_>, kind: Special) -> Result<()> {
 }
 
 /// # Errors
-/// 51271 for anything but a number, a boolean or a document of such.
+/// 51271 for anything but a number, a boolean or a document of them.
 fn only_flags(projection: Doc<'_>) -> Result<()> {
     for (name, v) in projection.iter() {
         match v {
@@ -75,7 +75,7 @@ fn only_flags(projection: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether the projection has this path, or one that contains it or that it contains.
+/// Whether the projection has this path, a parent of it, or a path inside it.
 fn covers(projection: Doc<'_>, field: &str) -> bool {
     let within = |inner: &str, outer: &str| {
         let rest = inner.strip_prefix(outer);

@@ -5,7 +5,7 @@ use crate::request::args::to_i32;
 use model::{Doc, DocBuf, Result, Value};
 use operators::collation;
 
-/// Every field an index specification may have.
+/// Every field that an index specification may have.
 pub(super) const OPTIONS: &[&str] = &[
     "key",
     "name",
@@ -38,7 +38,7 @@ pub(super) const OPTIONS: &[&str] = &[
     "columnstoreProjection",
     "clustering",
 ];
-/// Fields of the stored specification that are written by name.
+/// Fields of the stored specification that are written individually.
 const NORMALIZED: &[&str] = &[
     "v",
     "key",
@@ -52,8 +52,8 @@ const NORMALIZED: &[&str] = &[
     "collation",
 ];
 
-/// A specification as `listIndexes` shows it: bounds of a plane are doubles there, versions and
-/// bits whole numbers.
+/// A specification for `listIndexes`: the bounds of a plane are doubles there, versions and bits
+/// are integers.
 pub(crate) fn listed(spec: Doc<'_>) -> DocBuf {
     DocBuf::build(|w| {
         for (name, v) in spec.iter() {
@@ -68,7 +68,8 @@ pub(crate) fn listed(spec: Doc<'_>) -> DocBuf {
     })
 }
 
-/// The stored form. The collation of the collection is complete already.
+/// Converts a specification to its stored form. The collation of the collection is already
+/// complete.
 pub(super) fn complete(
     spec: Doc<'_>,
     key: Doc<'_>,
@@ -90,7 +91,7 @@ pub(super) fn complete(
                 w.put(flag, true);
             }
         }
-        // Without effect, since builds never block; kept for listIndexes.
+        // The option has no effect, because builds never block; it is kept for listIndexes.
         if let v @ (Value::Bool(_)
         | Value::Int32(_)
         | Value::Int64(_)
