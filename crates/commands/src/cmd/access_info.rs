@@ -1,4 +1,4 @@
-//! What there is of users and roles: `usersInfo`, `rolesInfo`, `connectionStatus`.
+//! Lists users and roles: `usersInfo`, `rolesInfo`, `connectionStatus`.
 
 use crate::access::{ROLES, USERS};
 use crate::cmd::role::{roles_of, write_privileges, write_roles};
@@ -55,7 +55,7 @@ pub(crate) static COMMANDS: &[Command] = &[
 ];
 
 fn connection_status(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    // Rights that were changed meanwhile are shown as they are now.
+    // Show the current rights, which may have been changed since the login.
     cx.conn.identity.grants(&cx.service.access)?;
     let show = cx.args.bool("showPrivileges", false);
     let user = cx.conn.identity.user().cloned();
@@ -78,13 +78,13 @@ fn connection_status(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Which users or roles a command names by its own value.
+/// The users or roles that the value of a command's first field selects.
 enum Selection<T> {
-    /// Of every database.
+    /// Those of all databases.
     Everywhere,
-    /// Of this database.
+    /// Those of this database.
     Here,
-    /// These.
+    /// The named ones.
     Named(Vec<T>),
 }
 
@@ -123,7 +123,7 @@ fn restrictions_of(doc: Doc<'_>) -> Result<Restrictions> {
     parse_restrictions(list.unwrap_or(Array::EMPTY))
 }
 
-/// Writes what roles come to.
+/// Writes the resolved roles and privileges.
 fn write_resolved(resolved: &Resolved, privileges: bool, restricted: bool, w: &mut DocWriter<'_>) {
     write_roles("inheritedRoles", &resolved.roles, w);
     if privileges {
@@ -138,17 +138,17 @@ fn write_resolved(resolved: &Resolved, privileges: bool, restricted: bool, w: &m
     }
 }
 
-/// The users that `usersInfo` asks for.
+/// The users that `usersInfo` selects.
 fn select_users(value: Value<'_>, db: &str) -> Result<Selection<UserName>> {
     select(value, true, |v| UserName::parse(v, db))
 }
 
-/// The roles that `rolesInfo` asks for.
+/// The roles that `rolesInfo` selects.
 fn select_roles(value: Value<'_>, db: &str) -> Result<Selection<RoleName>> {
     select(value, false, |v| RoleName::parse(v, db))
 }
 
-/// Everybody may ask about itself.
+/// Every user may read its own information.
 fn needs_of_users_info(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let names = match select_users(asked.value, asked.db)? {
         Selection::Everywhere => return asked.needs(Target::Cluster, &[Action::ViewUser]),
@@ -163,7 +163,7 @@ fn needs_of_users_info(asked: &RightsRequest<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// Everybody may ask about the roles it has.
+/// Every user may read the information of its own roles.
 fn needs_of_roles_info(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let names = match select_roles(asked.value, asked.db)? {
         Selection::Named(names) => names,
@@ -260,12 +260,12 @@ fn show_user(cx: &Ctx<'_, '_>, doc: Doc<'_>) -> Result<DocBuf> {
     }))
 }
 
-/// How `rolesInfo` shows privileges.
+/// The format in which `rolesInfo` shows privileges.
 #[derive(Clone, Copy, PartialEq)]
 enum Show {
     No,
     Yes,
-    /// As what a user with these roles would have.
+    /// The authentication restrictions and privileges of a user with these roles.
     Fragment,
 }
 
@@ -306,7 +306,7 @@ fn roles_info(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// The roles of the database, the built-in ones first where they are asked for.
+/// The roles of the database; with the built-in ones, these come first.
 fn roles_here(cx: &Ctx<'_, '_>) -> Result<Vec<RoleName>> {
     let mut names = Vec::new();
     if cx.args.bool("showBuiltinRoles", false) {

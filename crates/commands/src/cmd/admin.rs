@@ -1,6 +1,5 @@
-//! `fsync`, `fsyncUnlock`, `autoCompact`, `profile`, `top`, `rotateCertificates`, and commands that
-//! find nothing to do here because this server has neither authentication caches nor free-space
-//! reports.
+//! `fsync`, `fsyncUnlock`, `autoCompact`, `profile`, `top`, `rotateCertificates`, and commands
+//! without effect, because this server has neither authentication caches nor free-space reports.
 
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
@@ -178,7 +177,7 @@ fn fsync_unlock(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Checks the names as for a pool that has connections.
+/// Checks the names although there is no pool of connections.
 fn drop_connections(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let hosts = cx.args.array("hostAndPort").unwrap_or(model::Array::EMPTY);
     for (i, host) in hosts.iter().enumerate() {
@@ -194,11 +193,11 @@ fn drop_connections(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// `host`, `host:port` or `[v6]:port`.
+/// Checks an address: `host`, `host:port` or `[v6]:port`.
 fn check_host(s: &str) -> Result<()> {
     let (host, port) = match s.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, Some(port)),
-        // An address of version 6 stands in brackets.
+        // An IPv6 address must be in brackets.
         Some(_) => ("", None),
         None => (s, None),
     };
@@ -217,7 +216,7 @@ fn check_host(s: &str) -> Result<()> {
     Ok(())
 }
 
-/// Largest target: above it the number of bytes leaves 63 bits.
+/// Largest target in MB: the number of bytes of a larger one exceeds 63 bits.
 const FREE_SPACE_MB_MAX: i64 = (1 << 43) - 1;
 
 fn auto_compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -225,7 +224,7 @@ fn auto_compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let target = cx.args.int("freeSpaceTargetMB");
     let run_once = cx.args.bool("runOnce", false);
     let mut current = cx.service.state.auto_compact.lock();
-    // The upper limit counts only when something is going to run.
+    // The upper limit only applies when a compaction will run.
     if let Some(mb) = target
         && (mb < 1 || enable && mb > FREE_SPACE_MB_MAX)
     {
@@ -250,13 +249,13 @@ fn auto_compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// The level that `profile` sets; `None` where it leaves it as it is.
+/// The level that `profile` sets; `None` leaves it unchanged.
 fn level_to_set(value: Value<'_>) -> Option<i32> {
     let level = i32::try_from(to_i64(&value)?).ok()?;
     (0..=2).contains(&level).then_some(level)
 }
 
-/// Reading the level needs less than setting it.
+/// Reading the level needs fewer rights than setting it.
 fn needs_of_profile(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let given = |name: &str| !matches!(asked.args.given(name), Value::Missing);
     let sets = level_to_set(asked.value).is_some()

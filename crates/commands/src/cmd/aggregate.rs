@@ -49,11 +49,11 @@ fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
     needs_of_pipeline(asked, a.coll, a.pipeline)
 }
 
-/// Documents of a first batch when the client names no number.
+/// Documents of a first batch when the client specifies no number.
 const FIRST_BATCH_DOCUMENTS: i64 = 101;
 
-/// Stages that tell of the server as it is now, with read concern local only. They are sources, so
-/// that a pipeline can only begin with one.
+/// Stages that report the current state of the server, so they only support read concern local.
+/// Only the first stage of a pipeline can be one of them.
 const LOCAL_ONLY: &[&str] = &[
     "$backupCursor",
     "$currentOp",
@@ -62,14 +62,14 @@ const LOCAL_ONLY: &[&str] = &[
     "$planCacheStats",
 ];
 
-/// Checks the read concern against the stages, then against the server.
+/// Checks the read concern against the stages, then against the kind of server.
 ///
 /// # Errors
 /// 72 InvalidOptions, 123 NotAReplicaSet.
 fn check_read_concern(cx: &mut Ctx<'_, '_>, pipeline: Array<'_>) -> Result<()> {
     let concern = cx.generic.read_concern;
     let mut level = concern.map_or(ReadLevel::Local, |c| c.level);
-    // A default is for what permits one.
+    // The default concern only applies to pipelines that support it.
     let by_default = concern.is_some_and(|c| !c.level_given);
     let first = pipeline.get(0).and_then(|s| s.as_doc()?.first());
     let local_only = first.is_some_and(|(name, _)| LOCAL_ONLY.contains(&name));
@@ -97,7 +97,7 @@ fn check_read_concern(cx: &mut Ctx<'_, '_>, pipeline: Array<'_>) -> Result<()> {
     check_level(level, cx.service.config.replica_set.is_none())
 }
 
-/// `$geoNear` reads by its geospatial index and no other way.
+/// Refuses a hint with `$geoNear`, which always reads its geospatial index.
 ///
 /// # Errors
 /// 2 BadValue.
@@ -115,7 +115,7 @@ fn check_hint(hint: Option<&Hint>, pipeline: Array<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The namespace of the cursor, and how the pipeline is parsed.
+/// The namespace of the cursor, and the options for parsing the pipeline.
 fn target(cx: &Ctx<'_, '_>, coll: Option<&str>) -> Result<(String, ParseOptions)> {
     let (ns, mut options) = match coll {
         Some(coll) => {
@@ -132,8 +132,8 @@ fn target(cx: &Ctx<'_, '_>, coll: Option<&str>) -> Result<(String, ParseOptions)
     Ok((ns, options))
 }
 
-/// What is known of the cursor. Events of a stream of changes are of what a majority has, and that
-/// is what is durable.
+/// The properties of the cursor. A change stream only returns changes that a majority has, which
+/// are the durable ones.
 fn info(cx: &mut Ctx<'_, '_>, ns: String, changes: Option<&ChangeProgress>) -> CursorInfo {
     let mut info = CursorInfo {
         ns,
@@ -147,7 +147,7 @@ fn info(cx: &mut Ctx<'_, '_>, ns: String, changes: Option<&ChangeProgress>) -> C
     info
 }
 
-/// Some pipelines cannot run in a transaction.
+/// Refuses pipelines that cannot run in a transaction.
 ///
 /// # Errors
 /// 263 OperationNotSupportedInTransaction.
@@ -164,7 +164,7 @@ fn check_transaction(cx: &Ctx<'_, '_>, pipeline: &Pipeline) -> Result<()> {
     )
 }
 
-/// Ranks of a time series are not fused, nor those of its buckets.
+/// Refuses `$rankFusion` and `$scoreFusion` over a time series or its buckets.
 ///
 /// # Errors
 /// 10557301.
@@ -188,7 +188,7 @@ fn check_fusion(cx: &Ctx<'_, '_>, pipeline: Array<'_>, ns: &Namespace) -> Result
     Ok(())
 }
 
-/// What the pipeline asks of the server.
+/// The host of the pipeline.
 fn hosted(
     cx: &Ctx<'_, '_>,
     args: &AggregateArgs<'_>,
@@ -207,7 +207,7 @@ fn hosted(
         None => None,
         Some(ns) => {
             match settings::allowed_indexes(cx.service, ns, cx.request.body, &args.shape()) {
-                // Rejected queries are explained.
+                // Queries that settings reject can still be explained.
                 Err(_) if args.explain => None,
                 allowed => allowed?,
             }
@@ -225,7 +225,7 @@ fn hosted(
     })
 }
 
-/// Runs a pipeline that writes, whatever the batch size, to its end.
+/// Runs a writing pipeline to its end, whatever the batch size.
 fn write(cx: &mut Ctx<'_, '_>, mut writing: Writing) -> Result<Outcome> {
     let result = writing.run(&cx.operation);
     let (writing, ()) = cx.progress.settle(writing, result)?;

@@ -1,5 +1,5 @@
-//! `applyOps`: entries of a log, run again. Each is applied and logged by itself, as if a client
-//! had made the change.
+//! `applyOps`: applies log entries again. Each entry is applied and logged individually, as if a
+//! client had made the change.
 
 use crate::cmd::create::create_needs;
 use crate::cmd::drop::rename_needs;
@@ -38,14 +38,14 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 .value(Kind::Any)
 .durability(Durability::Everything)];
 
-/// The right to it, and to each of its operations.
+/// Needs the right to `applyOps` and the rights of each of its operations.
 fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
     asked.needs(Target::Cluster, &[Action::ApplyOps])?;
     let all = operations(asked.value)?;
     all.iter().try_for_each(|op| op.needs(asked))
 }
 
-/// The operations of a list.
+/// Parses the operations of a list.
 ///
 /// # Errors
 /// 14 for another type, and those of [`Operation::parse`].
@@ -84,7 +84,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Refuses what belongs to entries of a log only, and conditions, which are no longer taken.
+/// Refuses options that only log entries have, and conditions, which are no longer supported.
 ///
 /// # Errors
 /// 31056 `partialTxn`, 2 `prepare`, 6711600 `preCondition`.
@@ -101,18 +101,18 @@ fn check_options(args: &Args<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What the runs of an `applyOps` have done.
+/// The progress of an `applyOps` over its runs.
 #[derive(Default)]
 struct Done {
-    /// Whether each operation that has ended could be applied.
+    /// Whether each operation that has ended was applied.
     results: Vec<bool>,
-    /// Steps of the one in which it is that have ended.
+    /// How many steps of the next operation have ended.
     steps: usize,
-    /// The index that its next step builds.
+    /// The index that the next step of that operation builds.
     building: Option<IndexBuild>,
 }
 
-/// Applies operations from the first on that has not ended, up to the first that fails.
+/// Applies operations in order, beginning with the first that has not ended, until one fails.
 fn apply_all(cx: &Ctx<'_, '_>, all: &[Operation<'_>], done: &mut Done) -> Result<()> {
     while done.results.len() < all.len() {
         cx.operation.check()?;
@@ -135,8 +135,8 @@ fn apply_one(cx: &Ctx<'_, '_>, op: &Operation<'_>, done: &mut Done) -> Result<()
     result
 }
 
-/// Operations behind one another that all insert measurements of one time series, or all delete
-/// some: they are looked up and written together.
+/// Successive operations that all insert measurements into one time series, or all delete
+/// measurements from it: they are looked up and written together.
 struct MeasurementRun<'o> {
     coll: Arc<Collection>,
     inserts: bool,
@@ -144,7 +144,8 @@ struct MeasurementRun<'o> {
 }
 
 impl<'o> MeasurementRun<'o> {
-    /// Those that a list begins with. What can only be refused is left to each by itself.
+    /// The run at the start of a list. Operations that would be refused are left out and handled
+    /// individually.
     fn first_of(cx: &Ctx<'_, '_>, list: &'o [Operation<'_>]) -> Option<MeasurementRun<'o>> {
         let first = list.first().filter(|one| matches!(one.op, "i" | "d"))?;
         let ns = Namespace::parse(first.ns).ok()?;
@@ -163,7 +164,7 @@ impl<'o> MeasurementRun<'o> {
         })
     }
 
-    /// Once it has begun to write, it ends in this run.
+    /// A run that has begun to write ends in the current run of the command.
     fn apply(&self, cx: &Ctx<'_, '_>, done: &mut Done) -> Result<()> {
         let writer = self.coll.writer(&cx.operation);
         let ended = match self.inserts {
@@ -181,7 +182,7 @@ impl<'o> MeasurementRun<'o> {
     }
 }
 
-/// The steps of one operation, each of which may be run again until it has ended.
+/// The steps of one operation. A step may be run again until it has ended.
 struct Steps<'s, 'c, 'r> {
     cx: &'s Ctx<'c, 'r>,
     done: &'s mut Done,
@@ -193,7 +194,7 @@ impl Steps<'_, '_, '_> {
         self.cx.service
     }
 
-    /// Runs a step unless it has ended before.
+    /// Runs a step unless it has ended in an earlier run.
     fn step(
         &mut self,
         run: impl FnOnce(&Ctx<'_, '_>, &mut Option<IndexBuild>) -> Result<()>,
@@ -207,7 +208,7 @@ impl Steps<'_, '_, '_> {
         Ok(())
     }
 
-    /// Builds an index, unless one of its name is there.
+    /// Builds an index unless one with its name exists.
     fn index(&mut self, ns: &Namespace, spec: DocBuf) -> Result<()> {
         self.step(|cx, building| {
             let coll = existing(cx.service, ns)?;
@@ -231,17 +232,16 @@ impl Steps<'_, '_, '_> {
 struct Operation<'a> {
     op: &'a str,
     ns: &'a str,
-    /// Whether it is an entry of a log, which has a moment. What it changes may be later already
-    /// than it was then: of a document or a collection that has gone since, an entry behind it
-    /// tells.
+    /// Whether it is a log entry, which belongs to a point in time. The data may already be in a
+    /// later state: if a document or collection no longer exists, a later entry has deleted it.
     logged: bool,
-    /// Identity of the collection it was made on.
+    /// The identity of the collection that the operation belongs to.
     id: Option<[u8; 16]>,
     o: Doc<'a>,
     o2: Doc<'a>,
 }
 
-/// A command as an entry of a log has it.
+/// A command in a log entry.
 enum Logged<'a> {
     ApplyOps(Vec<Operation<'a>>),
     DropDatabase(&'a str),
@@ -342,8 +342,8 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Of measurements with one `_id` the first is meant; one that is there already is not inserted
-    /// again.
+    /// Applies a change of a measurement. When several have the `_id`, the first is used; a
+    /// measurement that exists is not inserted again.
     fn measurement(&self, coll: Writer<'_>) -> Result<()> {
         match self.op {
             "i" => insert_missing(coll, &[self.o])?.failure.map_or(Ok(()), Err),
@@ -369,7 +369,8 @@ impl<'a> Operation<'a> {
         }
         let made = coll.modify(key, &mut |old| {
             let new = match diff {
-                // A field that has become something else since stays: an entry behind it tells.
+                // A field that is incompatible with the difference stays: a later log entry has
+                // changed it.
                 Some(diff) => match store::apply_what_fits(old, diff) {
                     (new, fits) if fits || self.logged => new,
                     _ => bail!(code::BAD_VALUE, "the difference does not fit the document"),
@@ -391,10 +392,10 @@ impl<'a> Operation<'a> {
         Ok(())
     }
 
-    /// The command of an entry that is one.
+    /// The command of a command entry.
     ///
     /// # Errors
-    /// 4 without a command, 14, 73 for its arguments, 238 for a command that is not built.
+    /// 4 without a command, 14, 73 for its arguments, 238 for a command that is not implemented.
     fn command(&self) -> Result<Logged<'a>> {
         let (db, _) = self.ns.split_once('.').unwrap_or((self.ns, ""));
         let Some((name, value)) = self.o.first() else {
@@ -419,7 +420,7 @@ impl<'a> Operation<'a> {
             "dropIndexes" => {
                 Logged::DropIndex(own()?, self.o.field("index").as_str().unwrap_or(""))
             }
-            // Both say of a build what its commit says again.
+            // The entry of the build's commit contains everything that is needed.
             "startIndexBuild" | "abortIndexBuild" => Logged::Nothing,
             other => bail!(
                 code::NOT_IMPLEMENTED,
@@ -428,7 +429,7 @@ impl<'a> Operation<'a> {
         })
     }
 
-    /// What the view shows that a `create` makes; `None` for a collection.
+    /// The view that a `create` defines; `None` for a collection.
     fn view(&self) -> Result<Option<ViewOf<'a>>> {
         let source = match self.o.field("viewOn") {
             Value::Missing => return Ok(None),
@@ -468,7 +469,7 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// What applying it needs.
+    /// Checks the rights that applying the operation needs.
     fn needs(&self, asked: &RightsRequest<'_, '_>) -> Result<()> {
         let on = |actions: &[Action]| asked.needs_at(&Namespace::parse(self.ns)?, actions);
         match self.op {
@@ -495,8 +496,8 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Creates the collection, with the identity it had. One that is there is fine when it has this
-    /// identity, or when the entry tells of none.
+    /// Creates the collection with its original identity. An existing collection is accepted if it
+    /// has this identity, or if the entry has no identity.
     fn create(&self, cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<()> {
         let service = cx.service;
         names::may_create(ns)?;
@@ -519,12 +520,12 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// The catalog, for writes of the operation.
+/// Writes the catalog for the operation.
 fn catalog<'c>(cx: &'c Ctx<'_, '_>) -> CatalogWriter<'c> {
     cx.service.store.writer(&cx.operation)
 }
 
-/// Drops the collections one by one; a second run goes on with those that are left.
+/// Drops the collections one by one; a second run continues with the remaining ones.
 fn drop_database(cx: &Ctx<'_, '_>, db: &str) -> Result<()> {
     let catalog = catalog(cx);
     let all = catalog.list_collections(db)?;
@@ -545,7 +546,7 @@ fn existing(service: &Service, ns: &Namespace) -> Result<Arc<Collection>> {
         .ok_or_else(|| MongoError::new(code::NAMESPACE_NOT_FOUND, format!("ns not found {ns}")))
 }
 
-/// The specification of an index: all but the field that names the collection.
+/// The specification of an index: all fields except the one that names the collection.
 fn rest(o: Doc<'_>) -> DocBuf {
     DocBuf::build(|w| {
         for e in o.elements().skip(1) {
@@ -554,7 +555,7 @@ fn rest(o: Doc<'_>) -> DocBuf {
     })
 }
 
-/// An entry that was applied before must do no harm, so a document that is there is replaced.
+/// Applying an entry twice must do no harm, so an existing document is replaced.
 fn insert(coll: Writer<'_>, key: &[u8], doc: Doc<'_>) -> Result<()> {
     let inserted = coll.insert(&[doc], true)?;
     let Some((_, e)) = inserted.errors.into_iter().next() else {

@@ -47,13 +47,13 @@ pub(crate) static COMMANDS: &[Command] = &[
 
 /// What an event shows of a command.
 pub(super) struct Shown {
-    /// What the command's own value is called; it names a user or a role.
+    /// The event's name for the value of the command's first field, which names a user or a role.
     pub(super) name: &'static str,
-    /// Arguments that are shown where they are given.
+    /// Arguments that are shown if they are given.
     pub(super) fields: &'static [&'static str],
 }
 
-/// Runs a command and tells the audit of it, whatever comes of it.
+/// Runs a command and writes an event for it, whether or not it succeeds.
 ///
 /// # Errors
 /// Those of the command.
@@ -63,7 +63,7 @@ pub(super) fn audited(
     run: impl FnOnce(&mut Ctx<'_, '_>) -> Result<Outcome>,
 ) -> Result<Outcome> {
     let service = cx.service;
-    // Of several that come by the localhost exception at once one is the first.
+    // When several clients use the localhost exception at the same time, only one may proceed.
     let by_exception = service.access.enabled() && cx.conn.identity.user().is_none();
     let first = by_exception.then(|| service.access.hold_first());
     let outcome = match first {
@@ -94,7 +94,7 @@ fn write(cx: &Ctx<'_, '_>, shown: &Shown, w: &mut DocWriter<'_>) {
             (_, Value::Missing) => {}
             ("roles", Value::Array(roles)) => {
                 let mut list = w.array("roles");
-                // Names that are none are refused by the command.
+                // The command itself refuses invalid names.
                 for role in role_list(roles, cx.db).unwrap_or_default() {
                     role.write(&mut list.doc());
                 }
@@ -111,8 +111,8 @@ fn write(cx: &Ctx<'_, '_>, shown: &Shown, w: &mut DocWriter<'_>) {
     }
 }
 
-/// Without an audit these commands are not known, as in MongoDB, whatever is wrong with them
-/// besides.
+/// Without an audit these commands are unknown, as in MongoDB, even when their arguments are
+/// invalid.
 fn check_known(cx: &Ctx<'_, '_>) -> Result<()> {
     let name = cx.command.name;
     if !cx.service.state.audit.is_on() {

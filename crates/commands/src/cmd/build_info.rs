@@ -1,4 +1,4 @@
-//! `buildInfo`: which release clients may take us for, and what we really are.
+//! `buildInfo`: the release that clients may assume, and the real version.
 
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;

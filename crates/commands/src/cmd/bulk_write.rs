@@ -41,7 +41,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 .durability(Durability::OwnWrites)
 .kind(Kinds::Write)];
 
-/// Every operation on its own namespace.
+/// Each operation needs the rights on its own namespace.
 fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let a = BulkArgs::of(asked.args)?;
     for op in &a.ops {
@@ -71,15 +71,15 @@ fn int(n: i64) -> i32 {
     i32::try_from(n).unwrap_or(i32::MAX)
 }
 
-/// What a `bulkWrite` has done so far.
+/// The progress of a `bulkWrite`.
 #[derive(Default)]
 struct Written {
     totals: Totals,
     results: Vec<DocBuf>,
-    /// Operations that have ended, and those that were counted.
+    /// How many operations have ended, and how many of them were counted.
     ended: usize,
     counted: usize,
-    /// The operation behind them, when a run has ended in its middle.
+    /// The state of the next operation when a run was set aside in its middle.
     middle: Option<Middle>,
 }
 
@@ -120,7 +120,7 @@ fn all(cx: &mut Ctx<'_, '_>, a: &BulkArgs<'_>, written: &mut Written) -> Result<
     for (i, op) in a.ops.iter().enumerate().skip(written.ended) {
         cx.operation.check()?;
         if env.cluster_time.is_some() {
-            // Each operation is one of its own.
+            // Each operation has its own cluster time.
             env.cluster_time = Some(cx.service.operation_time());
         }
         let id = ids.get(i..=i).unwrap_or_default();
@@ -150,7 +150,7 @@ fn all(cx: &mut Ctx<'_, '_>, a: &BulkArgs<'_>, written: &mut Written) -> Result<
     Ok(())
 }
 
-/// True for a statement about all documents that match.
+/// True for an operation on all matching documents.
 fn is_multi(op: &BulkOp<'_>) -> bool {
     match op {
         BulkOp::Update(_, u) => u.multi,

@@ -45,7 +45,7 @@ fn options(size: i64) -> DocBuf {
 
 fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
-    // Parsed by hand in MongoDB: another type is as wrong as a size of zero.
+    // MongoDB parses the size by hand: a wrong type gets the same error as a size of zero.
     let size = to_i64(&cx.args.value("size")).unwrap_or(0);
     if size < 1 {
         bail!(
@@ -82,7 +82,7 @@ fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     for index in c.indexes().iter() {
         c.writer(&cx.operation).drop_index(index.name())?;
-        // When it is run again there is one index less.
+        // When the command is run again there is one index less.
         cx.operation.writes().checkpoint();
     }
     let mut new = options(size);
@@ -109,7 +109,7 @@ fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// The name of a collection in an argument that is no command's own.
+/// The name of a collection in an argument.
 fn string<'a>(v: &Value<'a>, argument: &str) -> Result<&'a str> {
     if !matches!(v, Value::String(_)) {
         return Err(wrong_type(
@@ -121,7 +121,7 @@ fn string<'a>(v: &Value<'a>, argument: &str) -> Result<&'a str> {
     collection_name(v)
 }
 
-/// The names that `cloneCollectionAsCapped` is given: of the source and of the copy.
+/// The names in `cloneCollectionAsCapped`: of the source and of the copy.
 fn cloned(db: &str, from: Value<'_>, args: &Args<'_>) -> Result<(Namespace, Namespace)> {
     let from = Namespace::new(db, string(&from, "cloneCollectionAsCapped")?)?;
     let to = string(&args.value("toCollection"), "toCollection")?;
@@ -205,7 +205,7 @@ fn clone(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Copies the newest documents that fit.
+/// Copies as many of the newest documents as fit.
 fn copy(
     from: &Arc<Collection>,
     to: Writer<'_>,

@@ -101,7 +101,7 @@ fn validate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             "Cannot validate a view"
         );
     }
-    // Specifications are checked when they are made and read; there is nothing to scan for them.
+    // Specifications are checked when they are created and read, so a metadata check scans nothing.
     let mut found = match metadata {
         true => None,
         false => Some(c.validate_while(&cx.operation, &|| cx.operation.check())?),
@@ -128,8 +128,8 @@ fn validate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// What was found in a collection, under the name that was asked for: that of a time series, or
-/// that of its buckets; `None` where only its metadata was looked at.
+/// Writes the result for a collection under the requested name, which may be that of a time series
+/// or of its buckets. `found` is `None` when only the metadata were checked.
 fn put_validation(
     w: &mut DocWriter<'_>,
     ns: &Namespace,
@@ -208,7 +208,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// The names in `collections`; `None` for all.
+/// The names in `collections`; `None` for all collections.
 fn chosen_collections<'a>(cx: &Ctx<'a, '_>) -> Result<Option<Vec<&'a str>>> {
     let Value::Array(names) = cx.args.value("collections") else {
         return Ok(None);
@@ -302,7 +302,7 @@ fn db_hash(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Checksum of `system.views`.
+/// The checksum of `system.views`.
 fn views_sum(cx: &Ctx<'_, '_>) -> Result<String> {
     let mut md5 = Md5::new();
     for view in system_views::documents(cx.service, &ReadView::LATEST, cx.db)? {
@@ -311,7 +311,7 @@ fn views_sum(cx: &Ctx<'_, '_>) -> Result<String> {
     Ok(hex(&md5.finalize()))
 }
 
-/// MD5 over the documents in order of `_id`.
+/// MD5 of the documents in the order of `_id`.
 fn hash(c: &Arc<Collection>, go_on: &dyn Fn() -> Result<()>) -> Result<String> {
     let mut md5 = Md5::new();
     let mut scan = c.scan_keys(&ReadView::LATEST, None, None, false);
@@ -324,7 +324,7 @@ fn hash(c: &Arc<Collection>, go_on: &dyn Fn() -> Result<()>) -> Result<String> {
     Ok(hex(&md5.finalize()))
 }
 
-/// A compaction that would free less than this is not begun, unless asked for less.
+/// Smallest amount of space, in MB, for which a compaction runs unless the client sets another.
 const COMPACT_TARGET_MB: i64 = 20;
 
 fn compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -341,7 +341,7 @@ fn compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         return Ok(Outcome::Reply);
     }
     let check = || cx.operation.check();
-    // Open buckets are packed into columns.
+    // Open buckets are packed into columns first.
     if c.is_series() {
         c.writer(&cx.operation).pack_buckets(&check)?;
     }
@@ -358,7 +358,7 @@ fn compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// As mongod does: 32 bits where they are enough.
+/// As in mongod, a size has 32 bits if they are sufficient.
 fn put_size(reply: &mut DocWriter, name: &str, bytes: u64) {
     match i32::try_from(bytes) {
         Ok(small) => reply.put(name, small),
@@ -366,7 +366,7 @@ fn put_size(reply: &mut DocWriter, name: &str, bytes: u64) {
     };
 }
 
-/// What version 1 of the stable API does not allow.
+/// The properties of a collection that version 1 of the stable API does not allow.
 fn api_errors(c: &Collection) -> Vec<String> {
     let special = |key: Doc<'_>| {
         key.iter()
@@ -385,7 +385,7 @@ fn api_errors(c: &Collection) -> Vec<String> {
     .collect()
 }
 
-/// Of one database, or of all.
+/// Needs the rights on one database, or on all.
 fn needs_of_validate_metadata(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let target = match asked.args.str("db") {
         Some(db) => Target::Database(db),
@@ -411,7 +411,7 @@ fn validate_metadata(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let coll = cx.args.str("collection");
     if let Some(coll) = coll {
-        // Only the form counts; such a collection need not be possible.
+        // Only the syntax is checked; the collection need not be one that can exist.
         if coll.is_empty() || coll.starts_with('.') || coll.contains('\0') {
             bail!(code::INVALID_NAMESPACE, "Invalid collection name: '{coll}'");
         }
@@ -451,7 +451,7 @@ fn validate_metadata(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// This command's own error for bad database names.
+/// This command has its own error for invalid database names.
 fn check_db(db: &str) -> Result<()> {
     if db.is_empty() {
         bail!(28_539, "the database name must not be empty");

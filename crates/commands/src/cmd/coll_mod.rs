@@ -1,5 +1,5 @@
-//! `collMod`: changes options of a collection, view or index. Everything is checked before anything
-//! changes.
+//! `collMod`: changes options of a collection, view or index. All checks are made before any
+//! change.
 
 use super::create::{expire_seconds, pre_images, validation_words};
 use crate::context::{command::Command, ctx::Ctx};
@@ -53,7 +53,7 @@ static INDEX: &[Arg] = &[
     arg("forceNonUnique", Kind::BoolLike),
 ];
 
-/// Ids that the error of a conversion to unique names, in bytes.
+/// Most bytes of `_id` values in the error of a conversion to a unique index.
 const VIOLATION_BYTES_MAX: usize = 8 << 20;
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
@@ -72,7 +72,7 @@ fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
     match (asked.args.str("viewOn"), asked.args.array("pipeline")) {
         (None, None) => Ok(()),
         (Some(source), Some(pipeline)) => needs_of_view(asked, &ns, ViewOf { source, pipeline }),
-        // The other half stays as it is; the client may have no right to see it.
+        // The other half stays unchanged; the client may have no right to see it.
         _ => bail!(
             code::INVALID_OPTIONS,
             "Must specify both 'viewOn' and 'pipeline' when modifying a view and auth is enabled"
@@ -143,16 +143,16 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// What the runs of a `collMod` have done.
+/// The progress of a `collMod` over its runs.
 #[derive(Default)]
 struct Done {
-    /// The options were changed; the log tells of the whole command by that.
+    /// The options were changed; the log entry of that change contains the whole command.
     options: bool,
-    /// The index that is built anew.
+    /// The index that is being rebuilt.
     building: Option<IndexBuild>,
 }
 
-/// What the log says of the command: its own arguments.
+/// The command in the log: its arguments without generic ones.
 fn logged(cx: &Ctx<'_, '_>) -> DocBuf {
     let own = |name: &str| cx.command.args.iter().any(|a| a.name == name);
     DocBuf::build(|w| {
@@ -215,7 +215,7 @@ fn change_view(cx: &mut Ctx<'_, '_>, ns: &Namespace, c: &Arc<Collection>) -> Res
     Ok(Outcome::Reply)
 }
 
-/// The options with the changes of the command.
+/// The current options with the changes of the command.
 fn new_options(
     cx: &Ctx<'_, '_>,
     ns: &Namespace,
@@ -332,7 +332,7 @@ fn capped<'v>(
     Ok(())
 }
 
-/// `old` with fields replaced in place, added at the end, or left out.
+/// `old` with fields replaced in place, appended, or removed.
 fn replaced(old: Doc<'_>, set: &[(&str, Value<'_>)], unset: &[&str]) -> DocBuf {
     DocBuf::build(|w| {
         for (name, v) in old.iter().filter(|(n, _)| !unset.contains(n)) {
@@ -345,7 +345,7 @@ fn replaced(old: Doc<'_>, set: &[(&str, Value<'_>)], unset: &[&str]) -> DocBuf {
     })
 }
 
-/// A checked change of one index.
+/// A validated change of one index.
 struct IndexChange {
     index: Arc<Index>,
     hidden: Option<bool>,
@@ -427,7 +427,7 @@ impl IndexChange {
         Ok(Some(change))
     }
 
-    /// `prepareUnique` changes alone; what is as it was is no change.
+    /// Checks that `prepareUnique` is the only change; options that keep their values do not count.
     ///
     /// # Errors
     /// 72 InvalidOptions.
@@ -447,7 +447,7 @@ impl IndexChange {
         Ok(())
     }
 
-    /// Looks whether the index could be unique.
+    /// Checks that the index could be unique.
     ///
     /// # Errors
     /// 359 with the ids of documents that share a key.
@@ -526,14 +526,15 @@ impl IndexChange {
         }
         let new = replaced(spec, &set, &unset);
         if self.unique {
-            // A unique index has another shape of entries: it is built anew, and takes the place of
-            // the old one when that has succeeded.
+            // The entries of a unique index have another format, so the index is rebuilt; the new
+            // one replaces the old one when the build has succeeded.
             let name = self.index.name();
             let go_on = &|| c.operation().check();
             let on_progress = || c.operation().writes().checkpoint();
             let rebuilt = c.rebuild_index(name, new, command, building, &on_progress, go_on);
             return rebuilt.map_err(|e| match e.code() {
-                // The documents may have been put right meanwhile; the rebuild failed all the same.
+                // The documents may have been corrected in the meantime, but the rebuild has failed
+                // nevertheless.
                 code::DUPLICATE_KEY => self.check_unique(&c, go_on).err().unwrap_or(e),
                 _ => e,
             });
@@ -542,8 +543,8 @@ impl IndexChange {
     }
 }
 
-/// The age at which documents are to expire by the index. Larger ages are the largest; NaN is 0
-/// here, unlike in a specification.
+/// The age at which the index lets documents expire. Ages above the maximum give the maximum; NaN
+/// is 0 here, unlike in a specification.
 ///
 /// # Errors
 /// 72 InvalidOptions.
@@ -561,7 +562,7 @@ fn new_age(v: &Value<'_>, index: &Index) -> Result<Option<i64>> {
     }
 }
 
-/// Whether the clustered index is meant, by its name.
+/// Whether the command names the clustered index.
 fn names_clustered(c: &Collection, a: &crate::request::args::Args<'_>) -> bool {
     let options = c.options();
     let own = options.doc().field("clusteredIndex").as_doc();

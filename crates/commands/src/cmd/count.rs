@@ -1,4 +1,5 @@
-//! `count`. Without a filter it is the collection's counter, which is exact and costs no read.
+//! `count`. Without a filter the result is the collection's counter, which is exact and needs no
+//! read.
 
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
@@ -74,7 +75,7 @@ fn put(cx: &mut Ctx<'_, '_>, n: u64) {
         .put("n", i32::try_from(n).map_or(Value::Int64(n), Value::Int32));
 }
 
-/// What is counted by a pipeline, as a view is.
+/// The query whose documents a pipeline counts, as for a view.
 pub(crate) fn parts_counted(find: &Find) -> QueryParts<'_> {
     QueryParts {
         counted_in: Some("n"),
@@ -82,7 +83,7 @@ pub(crate) fn parts_counted(find: &Find) -> QueryParts<'_> {
     }
 }
 
-/// Counts what a view shows.
+/// Counts the documents of a view.
 fn count_view(cx: &Ctx<'_, '_>, find: &Find, ns: Namespace, env: &Env) -> Result<u64> {
     let host = StoreHost::new(cx.service.arc()?, find.collation.clone(), find.hint.clone());
     let host = host.reading(find.view.clone().unwrap_or_default());

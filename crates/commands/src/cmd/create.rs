@@ -1,5 +1,5 @@
-//! `create`: collections, capped and clustered ones, time series, views. The options are checked
-//! here and kept in the catalog as `listCollections` shows them.
+//! `create`: collections, capped and clustered collections, time series, views. The options are
+//! checked here and stored in the catalog in the format of `listCollections`.
 
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
@@ -78,7 +78,7 @@ fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
     create_needs(asked, &Namespace::new(asked.db, asked.own()?)?, view)
 }
 
-/// The needs of making a collection, or a view of something.
+/// Checks the rights to create a collection or a view.
 pub(crate) fn create_needs(
     asked: &RightsRequest<'_, '_>,
     named: &Namespace,
@@ -95,7 +95,8 @@ pub(crate) fn create_needs(
     Ok(())
 }
 
-/// What `create` makes by this name: the buckets of a time series come with their collection.
+/// The object that `create` creates for this name: the name of a time series' buckets gives the
+/// time series.
 fn created(ns: &Namespace) -> Result<Namespace> {
     match ns.coll().strip_prefix("system.buckets.") {
         Some(series) => Namespace::new(ns.db(), series),
@@ -114,7 +115,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     names::may_create(&ns)?;
     check_transaction(cx)?;
     if let Some(there) = cx.collection(&ns)? {
-        // Elsewhere a second time changes nothing.
+        // Outside of transactions, creating a collection a second time changes nothing.
         if cx.transaction.is_some() {
             bail!(code::NAMESPACE_EXISTS, "Collection {ns} already exists.");
         }
@@ -138,7 +139,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Views and time series are not made in a transaction.
+/// Refuses views and time series in a transaction.
 fn check_transaction(cx: &Ctx<'_, '_>) -> Result<()> {
     if cx.transaction.is_none() {
         return Ok(());
@@ -160,7 +161,7 @@ fn same_options(a: Doc<'_>, b: Doc<'_>) -> bool {
             .all(|(k, v)| b.get(k).is_some_and(|w| model::compare(&v, &w).is_eq()))
 }
 
-/// Checks all options and returns them as they are kept.
+/// Checks all options and returns them in their stored form.
 fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
     let a = &cx.args;
     let images = pre_images(a)?;
@@ -212,8 +213,7 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
             "validationLevel",
             "validationAction",
         ] {
-            // Of buckets the validator is not the client's; options of the engine that say nothing
-            // are none.
+            // The validator of buckets is not set by clients. Empty engine options are not stored.
             let says_nothing = matches!(name, "storageEngine" | "indexOptionDefaults")
                 && a.doc(name).is_some_and(Doc::is_empty);
             if !buckets && !says_nothing {
@@ -240,7 +240,7 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
     }))
 }
 
-/// What of the collection is encrypted.
+/// The encrypted fields of the collection.
 fn encrypted_fields<'a>(a: &Args<'a>) -> Result<Option<Doc<'a>>> {
     let Some(d) = a.doc("encryptedFields") else {
         return Ok(None);
@@ -282,7 +282,7 @@ fn view_options(
     Ok(definition)
 }
 
-/// What a time series cannot be besides.
+/// Refuses options that a time series does not support.
 fn series_conflicts(
     a: &Args<'_>,
     buckets: bool,
@@ -298,7 +298,8 @@ fn series_conflicts(
         "clusteredIndex",
         "changeStreamPreAndPostImages",
     ];
-    // What listCollections prints of buckets has a validator and says that they are clustered.
+    // listCollections shows a validator and a clustered index for buckets, so both are accepted for
+    // them.
     let printed = |name: &str| buckets && matches!(name, "validator" | "clusteredIndex");
     let given = excluded.into_iter().find(|n| a.has(n) && !printed(n));
     if let Some(name) = given {
@@ -310,7 +311,7 @@ fn series_conflicts(
     Ok(())
 }
 
-/// Options that exclude one another.
+/// Refuses options that exclude one another.
 fn conflicts(a: &Args<'_>, ns: &Namespace, images: Option<bool>, buckets: bool) -> Result<()> {
     let refuse = |first: &str, second: &str| -> Result<()> {
         bail!(
@@ -332,7 +333,7 @@ fn conflicts(a: &Args<'_>, ns: &Namespace, images: Option<bool>, buckets: bool) 
                 "The 'clusteredIndex' option is not supported with views"
             );
         }
-        // What else says how documents are kept is taken, and means nothing for a view.
+        // Other storage options are accepted for a view and have no effect.
         if let Some(name) = any(&["idIndex", "timeseries"]) {
             return refuse("viewOn", name);
         }
@@ -368,7 +369,7 @@ fn conflicts(a: &Args<'_>, ns: &Namespace, images: Option<bool>, buckets: bool) 
     Ok(())
 }
 
-/// `(size, max)` of a capped collection.
+/// The `(size, max)` of a capped collection.
 fn capped(a: &Args<'_>) -> Result<Option<(i64, Option<i32>)>> {
     if !a.bool("capped", false)
         && !a.has("clusteredIndex")
@@ -411,10 +412,10 @@ fn capped(a: &Args<'_>) -> Result<Option<(i64, Option<i32>)>> {
     Ok(Some((size, max.filter(|m| *m > 0).map(|m| m as i32))))
 }
 
-/// Level and action of validation.
+/// Checks the level and action of validation.
 ///
 /// # Errors
-/// 2 BadValue for a word that is not known.
+/// 2 BadValue for an unknown word.
 pub(crate) fn validation_words(a: &Args<'_>, profile: Profile) -> Result<()> {
     let levels = ["off", "strict", "moderate", constraint::LEVEL];
     let known = levels.len() - usize::from(!profile.has_constraints());
@@ -436,7 +437,7 @@ pub(crate) fn validation_words(a: &Args<'_>, profile: Profile) -> Result<()> {
     Ok(())
 }
 
-/// Whether images before and after changes are kept, when given.
+/// Whether images before and after changes are stored; `None` when not given.
 ///
 /// # Errors
 /// 14, 40414, 40415.
@@ -461,7 +462,7 @@ fn clustered(a: &Args<'_>, buckets: bool) -> Result<Option<DocBuf>> {
         Value::Missing => return Ok(None),
         Value::Document(d) => d,
         v if !v.truthy() => return Ok(None),
-        // As listCollections prints it.
+        // listCollections shows this value for buckets.
         Value::Bool(true) if buckets => return Ok(None),
         _ => bail!(
             5_979_703,
@@ -497,10 +498,11 @@ fn clustered(a: &Args<'_>, buckets: bool) -> Result<Option<DocBuf>> {
     ))
 }
 
-/// Seconds after which documents of a time-series or clustered collection expire; `None` is never.
+/// Seconds after which documents of a time-series or clustered collection expire; `None` means
+/// never.
 ///
 /// # Errors
-/// 72 InvalidOptions, also for an age that reaches back before the epoch.
+/// 72 InvalidOptions, also for an age that begins before the epoch.
 pub(crate) fn expire_seconds(v: &Value<'_>, now_ms: i64) -> Result<Option<i64>> {
     let max = now_ms / 1000;
     match v {
@@ -509,7 +511,7 @@ pub(crate) fn expire_seconds(v: &Value<'_>, now_ms: i64) -> Result<Option<i64>> 
             code::INVALID_OPTIONS,
             "expireAfterSeconds must be a number or 'off', given '{other}'"
         ),
-        // Taken for zero, it would delete everything.
+        // If it counted as zero, all documents would be deleted.
         v if Number::of(v).is_some_and(Number::is_nan) => Ok(index_spec::ttl_seconds(v)),
         v => match to_i64(v) {
             Some(n) if (0..=max).contains(&n) => Ok(Some(n)),

@@ -1,4 +1,4 @@
-//! `getDefaultRWConcern` and `setDefaultRWConcern`: the concerns of commands that bring none.
+//! `getDefaultRWConcern` and `setDefaultRWConcern`: the concerns of commands that specify none.
 
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
@@ -64,7 +64,7 @@ fn show(cx: &mut Ctx<'_, '_>) {
         }
     }
     match write {
-        // Complete, also where fields were left out.
+        // Shown completely, even if some fields were not given.
         Some(d) => {
             let mut shown = cx.reply.doc("defaultWriteConcern");
             shown.put("w", d.field("w")).put("j", d.field("j"));
@@ -125,8 +125,8 @@ fn set_default_concern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .state
         .default_concerns
         .set(&cx.service.store, read, write, updated, wall_ms)?;
-    // The defaults are written by then; that the client's own concern cannot be met is an error of
-    // the whole command.
+    // The defaults are already written. A write concern of the client that cannot be satisfied is
+    // an error of the whole command.
     if let Some(Acknowledge::Mode(mode)) = cx.generic.write_concern.as_ref().map(|c| &c.w) {
         return Err(unknown_mode(mode));
     }
@@ -145,7 +145,7 @@ fn check_read(read: Doc<'_>) -> Result<()> {
     static READ: &[Arg] = &[arg("level", Kind::Str)];
     let level = check_doc("defaultReadConcern", READ, read)?;
     match level.str("level") {
-        // Takes the default back.
+        // An empty read concern removes the default.
         None if read.is_empty() => Ok(()),
         Some("local" | "available" | "majority") => Ok(()),
         other => bail!(

@@ -1,4 +1,4 @@
-//! `distinct`: the different values at a path, array elements one by one.
+//! `distinct`: the distinct values at a path; the elements of arrays count individually.
 
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
@@ -52,7 +52,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     let (view, at) = cx.read_view()?;
     let by_pipeline = system_views::is_read_by_pipeline(cx.service, &view, &ns, coll.as_deref())?;
-    // A time-series collection was a view once, and its reply has stayed one of a view.
+    // Time-series collections are views in MongoDB, and their reply has the format of a view's.
     cx.ok_int = by_pipeline || coll.as_ref().is_some_and(|c| names::is_timeseries(c));
     let in_force = collation.document().map(|d| d.to_buf());
     let find = Find {

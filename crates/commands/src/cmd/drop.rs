@@ -53,15 +53,15 @@ pub(crate) static COMMANDS: &[Command] = &[
     .value(Kind::Str),
 ];
 
-/// Within a database that is one right, as long as it does not make readable what was not; anything
-/// else is a copy and a drop.
+/// Within a database a rename needs one right, unless it would make documents readable that were
+/// not before; any other rename needs the rights of a copy and a drop.
 fn needs_of_rename(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let (from, to) = renamed(asked.value, asked.args)?;
     let drops = asked.args.value("dropTarget").truthy();
     rename_needs(asked, &from, &to, drops)
 }
 
-/// The needs of renaming one collection to another, which is dropped when it is there and `drops`.
+/// Checks the rights to rename a collection. With `drops`, an existing target is dropped.
 pub(crate) fn rename_needs(
     asked: &RightsRequest<'_, '_>,
     from: &Namespace,
@@ -88,10 +88,10 @@ pub(crate) fn rename_needs(
     asked.unless(dropped && (within || copies))
 }
 
-/// The names that `renameCollection` is given.
+/// The names in `renameCollection`.
 ///
 /// # Errors
-/// 20 for a '$' in one, 73 InvalidNamespace.
+/// 20 for a '$' in one of them, 73 InvalidNamespace.
 fn renamed(from: Value<'_>, args: &Args<'_>) -> Result<(Namespace, Namespace)> {
     let (from, to) = (from.as_str().unwrap_or(""), args.str("to").unwrap_or(""));
     if let Some(name) = [from, to].iter().find(|name| name.contains('$')) {
@@ -109,7 +109,7 @@ fn killed(what: &str) -> MongoError {
 
 fn drop_collection(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let named = names::own(cx)?;
-    // Buckets are the collection itself.
+    // The name of buckets refers to their collection.
     let ns = names::of_buckets(cx.service, named.clone())?;
     let there = cx.service.store.collection(&ns)?;
     check_uuid(cx, &ns, there.as_ref().map(|c| c.uuid()))?;
@@ -147,10 +147,10 @@ fn drop_collection(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Drops what `system.views` tells of: all views of the database.
+/// Drops `system.views`, that is, all views of the database.
 ///
 /// # Errors
-/// 20 where it tells of a time series as well, whose measurements would be lost with it.
+/// 20 if the database also has a time series, because its measurements would be lost.
 fn drop_views(cx: &mut Ctx<'_, '_>, named: &Namespace) -> Result<Outcome> {
     let mut views = cx.service.store.list_collections(named.db())?;
     views.retain(|e| names::is_view_row(&e.row));
@@ -208,7 +208,7 @@ fn drop_database(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Drops the collections of the database; adds to their number.
+/// Drops the collections of the database and adds their number to `dropped`.
 fn drop_all(cx: &Ctx<'_, '_>, dropped: &mut usize) -> Result<()> {
     for e in cx.service.store.list_collections(cx.db)? {
         let ns = Namespace::new(cx.db, &e.name)?;
@@ -294,7 +294,7 @@ fn rename(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// True, false, or the identity of the collection that may be replaced.
+/// The value of `dropTarget`: true, false, or the identity of the collection that may be replaced.
 fn drop_target(cx: &Ctx<'_, '_>, from: &Namespace, to: &Namespace) -> Result<bool> {
     match cx.args.value("dropTarget") {
         Value::Missing => Ok(false),

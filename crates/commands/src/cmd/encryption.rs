@@ -1,7 +1,7 @@
-//! `compactStructuredEncryptionData` and `cleanupStructuredEncryptionData`: what they would shorten
-//! is metadata that the server keeps beside encrypted fields. Quarry keeps none, so that a check
-//! of the arguments and of the collection is all there is to do; metadata that came from elsewhere
-//! is refused rather than left as it is without a word.
+//! `compactStructuredEncryptionData` and `cleanupStructuredEncryptionData`: in MongoDB they compact
+//! the metadata that the server stores for encrypted fields. Quarry stores none, so the commands
+//! only check the arguments and the collection. If such metadata was imported, they fail instead of
+//! silently leaving it unchanged.
 
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
@@ -79,7 +79,7 @@ fn cleanup(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Every encrypted field needs a token, and there may be no metadata.
+/// Checks that every encrypted field has a token and that there is no metadata.
 fn check_tokens(
     cx: &Ctx<'_, '_>,
     c: &Collection,

@@ -1,4 +1,4 @@
-//! `setFeatureCompatibilityVersion`: which release's features may be used.
+//! `setFeatureCompatibilityVersion`: the release whose features may be used.
 
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
@@ -47,7 +47,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// What an older release does not know must be gone first.
+/// Checks that no feature is in use that the older release does not have.
 ///
 /// # Errors
 /// 332 when a collection has the validation level `constraint` or is prepared for it.

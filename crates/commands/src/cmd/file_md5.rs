@@ -24,7 +24,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 )
 .value(Kind::Any)];
 
-/// The collection of the chunks.
+/// The collection of chunks.
 fn chunks(db: &str, args: &Args<'_>) -> Result<Namespace> {
     let root = args.str("root").unwrap_or("fs");
     Namespace::new(db, &format!("{root}.chunks"))
@@ -60,7 +60,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 chunk.field("n")
             ),
             (false, Value::Binary(b)) => {
-                // The old binary subtype repeats its length at the start.
+                // The data of the old binary subtype begin with their length.
                 md5.update(if b.subtype == 2 {
                     b.bytes.get(4..).unwrap_or(&[])
                 } else {

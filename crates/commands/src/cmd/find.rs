@@ -1,4 +1,4 @@
-//! `find`. A point lookup by `_id` goes straight from the engine's bytes into the reply.
+//! `find`. A point lookup by `_id` copies the engine's bytes directly into the reply.
 
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
@@ -45,7 +45,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 .class(OpClass::Query)
 .kind(Kinds::Read)];
 
-/// Documents of a first batch when the client names no number.
+/// Documents of a first batch when the client specifies no number.
 const FIRST_BATCH_DOCUMENTS: i64 = 101;
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -89,7 +89,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             Some(log) if c.is_log() => Tails::Log(Arc::new(log.watch(Concerned::ALL))),
             _ => Tails::Capped(c.uuid()),
         });
-        // A tail has to begin at a document.
+        // A tailing cursor has to begin at a document, so without one it ends with this batch.
         single |= tailed.is_none_or(|c| c.count() == 0);
     }
     let limit = BatchLimit::of(Some(args.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)));
@@ -97,7 +97,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Answers `{_id: value}` without anything else at once; false when it is not such a query.
+/// Answers a query `{_id: value}` directly; false when the query is not of that form.
 fn by_id(
     cx: &mut Ctx<'_, '_>,
     ns: &Namespace,
@@ -153,7 +153,7 @@ fn by_id(
     c.id_usage().add();
     drop(batch);
     cursor.put("id", 0i64);
-    // No allocation for the name: it is written in two pieces.
+    // The name is written in two parts, which avoids an allocation.
     let mut name = smallvec::SmallVec::<[u8; 128]>::new();
     name.extend_from_slice(ns.db().as_bytes());
     name.push(b'.');
@@ -162,7 +162,7 @@ fn by_id(
     Ok(true)
 }
 
-/// The parsed find, without its collection.
+/// The parsed find without its collection.
 pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -> Result<Find> {
     let filter = MatchFilter::parse(&mut ParseCx::of_query(env), args.filter)?;
     let provided: &[&str] = if filter.filter.text().is_some() {
@@ -209,7 +209,7 @@ pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -
         skip: args.skip,
         limit: args.limit,
         projection: projection.map(Arc::new),
-        // A natural sort is a way of reading.
+        // A natural sort acts as a hint.
         hint: match args.sort.get("$natural") {
             Some(n) => Hint::parse(Value::from(&model::doc! { "$natural": n }))?,
             None => Hint::parse(args.hint.unwrap_or_default())?,
@@ -224,7 +224,7 @@ pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -
     })
 }
 
-/// True for a filter with `$expr`, by itself or in a conjunction or disjunction.
+/// True for a filter that contains `$expr`, directly or in a conjunction or disjunction.
 fn has_expr(filter: Doc<'_>) -> bool {
     filter.iter().any(|(name, v)| match (name, v) {
         ("$expr", _) => true,
@@ -242,7 +242,7 @@ fn not_in_pipelines(option: &str) -> MongoError {
     )
 }
 
-/// A view is read by a pipeline, which knows fewer options.
+/// Checks that a find on a view uses only options that pipelines support.
 ///
 /// # Errors
 /// 168 InvalidPipelineOperator.
@@ -263,7 +263,7 @@ fn check_view(args: &FindArgs<'_>) -> Result<()> {
         .map_or(Ok(()), |(_, option)| Err(not_in_pipelines(option)))
 }
 
-/// Only a sort spills, so that others need not look at the parameter.
+/// Whether the query may use temporary files. Only sorts do, so other queries skip the parameter.
 fn may_spill(cx: &Ctx<'_, '_>, args: &FindArgs<'_>) -> bool {
     args.allow_disk_use.unwrap_or_else(|| {
         args.sort.is_empty() || cx.service.state.parameters.bool("allowDiskUseByDefault")
@@ -287,7 +287,7 @@ fn open(
         vars: None,
         allow_disk_use: may_spill(cx, args),
     };
-    // Mistakes in the query are reported whether or not there is a collection.
+    // Errors in the query are reported even if the collection does not exist.
     let allowed = settings::allowed_indexes(cx.service, ns, cx.request.body, &args.shape())?;
     let find = Find {
         view: Some(view.clone()),

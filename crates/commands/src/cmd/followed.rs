@@ -1,18 +1,18 @@
-//! What `serverStatus` tells of a migration into this server, or of the one it is the standby of:
-//! what `quarry follow` keeps of it here. Promises: a look at one document; zeros where nothing is
-//! followed. Must not know: how it is followed.
+//! The section of `serverStatus` about a migration into this server, or about the primary of this
+//! standby. `quarry follow` stores the values here. Promises: one document is read; the values are
+//! zero if nothing is followed. Must not know: how the follower works.
 
 use crate::request::args::to_i64;
 use crate::state::service::Service;
 use model::{Doc, DocBuf, DocWriter, Namespace, Value};
 use store::ReadView;
 
-/// The database in which a follower keeps where it is.
+/// The database in which a follower stores its progress.
 const DB: &str = "quarry_follow";
-/// A follower beats twice a second at least.
+/// Milliseconds after which a follower counts as stopped; it reports at least twice a second.
 const SILENT_MS: i64 = 5_000;
 
-/// Adds the section.
+/// Writes the section.
 pub(crate) fn add(service: &Service, w: &mut DocWriter<'_>) {
     let migration = read_migration(service).unwrap_or_default();
     let migration = migration.doc();
@@ -24,7 +24,7 @@ pub(crate) fn add(service: &Service, w: &mut DocWriter<'_>) {
         _ => 0,
     };
     let is_running = migration.field("running").truthy() && silent_ms < SILENT_MS;
-    // What nobody applies grows older.
+    // While no follower runs, the lag grows.
     let silence_ms = if is_running { 0 } else { silent_ms };
     let is_over = migration.field("phase").as_str() == Some("done");
     let lag_ms = if is_over {
@@ -47,7 +47,7 @@ pub(crate) fn add(service: &Service, w: &mut DocWriter<'_>) {
         .put("silentSeconds", silent_ms as f64 / 1000.0);
 }
 
-/// The document of the migration.
+/// The document with the follower's progress.
 fn read_migration(service: &Service) -> Option<DocBuf> {
     let ns = Namespace::new(DB, "state").ok()?;
     let coll = service.store.collection(&ns).ok().flatten()?;
@@ -57,7 +57,7 @@ fn read_migration(service: &Service) -> Option<DocBuf> {
         found = Some(row.doc.to_buf());
         false
     });
-    // An error of the store is left out here: reads of users report it.
+    // An error of the store is not reported here; reads of users report it.
     visited.ok().and(found)
 }
 

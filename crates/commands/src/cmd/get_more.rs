@@ -46,10 +46,10 @@ pub(crate) static COMMANDS: &[Command] = &[
     .value(Kind::Collection),
 ];
 
-/// Milliseconds a cursor waits for data when the client names no time.
+/// Milliseconds that a cursor waits for data when the client specifies no time.
 const AWAIT_MS_DEFAULT: i64 = 1000;
 
-/// Errors after which drivers open a stream of changes again where it was.
+/// Errors after which drivers resume a change stream at its last position.
 const RESUMABLE: &[i32] = &[
     6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 9001, 10_107, 11_600, 11_602, 13_388, 13_435, 13_436,
 ];
@@ -68,7 +68,7 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut used = begin(cx, id, &ns)?;
     cx.reported.durable_reads(used.info.durable_reads);
     used.info.command.iter().for_each(|c| cx.goes_on_with(c));
-    // From here on every path must park, suspend or close the cursor.
+    // From here on, every path must park, suspend or close the cursor.
     let limit = match cx.args.int("batchSize") {
         Some(0) | None => BatchLimit::of(None),
         n => BatchLimit::of(n),
@@ -91,7 +91,7 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         let until_us = used.until_us;
         match used.awaits.take() {
             None => {
-                // Register first, then read once more: a later insert wakes this operation.
+                // Register before the second read, so that a later insert wakes this operation.
                 let link = cx.operation.link().cloned();
                 let waiting = wait(cx.service, cx.conn.info.id, link, tails);
                 used.awaits = Some(DataWait {
@@ -120,7 +120,8 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if !open {
         cx.service.cursors.close(id);
     } else if !used.park(cx.service, id, count, cx.operation.left_us()) {
-        // Killed after its last look: without an error this batch would pass for the last one.
+        // The cursor was killed after its last check: without an error, the client would take this
+        // batch for the last one.
         drop(out);
         cx.operation.check()?;
         return Err(killed_error());
@@ -134,7 +135,7 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     })
 }
 
-/// Tells the client of a stream of changes whether it may open it again where it was.
+/// Labels the error of a change stream if the client may resume the stream.
 fn resumable(e: MongoError, info: &CursorInfo) -> MongoError {
     if !matches!(info.tails, Some(Tails::Log(_))) {
         return e;
@@ -148,7 +149,7 @@ fn resumable(e: MongoError, info: &CursorInfo) -> MongoError {
     }
 }
 
-/// Has the operation woken by what the cursor tails.
+/// Registers the operation to be woken by new data.
 fn wait(service: &Service, connection: i64, link: Option<Arc<dyn Link>>, tails: &Tails) -> Waiting {
     match tails {
         Tails::Capped(uuid) => Waiting::Capped {
@@ -164,17 +165,18 @@ fn wait(service: &Service, connection: i64, link: Option<Arc<dyn Link>>, tails: 
     }
 }
 
-/// A cursor that this command uses.
+/// A cursor that this command is using.
 struct CursorInUse {
     cursor: Box<dyn Cursor>,
     info: CursorInfo,
-    /// Until when to wait for data, monotonic microseconds; 0 when not at all.
+    /// The end of the wait for data, monotonic microseconds; 0 for no wait.
     until_us: u64,
     awaits: Option<DataWait>,
 }
 
 impl CursorInUse {
-    /// Parks the cursor after a batch of `count` documents; false when it was killed meanwhile.
+    /// Parks the cursor after a batch of `count` documents; false when it was killed in the
+    /// meantime.
     fn park(self, service: &Service, id: i64, count: usize, left_us: Option<u64>) -> bool {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         let info = CursorInfo {
@@ -231,7 +233,7 @@ fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<CursorInUse> {
             "cannot set maxTimeMS on getMore command for a non-awaitData cursor"
         );
     }
-    // A wait for data has its own time.
+    // For a wait for data, the time limit comes from the getMore instead.
     if let (Some(left), false) = (info.left_us, info.await_data) {
         cx.operation.allow_us(left);
         if let Err(e) = cx.service.state.failpoints.time_out() {
@@ -261,7 +263,7 @@ fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<CursorInUse> {
     })
 }
 
-/// Cursors of others are for those with a right to them.
+/// Checks the right to kill the cursor of another user.
 fn may_kill(cx: &Ctx<'_, '_>, id: i64) -> Result<()> {
     let Some((owner, ns)) = cx.service.cursors.owner(id) else {
         return Ok(());

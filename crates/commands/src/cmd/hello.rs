@@ -1,5 +1,6 @@
-//! `hello` and its legacy aliases `isMaster`, `ismaster`: the server's role and limits. By this
-//! reply clients decide whether there are transactions, sessions, change streams and compression.
+//! `hello` and its legacy aliases `isMaster`, `ismaster`: the server's role and limits. Clients
+//! derive from this reply whether transactions, sessions, change streams and compression are
+//! supported.
 
 use super::sasl::{First, begin, mechanisms_on, report_login};
 use crate::access::{Login, LoginMethod, mechanisms_of, x509};
@@ -94,12 +95,12 @@ fn answer(cx: &mut Ctx<'_, '_>, legacy: bool) -> Result<Outcome> {
     })
 }
 
-/// The least time between two greetings of a stream while nothing changes: without it a client
-/// that asks for none would have one request answered without end.
+/// The shortest interval in milliseconds between two replies of a stream while nothing changes: a
+/// client that specifies no interval would otherwise get replies without a pause.
 const STREAM_MS_MIN: i64 = 100;
 
-/// An awaitable hello waits while the topology is the one the client knows: the one it names, and
-/// in a stream the one it was told last.
+/// An awaitable hello waits while the client knows the current topology: the version in its request
+/// or, in a stream, the version in the last reply.
 fn wait_for_change(cx: &Ctx<'_, '_>) -> Result<Option<Outcome>> {
     let wait_ms = cx.args.int("maxAwaitTimeMS");
     let Some(known) = cx.args.doc("topologyVersion") else {
@@ -152,7 +153,7 @@ fn wait_for_change(cx: &Ctx<'_, '_>) -> Result<Option<Outcome>> {
     }
     if let Some(link) = cx.operation.link() {
         service_pair(cx).wake_later(link);
-        // A change just before this call woke nobody, so look once more.
+        // A change just before this call has woken no operation, so check again.
         if cx.service.topology_counter() != ours {
             return Ok(None);
         }
@@ -177,7 +178,7 @@ fn remember_client(cx: &Ctx<'_, '_>) -> Result<()> {
         );
     }
     let mut known = cx.conn.info.client.lock();
-    // The first metadata of a connection stands; monitors repeat theirs.
+    // The first metadata of a connection are kept; monitors send theirs repeatedly.
     if known.is_none() {
         *known = Some(DocBuf::from_doc(client));
         cx.service.client_metadata(&cx.conn.info, client);
@@ -185,7 +186,7 @@ fn remember_client(cx: &Ctx<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// The mechanisms of the user that `saslSupportedMechs` names.
+/// The mechanisms of the user in `saslSupportedMechs`.
 fn mechanisms(cx: &Ctx<'_, '_>) -> Result<Option<Vec<&'static str>>> {
     let name = match cx.args.value("saslSupportedMechs") {
         Value::Missing => return Ok(None),
@@ -222,20 +223,21 @@ fn mechanisms(cx: &Ctx<'_, '_>) -> Result<Option<Vec<&'static str>>> {
     mechanisms_of(&cx.service.access, &name, &on).map(Some)
 }
 
-/// Begins to log a user in within the greeting, which saves a round trip. What fails here is left
-/// out of the reply; the client then begins by itself. `named` are the mechanisms that the
-/// same reply names.
+/// Begins a login within the greeting, which saves a round trip. If it fails, the reply has no
+/// result and the client begins the login separately. `named` are the mechanisms that the same
+/// reply lists.
 fn speculate(cx: &mut Ctx<'_, '_>, named: Option<&[&'static str]>) -> Result<Option<DocBuf>> {
     let Some(asked) = cx.args.doc("speculativeAuthenticate") else {
         return Ok(None);
     };
-    // Certificates are of users of `$external`, and drivers do not name it here.
+    // Certificate users belong to `$external`, and drivers do not send the database here.
     let by_certificate = asked.contains("authenticate");
     let otherwise = if by_certificate { "$external" } else { cx.db };
     let db = asked.field("db").as_str().unwrap_or(otherwise);
     let name = asked.field("mechanism").as_str().unwrap_or("");
-    // A driver that is left to choose begins by SCRAM-SHA-256 before it knows what the user has. It
-    // goes on with any answer, and begins anew by another mechanism only where there is none.
+    // A driver without a configured mechanism begins with SCRAM-SHA-256 before it knows the user's
+    // mechanisms. It continues with any answer, and only chooses another mechanism when there is
+    // none.
     if named.is_some_and(|named| !named.contains(&name)) {
         return Ok(None);
     }
@@ -253,7 +255,7 @@ fn speculate(cx: &mut Ctx<'_, '_>, named: Option<&[&'static str]>) -> Result<Opt
     else {
         return Ok(None);
     };
-    // A greeting is answered on a thread that serves others, too.
+    // A greeting runs on a thread that also serves other connections, so it must not block.
     if matches!(method, LoginMethod::Directory) {
         return Ok(None);
     }
@@ -270,7 +272,7 @@ fn speculate(cx: &mut Ctx<'_, '_>, named: Option<&[&'static str]>) -> Result<Opt
     let (done, bytes) = match begin(cx, &method, &first) {
         Ok(Login::More(bytes)) => (false, bytes),
         Ok(Login::Done(bytes)) => (true, bytes),
-        // Its turn comes when it begins by itself.
+        // The login waits for its turn when the client begins it separately.
         Ok(Login::Wait(_) | Login::Failed(_)) | Err(_) => return Ok(None),
     };
     let payload = Binary {

@@ -81,10 +81,10 @@ pub(crate) static COMMANDS: &[Command] = &[
 ];
 
 const INDEXES_MAX: usize = 64;
-/// How often the log says how far a build has come, microseconds.
+/// Interval in microseconds at which the log reports the progress of a build.
 const PROGRESS_US: u64 = 10_000_000;
 
-/// Indexes with `_id_`, which clustered collections and time series have not.
+/// The number of indexes including `_id_`, which clustered collections and time series do not have.
 fn count(c: &Collection) -> usize {
     let options = c.options();
     let default = match c.is_series() {
@@ -98,18 +98,18 @@ fn shown(n: usize) -> i32 {
     i32::try_from(n).unwrap_or(i32::MAX)
 }
 
-/// What the runs of a `createIndexes` have done.
+/// The progress of a `createIndexes` over its runs.
 struct Made {
-    /// Indexes there were before, and whether it has made the collection.
+    /// The number of indexes before the command, and whether it has created the collection.
     before: usize,
     created: bool,
-    /// Specifications that are done with, and the names of those that were not there before.
+    /// How many specifications are done, and the names of the indexes that were built.
     done: usize,
     built: Vec<String>,
-    /// The one that is being built, and since when, monotonic microseconds.
+    /// The index that is being built, and the time of its start in monotonic microseconds.
     building: Option<IndexBuild>,
     began_us: Option<u64>,
-    /// Why one has failed: the others are to be removed.
+    /// The error of a failed index: the other new indexes have to be removed.
     failed: Option<MongoError>,
 }
 
@@ -190,7 +190,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// The specifications of a `createIndexes`, complete and checked.
+/// The complete and checked specifications of a `createIndexes`.
 fn check_specs(
     cx: &Ctx<'_, '_>,
     documents: Vec<Doc<'_>>,
@@ -228,15 +228,15 @@ fn check_specs(
     Ok(wanted)
 }
 
-/// True for the index of metadata and time, which comes with a time-series collection.
+/// True for the index of metadata and time that is created together with a time-series collection.
 ///
 /// # Errors
-/// 85, 86 for one that is almost the same.
+/// 85, 86 for an index that conflicts with it.
 fn is_own_index(options: Doc<'_>, spec: Doc<'_>) -> Result<bool> {
     timeseries::own_index(options).map_or(Ok(false), |own| index_spec::conflicts(spec, own.doc()))
 }
 
-/// Adds those that are not there to a collection of the transaction; the number added.
+/// Adds the missing indexes to a collection of the transaction; returns their number.
 fn add(
     catalog: CatalogWriter<'_>,
     c: &Arc<Collection>,
@@ -253,7 +253,8 @@ fn add(
     Ok(added)
 }
 
-/// A clustered index is made with its collection; later it can only be named again.
+/// A clustered index is created together with its collection; afterwards it may only be specified
+/// again unchanged.
 fn check_clustered(there: bool, options: Doc<'_>, spec: Doc<'_>) -> Result<()> {
     if !there {
         bail!(
@@ -274,7 +275,7 @@ fn check_clustered(there: bool, options: Doc<'_>, spec: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How many of `wanted` are not there yet, nor being built.
+/// How many of `wanted` neither exist nor are being built.
 fn missing(c: &Collection, wanted: &[DocBuf]) -> Result<usize> {
     let indexes = c.indexes();
     let mut missing = 0;
@@ -288,8 +289,8 @@ fn missing(c: &Collection, wanted: &[DocBuf]) -> Result<usize> {
     Ok(missing)
 }
 
-/// Builds those that are not there, all or none. What another command builds just now is waited
-/// for: it counts as there only when that has succeeded.
+/// Builds the missing indexes, all or none. It waits for an index that another command is building,
+/// which only counts as existing if that build succeeds.
 fn build(cx: &Ctx<'_, '_>, c: &Arc<Collection>, specs: Vec<DocBuf>, made: &mut Made) -> Result<()> {
     for spec in specs.into_iter().skip(made.done) {
         if made.failed.is_some() {
@@ -308,7 +309,7 @@ fn build(cx: &Ctx<'_, '_>, c: &Arc<Collection>, specs: Vec<DocBuf>, made: &mut M
         return Ok(());
     };
     while let Some(name) = made.built.last() {
-        // The same again in the next run.
+        // The next run drops the remaining ones.
         cx.operation.writes().checkpoint();
         c.writer(&cx.operation).drop_index(name)?;
         made.built.pop();
@@ -316,8 +317,7 @@ fn build(cx: &Ctx<'_, '_>, c: &Arc<Collection>, specs: Vec<DocBuf>, made: &mut M
     Err(e)
 }
 
-/// Says how far the build of an index has come: to who looks at the operation, and now and then in
-/// the log.
+/// Reports the progress of an index build: always to the operation, and at intervals to the log.
 fn tell_progress(cx: &Ctx<'_, '_>, c: &Collection, name: &str, told_us: &Cell<u64>) {
     let indexes = c.indexes();
     let Some(index) = indexes.iter().find(|i| i.name() == name) else {
@@ -338,12 +338,12 @@ fn tell_progress(cx: &Ctx<'_, '_>, c: &Collection, name: &str, told_us: &Cell<u6
     }
 }
 
-/// Builds one index; false when it was there.
+/// Builds one index; false when it already existed.
 fn build_one(cx: &Ctx<'_, '_>, c: &Arc<Collection>, spec: DocBuf, made: &mut Made) -> Result<bool> {
     let (service, wanted) = (cx.service, spec.clone());
     let same = |old: Doc<'_>| index_spec::conflicts(wanted.doc(), old);
     let other = |i: &Arc<Index>| matches!(same(i.spec()), Ok(false));
-    // Told of once, however often the command is run.
+    // The start is logged once, even when the command is run several times.
     if made.began_us.is_none() && c.indexes().iter().all(other) {
         service.index_starts(cx.operation.connection(), c.ns(), wanted.doc());
         made.began_us = Some(service.clock.monotonic_us());
@@ -376,7 +376,7 @@ fn build_one(cx: &Ctx<'_, '_>, c: &Arc<Collection>, spec: DocBuf, made: &mut Mad
     result
 }
 
-/// The collection of `listIndexes`, by name or UUID.
+/// The collection of a `listIndexes`, by name or UUID.
 fn listed(cx: &Ctx<'_, '_>) -> Result<Namespace> {
     match cx.value() {
         Value::String(s) => Namespace::new(cx.db, s),
@@ -438,7 +438,7 @@ fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             d.put("clustered", true);
             specs.push(d);
         }
-        // MongoDB makes it without `_id_`.
+        // MongoDB creates this collection without `_id_`.
         _ if ns.coll() == "system.profile" => {}
         _ if names::is_timeseries(&c) => specs.extend(timeseries::shown_index(&c)),
         _ => specs.push(id_index(options.doc())),

@@ -52,20 +52,20 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 .durability(Durability::OwnWrites)
 .kind(Kinds::Write)];
 
-/// What an `insert` has done so far.
+/// The progress of an `insert`.
 #[derive(Default)]
 struct Written {
-    /// Documents that were written or refused, from the first on.
+    /// How many documents were written or refused, counted from the first.
     ended: usize,
     count: usize,
-    /// Documents that an earlier try of the command has written.
+    /// Documents that an earlier attempt of the command has written.
     known: usize,
     errors: Vec<(usize, MongoError)>,
     pos: CommitPos,
 }
 
 impl Written {
-    /// Adds what became of the documents at these positions.
+    /// Adds the results of the documents at these positions.
     fn add(&mut self, done: Inserted, positions: &[usize], documents: usize) {
         let position = |at: usize| positions.get(at).copied().unwrap_or(documents);
         self.count += done.count;
@@ -76,16 +76,16 @@ impl Written {
     }
 }
 
-/// Documents as they are stored, with their positions in the command.
+/// Documents in their stored form, with their positions in the command.
 #[derive(Default)]
 struct Ready<'a> {
     documents: Vec<Cow<'a, [u8]>>,
     positions: Vec<usize>,
-    /// Their numbers in the session.
+    /// Their statement numbers in the session.
     ids: StatementIds,
-    /// Those that cannot be stored.
+    /// Documents that cannot be stored, with their errors.
     refused: Vec<(usize, MongoError)>,
-    /// Positions of those that an earlier try of the command has written.
+    /// Positions of documents that an earlier attempt of the command has written.
     known: Vec<usize>,
 }
 
@@ -155,14 +155,14 @@ fn insert_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
     written.errors.sort_by_key(|(i, _)| *i);
     written.ended = documents.len();
     match cx.transaction {
-        // If this is run again, all documents have ended.
+        // All documents have ended, so another run would only repeat this step.
         None => capped::end_insert(cx.service, coll.writer(&cx.operation)),
         Some(_) => Ok(()),
     }
 }
 
-/// Prepares the documents from position `from` on; with `ordered` only those before the first that
-/// cannot be stored.
+/// Prepares the documents from position `from` on; with `ordered`, only those before the first one
+/// that cannot be stored.
 fn ready<'a>(
     cx: &mut Ctx<'_, '_>,
     coll: &Arc<Collection>,
@@ -211,8 +211,8 @@ fn ready<'a>(
     Ok(ready)
 }
 
-/// What tools insert into the buckets of a time-series collection: each document is a bucket, whose
-/// measurements are inserted.
+/// Inserts that tools make into the buckets of a time-series collection: each document is a bucket,
+/// and its measurements are inserted.
 fn restore(
     cx: &mut Ctx<'_, '_>,
     series: &Arc<Collection>,
@@ -248,7 +248,7 @@ fn restore(
             ids.push(*id);
         }
         let inserted = shown(cx, *bucket, &form).and_then(|bucket| {
-            // The statement is the bucket; it is recorded with its first measurement.
+            // The statement is the bucket; it is recorded with the bucket's first measurement.
             let mut log = cx.retry.as_mut().map(|r| r.log(&ids, Keep::Fact));
             let mut inserted = series
                 .writer(&cx.operation)
@@ -276,7 +276,7 @@ fn restore(
     Ok(())
 }
 
-/// A bucket as a tool gives it.
+/// A bucket in the format of tools.
 fn shown(cx: &Ctx<'_, '_>, bucket: Doc<'_>, form: &SeriesOptions) -> Result<ShownBucket> {
     let Value::ObjectId(id) = bucket.field("_id") else {
         bail!(
@@ -318,7 +318,7 @@ fn reply(cx: &mut Ctx<'_, '_>, written: &Written) {
         cx.reported.own_write(written.pos);
     }
     cx.failed |= cx.transaction.is_some() && !errors.is_empty();
-    // A refusal tells of what was there, a retry of what its first try wrote.
+    // A refused document reports what others wrote, a retry what its first attempt wrote.
     if !errors.is_empty() || *known > 0 {
         cx.reported.others();
     }
@@ -344,14 +344,14 @@ fn insert_into(
     writer.insert_with_progress(docs, ordered, log.as_mut(), done, &on_progress)
 }
 
-/// What a collection asks of its documents.
+/// The requirements of a collection for its documents.
 struct Form {
     validate: Option<Validator>,
     series: Option<Series>,
 }
 
 impl Form {
-    /// Checks a document, and arranges a measurement.
+    /// Validates a document, and orders the fields of a measurement.
     fn apply<'a>(&self, document: Cow<'a, [u8]>) -> Result<Cow<'a, [u8]>> {
         if let Some(s) = &self.series {
             let arranged = s.arrange(Doc::from_prefix(&document))?;
@@ -364,7 +364,7 @@ impl Form {
     }
 }
 
-/// The collection, made when it is not there.
+/// The collection, created if it does not exist.
 fn collection(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
     let transaction = cx.transaction.as_deref();
     if let Some(c) = cx
@@ -386,8 +386,8 @@ fn collection(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
     create_implicitly(cx.service, &cx.operation, ns, transaction)
 }
 
-/// The document as it is stored, borrowed when it is fine as it is: `_id` there and first, empty
-/// timestamps filled.
+/// The document in its stored form, with a leading `_id` and with empty timestamps filled in. It is
+/// borrowed if it needs no change.
 fn prepare<'a>(cx: &Ctx<'_, '_>, d: Doc<'a>, i: usize) -> Result<Cow<'a, [u8]>> {
     if d.len_bytes() > model::bson::MAX_DOCUMENT_BYTES {
         bail!(

@@ -42,7 +42,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     ),
 ];
 
-/// The `cursor` argument: batch size.
+/// The batch size in the `cursor` argument.
 pub(crate) fn batch_size(cx: &Ctx<'_, '_>) -> Result<Option<i64>> {
     static TABLE: &[Arg] = &[arg("batchSize", Kind::AtLeast(0, code::BAD_VALUE))];
     let Some(d) = cx.args.doc("cursor") else {
@@ -101,12 +101,12 @@ fn list_databases(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Whether only collections are listed that the user has a right to, by name.
+/// Whether the list contains only the names of collections for which the user has a right.
 fn lists_own(args: &Args<'_>) -> bool {
     args.bool("nameOnly", false) && args.bool("authorizedCollections", false)
 }
 
-/// Who may not see all may ask for the names of those it has a right to.
+/// A user who may not list all collections may list the names of those it has a right to.
 fn needs_of_list_collections(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let all = asked.may(
         auth::Target::Database(asked.db),

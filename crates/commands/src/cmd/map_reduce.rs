@@ -1,6 +1,6 @@
-//! `mapReduce`: a pipeline made of its functions. `$match`, `$sort` and `$limit` choose the input,
-//! one expression runs `map` and gives what it emits, `$group` reduces, `$project` finalizes,
-//! `$out` or `$merge` writes. `jsMode` and `verbose` are taken and change nothing, as in MongoDB.
+//! `mapReduce`, executed as a pipeline: `$match`, `$sort` and `$limit` select the input, one
+//! expression runs `map` and returns the emitted values, `$group` reduces, `$project` finalizes,
+//! `$out` or `$merge` writes. `jsMode` and `verbose` are accepted without effect, as in MongoDB.
 
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
@@ -20,7 +20,7 @@ use query::pipeline::Pipeline;
 
 const FUNCTION: Kind = Kind::OneOf(&[Tag::STRING, Tag::CODE]);
 
-/// Table of the command.
+/// The argument table of the command.
 pub(crate) static MAP_REDUCE: &[Arg] = &[
     arg("map", FUNCTION).required(),
     arg("reduce", FUNCTION).required(),
@@ -67,14 +67,14 @@ fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
     target.map_or(Ok(()), |target| asked.needs_to_write(target, actions))
 }
 
-/// What becomes of the results.
+/// The destination of the results.
 enum Out {
     Inline,
-    /// They become the collection.
+    /// They replace the collection.
     Replace(Namespace),
-    /// They go over what has the same key.
+    /// They replace documents with the same key.
     Merge(Namespace),
-    /// They are reduced with what has the same key.
+    /// They are reduced together with documents of the same key.
     Reduce(Namespace),
 }
 
@@ -87,7 +87,7 @@ impl Out {
     }
 
     /// # Errors
-    /// 2 BadValue for anything but one way of writing; 73 for bad names.
+    /// 2 BadValue unless exactly one way of output is specified; 73 for invalid names.
     fn parse(db: &str, v: Value<'_>) -> Result<Out> {
         static TABLE: &[Arg] = &[
             arg("replace", Kind::Str),
@@ -141,7 +141,7 @@ impl Out {
     }
 }
 
-/// The stages that do what the arguments say.
+/// The stages for the arguments.
 fn stages(a: &Args<'_>, out: &Out) -> Result<DocBuf> {
     let limit = a.int("limit").unwrap_or(0);
     if limit < 0 {
@@ -246,7 +246,7 @@ pub(crate) fn pipeline(
     Ok((env, pipeline, host))
 }
 
-/// Largest reply.
+/// Largest reply in bytes.
 const REPLY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Writes the results into a collection.

@@ -1,6 +1,6 @@
-//! What administrators ask of a member of a replica set, answered by the only member there is,
-//! which is always the primary: `replSetStepDown`, `replSetStepUp`, `replSetFreeze`,
-//! `replSetMaintenance`, `replSetSyncFrom`, `replSetAbortPrimaryCatchUp`, `setIndexCommitQuorum`.
+//! Administrative commands for a member of a replica set, answered by the only member, which is
+//! always the primary: `replSetStepDown`, `replSetStepUp`, `replSetFreeze`, `replSetMaintenance`,
+//! `replSetSyncFrom`, `replSetAbortPrimaryCatchUp`, `setIndexCommitQuorum`.
 
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
@@ -97,7 +97,8 @@ pub(crate) static COMMANDS: &[Command] = &[
     .value(Kind::Collection),
 ];
 
-/// Seconds that a primary stays away after it steps down, unless the command names others.
+/// Seconds for which a primary stays secondary after it steps down, unless the command specifies
+/// others.
 const AWAY_S: i64 = 60;
 const CATCH_UP_S: i64 = 10;
 
@@ -124,7 +125,7 @@ fn sync_from(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     not_of_primary(cx, "primaries don't sync")
 }
 
-/// There is nobody to take over, however long one waits.
+/// Fails: no other member can take over, however long the command waits.
 fn step_down(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     member(cx)?;
     let force = match cx.args.value("force") {
@@ -208,6 +209,6 @@ fn commit_quorum(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             );
         }
     }
-    // The only member decides by itself.
+    // The only member needs no other votes.
     Ok(Outcome::Reply)
 }

@@ -1,5 +1,5 @@
-//! `_mergeAuthzCollections`: what mongorestore loads users and roles with, from collections it has
-//! filled before.
+//! `_mergeAuthzCollections`: mongorestore uses it to load users and roles from collections that it
+//! has filled before.
 
 use crate::access::{ROLES, USERS};
 use crate::context::command::Command;
@@ -28,13 +28,13 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
     run,
 )];
 
-/// The collection that an argument names; an empty name is none.
+/// The collection in an argument; an empty name means none.
 fn source(args: &Args<'_>, argument: &str) -> Result<Option<Namespace>> {
     let name = args.str(argument).filter(|n| !n.is_empty());
     name.map(Namespace::parse).transpose()
 }
 
-/// What is loaded may hold anything.
+/// Needs all rights on users and roles, because the loaded documents may contain anything.
 fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let all = [
         CreateUser, CreateRole, GrantRole, DropUser, DropRole, RevokeRole,
@@ -68,7 +68,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// What is wrong with a document of a user or role shows here, not when somebody logs in.
+/// Checks the document of a user or role, so that an error appears here instead of at a login.
 fn check(field: &str, doc: Doc<'_>) -> Result<()> {
     let db = doc.field("db").as_str().unwrap_or("");
     let (name, id) = (doc.field(field).as_str(), doc.field("_id").as_str());
@@ -104,7 +104,7 @@ fn merge(cx: &Ctx<'_, '_>, from: &Namespace, field: &str) -> Result<()> {
     for doc in &given {
         check(field, doc.doc())?;
         let id = doc.doc().field("_id").as_str().unwrap_or("").to_owned();
-        // Without `drop` who is there stays as it is: mongorestore only inserts.
+        // Without `drop`, existing users and roles stay unchanged: mongorestore only inserts.
         if !drop || !kept.change(store, &id, &mut |_| Ok(Some(doc.clone())))? {
             kept.add(store, doc.doc())?;
         }

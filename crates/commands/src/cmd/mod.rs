@@ -1,5 +1,5 @@
-//! One file per command; small ones of a kind share one. Each exports `COMMANDS`, joined in
-//! [`FAMILIES`]. Must not know: the dispatcher.
+//! One file per command; small related commands share one. Each file exports `COMMANDS`, which
+//! [`FAMILIES`] joins. Must not know: the dispatcher.
 
 use crate::context::command::Command;
 
@@ -14,7 +14,7 @@ macro_rules! commands {
     };
 }
 
-// A new command is a line here.
+// Add a line here for a new command.
 commands! {
     access_info,
     admin,

@@ -114,21 +114,21 @@ fn put_matched(reply: &mut DocWriter<'_>, matched: i64, upserted: &[(usize, Owne
     }
 }
 
-/// What an `update` or `delete` has done so far.
+/// The progress of an `update` or `delete`.
 #[derive(Default)]
 struct Written {
-    /// Statements that have ended.
+    /// How many statements have ended.
     ended: usize,
     matched: i64,
     modified: i64,
     upserted: Vec<(usize, OwnedValue)>,
     errors: Vec<(usize, MongoError)>,
-    /// The statement behind them, when a run has ended in its middle.
+    /// The state of the next statement when a run was set aside in its middle.
     middle: Option<Middle>,
 }
 
 impl Written {
-    /// Adds the outcome of a statement; false when the next must not run.
+    /// Adds the outcome of a statement; false when the next statement must not run.
     ///
     /// # Errors
     /// An error that ends the whole command.
@@ -299,11 +299,11 @@ impl Shape {
     }
 }
 
-/// The remembered result of a findAndModify, when it answers what is asked now.
+/// The recorded result of a findAndModify, if it matches the current request.
 ///
 /// # Errors
-/// 40606, 40608, 40609 for another kind of change than the first time, 40611, 40612 for the other
-/// image.
+/// 40606, 40608, 40609 for another kind of change than in the first attempt, 40611, 40612 for the
+/// other image.
 fn retried_result(a: &FindAndModifyArgs<'_>, effect: Effect) -> Result<Effect> {
     let (kind, fits) = match &effect {
         Effect::Removed(_) => ((40_606, "delete"), a.mods.is_none()),

@@ -34,7 +34,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     ),
 ];
 
-/// Own operations are for everybody.
+/// Every user may list its own operations.
 fn needs_of_current_op(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let own = asked.args.bool("$ownOps", false);
     asked.unless(own || asked.may(auth::Target::Cluster, &[auth::Action::Inprog]))
@@ -47,7 +47,7 @@ fn current_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         cursors: all,
         sessions: true,
     };
-    // Every field that is no argument is a condition on the operations.
+    // Every field that is not an argument is a condition on the operations.
     let filter = DocBuf::build(|w| {
         for (name, v) in cx.request.body.iter().skip(1) {
             if !cx.command.args.iter().any(|a| a.name == name) && !generic::is_generic(name) {
@@ -66,7 +66,7 @@ fn current_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
     }
     drop(out);
-    // Only while writes are locked.
+    // Present only while writes are locked.
     if cx.service.state.fsync_locks.load(Ordering::Acquire) > 0 {
         cx.reply.put("fsyncLock", true);
     }
@@ -111,7 +111,7 @@ fn kill_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             running.operation.kill(operation::interrupted());
         }
     }
-    // Whether there is such an operation of somebody else is not told.
+    // The reply does not reveal whether another user has such an operation.
     if !any && !found {
         return Err(crate::access::refused(cx.db, cx.request.body));
     }

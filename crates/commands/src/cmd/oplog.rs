@@ -1,4 +1,4 @@
-//! `appendOplogNote`, `replSetResizeOplog`: what clients do to the log besides reading it.
+//! `appendOplogNote`, `replSetResizeOplog`: changes of the log by clients.
 
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
@@ -34,9 +34,9 @@ pub(crate) static COMMANDS: &[Command] = &[
     .durability(Durability::Everything),
 ];
 
-/// The log has passed the time asked for.
+/// The error code for a log that is already past the requested time.
 const STALE_CLUSTER_TIME: i32 = 209;
-/// Megabytes a log may be set to.
+/// Allowed sizes of a log in megabytes.
 const SIZE_MB: std::ops::RangeInclusive<f64> = 990.0..=1_073_741_824.0;
 
 fn no_log() -> MongoError {
@@ -88,7 +88,7 @@ fn resize(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             "BSON field 'minRetentionHours' value must be 0 or more, actual value '{hours}'"
         );
     }
-    // In bounds: both fit.
+    // Both numbers are within their limits, so the integers can hold them.
     let bytes = size.map(|mb| (mb * 1_048_576.0) as u64);
     let keep_ms = hours.map(|h| (h * 3_600_000.0) as u64);
     cx.service.store.resize_log(&cx.operation, bytes, keep_ms)?;

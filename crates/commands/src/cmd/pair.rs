@@ -1,5 +1,5 @@
-//! `quarryPair`: the part this server plays beside another one, as `quarry follow --standby` and
-//! `quarry follow promote` set it (docs/adr/0084-standby.md).
+//! `quarryPair`: the role of this server in a pair, set by `quarry follow --standby` and `quarry
+//! follow promote` (docs/adr/0084-standby.md).
 
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;

@@ -27,7 +27,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     ),
 ];
 
-/// What the first field of `getParameter` asks for.
+/// The parameters that the first field of `getParameter` requests.
 struct ParameterQuery {
     all: bool,
     details: bool,

@@ -1,5 +1,5 @@
 //! `planCacheClear`, `planCacheListFilters`, `planCacheSetFilter`, `planCacheClearFilters`. Filters
-//! are kept in memory only, as in MongoDB; the planner asks for them.
+//! are kept in memory only, as in MongoDB; the planner reads them.
 
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
@@ -70,10 +70,10 @@ fn target(cx: &Ctx<'_, '_>) -> Result<Namespace> {
     Ok(ns)
 }
 
-/// Forgets the plan of a shape, or all plans of the collection.
+/// Removes the plan of a shape, or all plans of the collection.
 fn clear(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = target(cx)?;
-    // Without a collection there is nothing to forget, whatever the arguments name.
+    // Without a collection there is nothing to remove, whatever the arguments are.
     let Some(coll) = cx.service.store.collection(&ns)? else {
         return Ok(Outcome::Reply);
     };
@@ -93,7 +93,7 @@ fn clear(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Forgets the plans of a shape.
+/// Removes the plans of a shape.
 fn forget(coll: &Collection, parts: &ShapeParts<'_>) {
     let shape = Shape::of_parts(parts.query, parts.sort, parts.projection, parts.collation);
     PlanCache::of(coll).forget(|e| Shape::of_cached(e).text == shape.text);
@@ -118,11 +118,11 @@ fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// The shape the arguments name.
+/// The shape in the arguments.
 fn shape<'a>(cx: &Ctx<'a, '_>) -> Result<ShapeParts<'a>> {
     let part = |name: &'static str, required: bool| match cx.args.value(name) {
         Value::Document(d) => Ok(d),
-        // Read as a document whose fields are numbers.
+        // An array is read as a document whose field names are numbers.
         Value::Array(a) => Ok(a.as_doc()),
         Value::Missing if !required => Ok(Doc::EMPTY),
         Value::Missing => bail!(code::BAD_VALUE, "required field {name} missing"),
@@ -207,7 +207,7 @@ fn check_indexes(indexes: Array<'_>) -> Result<()> {
 
 fn clear_filters(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = target(cx)?;
-    // Without a collection there is nothing to remove, whatever the arguments name.
+    // Without a collection there is nothing to remove, whatever the arguments are.
     let Some(coll) = cx.service.store.collection(&ns)? else {
         return Ok(Outcome::Reply);
     };

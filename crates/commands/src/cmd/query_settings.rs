@@ -1,5 +1,5 @@
-//! `setQuerySettings` and `removeQuerySettings`: by a query of the shape, or by the hash of a shape
-//! that has settings.
+//! `setQuerySettings` and `removeQuerySettings`: they select a shape by a query, or by the hash of
+//! a shape that has settings.
 
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
@@ -32,10 +32,10 @@ pub(crate) static COMMANDS: &[Command] = &[
     .value(Kind::Any),
 ];
 
-/// Digits of a hash.
+/// Digits of a shape's hash.
 const HASH_DIGITS: usize = 64;
 
-/// The shape a command names, by a query or by its hash.
+/// The shape that a command selects, by a query or by its hash.
 enum Shape<'a> {
     Query(String, Doc<'a>),
     Hash(String),
@@ -43,9 +43,9 @@ enum Shape<'a> {
 
 impl<'a> Shape<'a> {
     /// # Errors
-    /// 14 neither text nor document; 16 and 2 for a hash of another length or digits; 7746402 no
-    /// query, 40414 and 73 for its database, 8584900 and 8584901 for internal ones, 7746606 for a
-    /// find by `_id`.
+    /// 14 neither text nor document; 16 and 2 for a hash of another length or with other digits;
+    /// 7746402 not a query, 40414 and 73 for its database, 8584900 and 8584901 for internal
+    /// databases and system collections, 7746606 for a find by `_id`.
     fn of(cx: &Ctx<'a, '_>) -> Result<Shape<'a>> {
         let query = match cx.value() {
             Value::String(hash) if hash.len() != HASH_DIGITS => bail!(
@@ -76,7 +76,7 @@ impl<'a> Shape<'a> {
             v => return Err(wrong_type(&format!("{name}.$db"), &v, &[Tag::STRING])),
         };
         namespace::check_db(db)?;
-        // What cannot be set can be removed.
+        // Settings that cannot be set can still be removed.
         if cx.command.name == "removeQuerySettings" {
             return Ok(Shape::Query(shape::hash(db, query), query));
         }
@@ -102,7 +102,7 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// Checks settings, and that they say something.
+/// Checks settings, and that they set anything.
 fn check(settings: Doc<'_>) -> Result<()> {
     if settings.is_empty() {
         bail!(
@@ -135,7 +135,7 @@ fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             ),
         },
     };
-    // What is not named stays as it was.
+    // Fields that the command does not have keep their values.
     let before = all.get(&hash).map(|row| row.settings).unwrap_or_default();
     let settings = DocBuf::build(|w| {
         for row in SETTINGS {

@@ -1,5 +1,5 @@
 //! `replSetGetStatus`, `replSetGetConfig`, `replSetInitiate`, `replSetReconfig`, `replSetGetRBID`:
-//! one member, always the primary, or the standalone's refusals.
+//! answered for a set with one member, always the primary, or refused on a standalone server.
 
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
@@ -153,7 +153,7 @@ fn config(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// The set exists from the first start; `rs.initiate()` in a script must not stop it for long.
+/// The set exists from the first start; a script that calls `rs.initiate()` should still succeed.
 fn initiate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     set_name(cx)?;
     Err(MongoError::new(
@@ -162,11 +162,11 @@ fn initiate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     ))
 }
 
-/// Versions of a configuration, which name no setting of their own.
+/// The version fields of a configuration, which are not settings.
 const VERSIONS: [&str; 2] = ["version", "term"];
 
-/// The set has one member and one configuration. To be given that again is no error; tools do it to
-/// end what an earlier run has left.
+/// The set has one member and one configuration. Sending the same configuration is no error; tools
+/// do it to finish an interrupted run.
 fn reconfigure(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     set_name(cx)?;
     let wanted = cx.value().as_doc().filter(|wanted| wanted.contains("_id"));

@@ -104,7 +104,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     .value(Kind::Str),
 ];
 
-/// The roles of the argument `roles`; `None` where it is not given.
+/// The roles in the argument `roles`; `None` if it is not given.
 ///
 /// # Errors
 /// 2 BadValue.
@@ -113,7 +113,7 @@ pub(crate) fn listed_roles(args: &Args<'_>, db: &str) -> Result<Option<Vec<RoleN
     list.map(|list| role_list(list, db)).transpose()
 }
 
-/// The same for a command that gives or takes them, of which there must be one.
+/// The same for a command that grants or revokes roles; at least one is required.
 ///
 /// # Errors
 /// 2 BadValue.
@@ -125,12 +125,12 @@ pub(crate) fn some_roles(args: &Args<'_>, db: &str) -> Result<Vec<RoleName>> {
     Ok(roles)
 }
 
-/// The privileges of the argument `privileges`; `None` where it is not given.
+/// The privileges in the argument `privileges`; `None` if it is not given.
 fn listed_privileges(args: &Args<'_>) -> Result<Option<Vec<Privilege>>> {
     args.array("privileges").map(privilege_list).transpose()
 }
 
-/// The same for a command that gives or takes them, of which there must be one.
+/// The same for a command that grants or revokes privileges; at least one is required.
 fn some_privileges(args: &Args<'_>) -> Result<Vec<Privilege>> {
     let privileges = listed_privileges(args)?.unwrap_or_default();
     if privileges.is_empty() {
@@ -139,7 +139,7 @@ fn some_privileges(args: &Args<'_>) -> Result<Vec<Privilege>> {
     Ok(privileges)
 }
 
-/// The right to give or take every role that is listed, each on its own database.
+/// Checks the right to grant or revoke each listed role on its own database.
 fn needs_each_role(
     asked: &RightsRequest<'_, '_>,
     roles: &[RoleName],
@@ -149,7 +149,7 @@ fn needs_each_role(
     roles.iter().try_for_each(on)
 }
 
-/// The right to give or take what every privilege that is listed is about.
+/// Checks the right to grant or revoke privileges on each listed resource.
 fn needs_each_privilege(
     asked: &RightsRequest<'_, '_>,
     privileges: &[Privilege],
@@ -161,13 +161,13 @@ fn needs_each_privilege(
     })
 }
 
-/// The right to give or take the roles of the argument `roles`.
+/// Checks the right to grant or revoke the roles in the argument `roles`.
 pub(crate) fn needs_of_roles(asked: &RightsRequest<'_, '_>, action: Action) -> Result<()> {
     let roles = listed_roles(asked.args, asked.db)?.unwrap_or_default();
     needs_each_role(asked, &roles, action)
 }
 
-/// The right to restrict the addresses of a user, if the command does so.
+/// Checks the right to restrict a user's addresses, if the command does so.
 pub(crate) fn needs_of_restrictions(asked: &RightsRequest<'_, '_>) -> Result<()> {
     if asked.args.has("authenticationRestrictions") {
         let action = Action::SetAuthenticationRestriction;
@@ -176,13 +176,13 @@ pub(crate) fn needs_of_restrictions(asked: &RightsRequest<'_, '_>) -> Result<()>
     Ok(())
 }
 
-/// Of `grantRolesToUser` and `grantRolesToRole`.
+/// The rights that `grantRolesToUser` and `grantRolesToRole` need.
 pub(crate) fn needs_of_grant(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let roles = some_roles(asked.args, asked.db)?;
     needs_each_role(asked, &roles, Action::GrantRole)
 }
 
-/// Of `revokeRolesFromUser` and `revokeRolesFromRole`.
+/// The rights that `revokeRolesFromUser` and `revokeRolesFromRole` need.
 pub(crate) fn needs_of_revoke(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let roles = some_roles(asked.args, asked.db)?;
     needs_each_role(asked, &roles, Action::RevokeRole)
@@ -196,7 +196,7 @@ fn needs_of_revoke_privileges(asked: &RightsRequest<'_, '_>) -> Result<()> {
     needs_each_privilege(asked, &some_privileges(asked.args)?, Action::RevokeRole)
 }
 
-/// The right to give what a role that is made or changed shall have.
+/// Checks the right to grant the roles and privileges of a new or changed role.
 fn needs_of_contents(asked: &RightsRequest<'_, '_>) -> Result<()> {
     needs_of_roles(asked, Action::GrantRole)?;
     let privileges = listed_privileges(asked.args)?.unwrap_or_default();
@@ -216,13 +216,13 @@ fn needs_of_update(asked: &RightsRequest<'_, '_>) -> Result<()> {
     needs_of_contents(asked)
 }
 
-/// What the audit is told of these commands.
+/// What the audit events of these commands show.
 static ROLE_EVENT: Shown = Shown {
     name: "role",
     fields: &["roles", "privileges", "authenticationRestrictions"],
 };
 
-/// A document with one field written anew; it keeps its place, or goes to the end.
+/// A document with one field replaced in place, or appended.
 pub(crate) fn replaced(doc: Doc<'_>, field: &str, write: impl Fn(&mut DocWriter<'_>)) -> DocBuf {
     DocBuf::build(|w| {
         let mut written = false;
@@ -241,7 +241,7 @@ pub(crate) fn replaced(doc: Doc<'_>, field: &str, write: impl Fn(&mut DocWriter<
     })
 }
 
-/// Writes names of roles into an array.
+/// Writes role names into an array.
 pub(crate) fn write_roles(field: &str, roles: &[RoleName], w: &mut DocWriter<'_>) {
     let mut list = w.array(field);
     for role in roles {
@@ -270,7 +270,7 @@ pub(crate) fn check_roles(cx: &Ctx<'_, '_>, roles: &[RoleName]) -> Result<()> {
     Ok(())
 }
 
-/// The role the command names, which must be one that users made.
+/// The role that the command names; it must be user-defined.
 fn own(cx: &Ctx<'_, '_>) -> Result<RoleName> {
     let name = RoleName::new(cx.value().as_str().unwrap_or(""), cx.db);
     if builtin(&name).is_some() {
@@ -286,7 +286,7 @@ fn not_found(name: &RoleName) -> MongoError {
     MongoError::new(code::ROLE_NOT_FOUND, format!("Role '{name}' not found"))
 }
 
-/// A role of another database than `admin` reaches its own database only.
+/// Checks that a role of a database other than `admin` only refers to its own database.
 fn check_reach(name: &RoleName, roles: &[RoleName], privileges: &[Privilege]) -> Result<()> {
     if name.db == "admin" {
         return Ok(());
@@ -309,7 +309,7 @@ fn check_reach(name: &RoleName, roles: &[RoleName], privileges: &[Privilege]) ->
     Ok(())
 }
 
-/// A role must not have itself, through others neither.
+/// Checks that a role does not inherit from itself, directly or through other roles.
 fn check_circle(cx: &Ctx<'_, '_>, name: &RoleName, roles: &[RoleName]) -> Result<()> {
     for role in roles {
         if role == name {
@@ -329,7 +329,7 @@ fn check_circle(cx: &Ctx<'_, '_>, name: &RoleName, roles: &[RoleName]) -> Result
     Ok(())
 }
 
-/// What a command says of a role; `None` where it says nothing.
+/// The fields of a role that a command sets; `None` for fields that it does not set.
 struct RoleChange {
     roles: Option<Vec<RoleName>>,
     privileges: Option<Vec<Privilege>>,
@@ -436,7 +436,7 @@ fn update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     })
 }
 
-/// Takes dropped roles away from the users and roles that have them.
+/// Removes dropped roles from the users and roles that have them.
 fn forget(cx: &Ctx<'_, '_>, gone: &[RoleName]) -> Result<()> {
     let store = &cx.service.access.writer(&cx.operation);
     for kept in [USERS, ROLES] {
@@ -510,13 +510,13 @@ fn change_privileges(cx: &mut Ctx<'_, '_>, more: bool) -> Result<Outcome> {
     })
 }
 
-/// The roles of a document of a user or role.
+/// The roles in the document of a user or role.
 pub(crate) fn roles_of(doc: Doc<'_>) -> Result<Vec<RoleName>> {
     let list = doc.field("roles").as_array().unwrap_or(Array::EMPTY);
     role_list(list, doc.field("db").as_str().unwrap_or(""))
 }
 
-/// Roles with more or fewer of them.
+/// A list of roles with some roles added or removed.
 pub(crate) fn with(mut roles: Vec<RoleName>, given: &[RoleName], more: bool) -> Vec<RoleName> {
     roles.retain(|r| more || !given.contains(r));
     for role in given.iter().filter(|_| more) {

@@ -12,7 +12,7 @@ use crate::request::{Outcome, WaitFor};
 use identity_oidc::Now;
 use model::{Binary, MongoError, Result, Tag, Value, bail, code};
 
-/// Conversations are numbered within their connection, which has one at a time.
+/// The number of the conversation; a connection has one conversation at a time.
 const CONVERSATION: i32 = 1;
 const FLAGS: u32 = flag::NO_AUTH | flag::LENIENT | flag::SECRET | flag::QUIET;
 const PAYLOAD: Kind = Kind::OneOf(&[Tag::BINARY, Tag::STRING]);
@@ -95,25 +95,25 @@ fn reply(cx: &mut Ctx<'_, '_>, done: bool, payload: &[u8]) -> Outcome {
     Outcome::Reply
 }
 
-/// Shows others who is logged in now, and tells the log how an attempt to log in has ended.
+/// Shows other connections who is logged in now, and logs the end of a login attempt.
 pub(super) fn report_login(cx: &mut Ctx<'_, '_>, result: std::result::Result<(), &MongoError>) {
-    // The event of the audit names the user that has just come in.
+    // The audit event names the user who has just logged in.
     cx.conn.show_user();
     let attempt = cx.conn.identity.take_attempt();
     cx.service.authenticated(&cx.conn.info, attempt, result);
 }
 
-/// Tells the log of an attempt that has ended with this step.
+/// Logs an attempt that has ended with this step.
 fn tell_end(cx: &mut Ctx<'_, '_>, login: &Result<Login>) {
     match login {
         Ok(Login::Wait(_)) => {}
-        // Now, and not when it is answered: a client that does not wait for that has tried, too.
+        // Logged now instead of with the delayed answer, in case the client does not wait for it.
         Ok(Login::Failed(_)) => report_login(cx, Err(&failed())),
         ended => report_login(cx, ended.as_ref().map(|_| ())),
     }
 }
 
-/// What comes of a step as the outcome of its command.
+/// Converts the result of a login step to the outcome of its command.
 fn outcome(cx: &mut Ctx<'_, '_>, login: Login) -> Result<Outcome> {
     let wait = |until_us| Outcome::Wait {
         until_us,
@@ -131,7 +131,7 @@ fn outcome(cx: &mut Ctx<'_, '_>, login: Login) -> Result<Outcome> {
     })
 }
 
-/// Ends an attempt whose answer has waited.
+/// Ends an attempt whose answer was delayed.
 fn end_failed(cx: &mut Ctx<'_, '_>) -> Result<()> {
     if cx.conn.identity.take_failed() && cx.request.waited {
         return Err(failed());
@@ -139,7 +139,7 @@ fn end_failed(cx: &mut Ctx<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// The mechanisms that are on.
+/// The enabled mechanisms.
 pub(super) fn mechanisms_on(cx: &Ctx<'_, '_>) -> Vec<String> {
     let parameters = &cx.service.state.parameters;
     parameters.strings("authenticationMechanisms")
@@ -156,17 +156,17 @@ fn moment(cx: &Ctx<'_, '_>) -> Moment {
     }
 }
 
-/// The first message of a client, to the database that it names.
+/// The first message of a client, with the database that it names.
 pub(super) struct First<'a> {
     pub(super) db: &'a str,
     pub(super) payload: &'a [u8],
-    /// It does without an empty last exchange.
+    /// The client skips the empty last exchange.
     pub(super) skips_empty: bool,
-    /// It came within the greeting.
+    /// The message is part of the greeting.
     pub(super) speculative: bool,
 }
 
-/// Begins to log in. The log and the audit get an attempt that has ended.
+/// Begins a login. An attempt that has ended is reported to the log and the audit.
 pub(super) fn begin(
     cx: &mut Ctx<'_, '_>,
     method: &LoginMethod,

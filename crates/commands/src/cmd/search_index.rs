@@ -1,6 +1,6 @@
-//! `createSearchIndexes`, `updateSearchIndex`, `dropSearchIndex`, `listSearchIndexes`: the
-//! definitions of search indexes in the catalog. What they lead to is done by the feeder. Errors:
-//! 31082 without a log, 8 for definitions that cannot be used, 26, 27, 68, 166.
+//! `createSearchIndexes`, `updateSearchIndex`, `dropSearchIndex`, `listSearchIndexes`: they change
+//! the definitions of search indexes in the catalog; the feeder builds the indexes. Errors: 31082
+//! without a log, 8 for invalid definitions, 26, 27, 68, 166.
 
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
@@ -64,7 +64,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     .value(Kind::Collection),
 ];
 
-/// The namespace, on a server that has search.
+/// The namespace; fails on a server without search.
 fn namespace(cx: &Ctx<'_, '_>) -> Result<Namespace> {
     let ns = names::own(cx)?;
     match cx.service.has_search() {
@@ -164,7 +164,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// How a command names an index.
+/// The id or name of the index in a command.
 fn named<'a>(cx: &Ctx<'a, '_>) -> Result<(Option<&'a str>, Option<&'a str>)> {
     let (id, name) = (cx.args.str("id"), cx.args.str("name"));
     if id.is_some() == name.is_some() {
@@ -177,7 +177,7 @@ fn named<'a>(cx: &Ctx<'a, '_>) -> Result<(Option<&'a str>, Option<&'a str>)> {
     Ok((id, name))
 }
 
-/// Changes the one definition that a command names.
+/// Changes the definition that a command names.
 fn change(
     cx: &Ctx<'_, '_>,
     ns: &Namespace,

@@ -1,6 +1,6 @@
-//! `serverStatus`: counts and sizes, in sections a client may switch off (`metrics: 0`) or on
-//! (`mirroredReads: 1`). Monitoring tools decode this into fixed structures, so names and number
-//! types are exact; `uptime` is a whole double.
+//! `serverStatus`: counters and sizes, in sections that a client may switch off (`metrics: 0`) or
+//! on (`mirroredReads: 1`). Monitoring tools decode the reply into fixed structures, so names and
+//! number types have to be exact; `uptime` is a whole double.
 
 use crate::cmd::followed;
 use crate::context::command::Command;
@@ -36,11 +36,11 @@ pub(crate) static COMMANDS: &[Command] = &[
     ),
 ];
 
-/// What sections are written from.
+/// The data that sections are written from.
 struct Facts<'f> {
     service: &'f Service,
     commands: &'f CommandTable,
-    /// Latencies with their distribution.
+    /// Write latencies with histograms.
     histograms: bool,
 }
 
@@ -51,7 +51,7 @@ impl std::ops::Deref for Facts<'_> {
     }
 }
 
-/// One section: name, shown without being asked for, writer.
+/// A section: its name, whether it is shown by default, its writer.
 type Section = (&'static str, bool, fn(&Facts<'_>, &mut DocWriter<'_>));
 
 static SECTIONS: &[Section] = &[
@@ -99,7 +99,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Whether this server has what a section tells of.
+/// Whether this server has the data of a section.
 fn applies(service: &Service, section: &str) -> bool {
     match section {
         "repl" => service.config.replica_set.is_some(),
@@ -116,12 +116,12 @@ fn default_sections(facts: &Facts<'_>, w: &mut DocWriter<'_>) {
     }
 }
 
-/// Anything but false, zero and null switches a section on.
+/// A section is switched on by any value except false, zero and null.
 fn is_on(v: &Value<'_>) -> bool {
     v.truthy()
 }
 
-/// The sections that are shown without being asked for.
+/// The sections that are shown by default.
 pub(crate) fn status(service: &Service, commands: &CommandTable) -> DocBuf {
     let facts = Facts {
         service,
@@ -206,7 +206,7 @@ fn extra_info(_: &Facts<'_>, w: &mut DocWriter<'_>) {
     );
 }
 
-/// Operations that run now: those that read, those that write, others.
+/// Running operations: reads, writes, others.
 fn running(s: &Facts<'_>) -> (i32, i32, i32) {
     let mut found = (0, 0, 0);
     for conn in s.connections.list() {
@@ -246,7 +246,7 @@ fn mirrored_reads(_: &Facts<'_>, w: &mut DocWriter<'_>) {
 
 fn network(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let requests = s.counters.requests.load(Relaxed);
-    // Without a network, as in tests, nobody can say how much came over it.
+    // Without a network, as in tests, there are no counters.
     if let Some(network) = s.state.network.get() {
         let n = network();
         let (in_, out) = (signed(n.bytes_in), signed(n.bytes_out));
@@ -256,7 +256,7 @@ fn network(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     w.put("numRequests", requests);
 }
 
-/// Latencies of all commands of each kind. Microseconds.
+/// Latencies of all commands of each kind, in microseconds.
 fn op_latencies(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     for (name, kind) in [
         ("reads", Kinds::Read),
@@ -297,7 +297,7 @@ fn repl(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     w.array("hosts").push(host);
     w.put("setName", s.config.replica_set.as_deref().unwrap_or(""))
         .put("setVersion", 1i32);
-    // Under both names: drivers of before 2021 read the older one.
+    // Written under both names: drivers older than 2021 read the second one.
     w.put("isWritablePrimary", true)
         .put("ismaster", true)
         .put("secondary", false)
@@ -339,7 +339,7 @@ fn available(gate: &GateMetrics) -> i64 {
     (gate.total - gate.out).max(0)
 }
 
-/// Who runs and who waits to.
+/// Running and waiting operations.
 fn queues(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let mut execution = w.doc("execution");
     for (name, gate) in ["read", "write"]
@@ -359,7 +359,8 @@ fn queues(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     }
 }
 
-/// What monitoring tools read of WiredTiger's section, filled with the engine's own numbers.
+/// The fields of WiredTiger's section that monitoring tools read, filled with the engine's own
+/// numbers.
 fn wired_tiger(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let e = s.engine_numbers();
     let [reads, writes] = s.state.admission.metrics();
@@ -381,7 +382,7 @@ fn wired_tiger(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     );
 }
 
-/// All metrics of the storage engine, under the engine's names.
+/// All metrics of the storage engine under the engine's names.
 fn engine_stats(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     w.put("version", env!("CARGO_PKG_VERSION"));
     operations_memory(s, &mut w.doc("operationsMemory"));
@@ -411,7 +412,7 @@ fn engine_stats(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     });
 }
 
-/// Search indexes by their status, and what searches have cost; zeros on a server without.
+/// Search indexes by status, and the cost of searches; zeros on a server without search.
 fn search(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let f = s.service.search.figures();
     let [pending, building, ready, stale, failed] = f.by_status.map(signed);
@@ -424,9 +425,9 @@ fn search(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     );
 }
 
-/// Who follows the log, and how far behind each is; zeros on a server without a log.
+/// The consumers of the log and their lag; zeros on a server without a log.
 fn log_consumers(s: &Facts<'_>, w: &mut DocWriter<'_>) {
-    // A log that cannot be read shows none here; its readers report the error.
+    // A log that cannot be read shows no consumers here; its readers report the error.
     let all = s.store.log_consumers().unwrap_or_default();
     let seconds = |ms: u64| ms as f64 / 1000.0;
     let operations = all.iter().map(|c| c.lag_operations).max();
@@ -449,7 +450,7 @@ fn log_consumers(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     }
 }
 
-/// The memory of operations. The engine's caches have bounds of their own.
+/// The memory of operations. The engine's caches have their own limits.
 fn operations_memory(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let f = s.config.memory.stats();
     let n = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);

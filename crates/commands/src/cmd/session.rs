@@ -79,7 +79,7 @@ pub(crate) static COMMANDS: &[Command] = &[
 
 fn start(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut id: [u8; 16] = rand::random();
-    // Version 4, variant 1.
+    // UUID version 4, variant 1.
     id[6] = (id[6] & 0x0f) | 0x40;
     id[8] = (id[8] & 0x3f) | 0x80;
     let owner = cx.owner();
@@ -96,17 +96,17 @@ fn start(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// A session as a list names it.
+/// A session in a list of a command.
 struct Listed<'a> {
     id: [u8; 16],
-    /// Whose it is, where that is said.
+    /// The digest of its owner, if given.
     uid: Option<&'a [u8]>,
 }
 
-/// The sessions of an array; null elements are skipped.
+/// The sessions in an array; null elements are skipped.
 ///
 /// # Errors
-/// 14, 207 for what is no session.
+/// 14, 207 for an element that is not a session.
 fn listed<'a>(name: &str, value: Value<'a>) -> Result<Vec<Listed<'a>>> {
     static TABLE: &[Arg] = &[
         arg("id", Kind::OneOf(&[Tag::BINARY])).required(),
@@ -143,15 +143,15 @@ fn is_own(asked: &RightsRequest<'_, '_>, uid: &[u8]) -> bool {
     asked.user.is_some_and(|u| u.digest[..] == *uid)
 }
 
-/// Own sessions are for everybody, those of others need a right.
+/// A user needs no right for its own sessions, but one for those of others.
 fn unless_own(asked: &RightsRequest<'_, '_>, own: bool) -> Result<()> {
     asked.unless(own || asked.may(Target::Cluster, &[Action::KillAnySession]))
 }
 
-/// Sessions of an array that are this connection's own, whatever `uid` the client gives.
+/// The sessions in an array, which have to belong to this connection's user.
 ///
 /// # Errors
-/// Those of [`listed`]; 13 for a `uid` of somebody else.
+/// Those of [`listed`]; 13 for the `uid` of another user.
 fn own_listed<'a>(cx: &Ctx<'a, '_>) -> Result<Vec<Listed<'a>>> {
     let all = listed(cx.command.name, cx.value())?;
     let owner = cx.owner();
@@ -175,7 +175,7 @@ fn end(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Whether a session is the one of the user named or else of this connection's.
+/// Whether a session belongs to the named user, or without one to this connection's user.
 fn is_meant(cx: &Ctx<'_, '_>, session: &Listed<'_>) -> bool {
     let owner = cx.service.state.sessions.owner(&session.id);
     let wanted = session
@@ -193,7 +193,7 @@ fn refresh(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Without a list it is about the user's own sessions.
+/// Checks the right to kill the listed sessions; without a list these are the user's own.
 fn needs_of_kill(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let all = listed("killSessions", asked.value)?;
     let own = all
@@ -214,7 +214,7 @@ fn kill(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Ends the sessions of a user, or all.
+/// Ends all sessions, or all of one user.
 fn kill_every(cx: &Ctx<'_, '_>, owner: Option<[u8; 32]>) {
     for (id, session) in cx.service.state.sessions.list() {
         if owner.is_none_or(|o| o == session.owner) {
@@ -223,16 +223,16 @@ fn kill_every(cx: &Ctx<'_, '_>, owner: Option<[u8; 32]>) {
     }
 }
 
-/// Whose sessions `killAllSessions` ends.
+/// The owners of the sessions that `killAllSessions` ends.
 enum SessionOwners {
-    /// Everybody's.
+    /// All users.
     All,
-    /// Those of these users.
+    /// These users.
     Users(Vec<UserName>),
 }
 
 /// # Errors
-/// 14, 40414 for what is no user.
+/// 14, 40414 for an element that is not a user.
 fn parse_owners(value: Value<'_>) -> Result<SessionOwners> {
     static TABLE: &[Arg] = &[
         arg("user", Kind::Str).required(),
@@ -268,8 +268,8 @@ fn needs_of_kill_all(asked: &RightsRequest<'_, '_>) -> Result<()> {
     unless_own(asked, own)
 }
 
-/// Without access control every session belongs to nobody: a list of users matches none, an empty
-/// list all.
+/// Without access control no session has an owner: a list of users matches no session, an empty
+/// list matches all.
 fn kill_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     match parse_owners(cx.value())? {
         SessionOwners::All => kill_every(cx, None),
@@ -280,13 +280,13 @@ fn kill_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// What a session has to fit that a pattern ends: everything that is said.
+/// The conditions for sessions that a pattern ends; a session has to meet all of them.
 #[derive(Default)]
 struct Pattern<'a> {
     id: Option<[u8; 16]>,
-    /// The owner, as `lsid` and as `uid` say it.
+    /// The owner, from `lsid` and from `uid`.
     owners: Vec<&'a [u8]>,
-    /// It names users or roles, which sessions do not keep: none fits.
+    /// The pattern has users or roles, which sessions do not store, so no session matches.
     fits_none: bool,
 }
 
@@ -298,10 +298,10 @@ impl Pattern<'_> {
     }
 }
 
-/// The patterns of `killAllSessionsByPattern`; without any, one that all sessions fit.
+/// The patterns of `killAllSessionsByPattern`; without any, one that matches all sessions.
 ///
 /// # Errors
-/// 14, 40415, 207 for what is no pattern.
+/// 14, 40415, 207 for an element that is not a pattern.
 fn patterns<'a>(value: Value<'a>) -> Result<Vec<Pattern<'a>>> {
     static TABLE: &[Arg] = &[
         arg("lsid", Kind::Object),

@@ -1,5 +1,5 @@
-//! `shutdown`: ends the process as a signal does: requests under way get their time, data is
-//! flushed. The client's connection is closed instead of a reply.
+//! `shutdown`: ends the process in the same way as a signal: running requests get time to finish,
+//! data is flushed. The client's connection is closed without a reply.
 
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;

@@ -123,7 +123,7 @@ fn db_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         index_bytes = index_bytes.saturating_add(sum_indexes(&s));
         free = free.saturating_add_unsigned(s.unused_bytes);
     }
-    // Views have a collection of their definitions.
+    // Views have a collection for their definitions.
     collections += i64::from(views > 0);
     let scaled = |n: i64| n as f64 / scale as f64;
     let w = &mut cx.reply;
@@ -158,7 +158,7 @@ fn db_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Its own value is a whole namespace.
+/// The value of the first field is a full namespace.
 fn needs_of_data_size(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let ns = Namespace::parse(asked.value.as_str().unwrap_or(""))?;
     asked.needs_at(&ns, &[auth::Action::Find])
@@ -200,7 +200,7 @@ fn range<'a>(cx: &Ctx<'a, '_>) -> Result<Option<(Doc<'a>, Doc<'a>)>> {
     }
 }
 
-/// Bytes and number of documents whose keys are at least `min` and below `max`.
+/// The bytes and number of the documents whose keys are at least `min` and below `max`.
 fn measure(
     c: &std::sync::Arc<Collection>,
     pattern: Option<Doc<'_>>,
@@ -246,7 +246,7 @@ fn measure(
     Ok((size, count))
 }
 
-/// Compares a document's key with a bound, field by field in the directions of the pattern.
+/// Compares a document's key with a bound, field by field, in the directions of the key pattern.
 fn order(doc: Doc<'_>, key: Doc<'_>, bound: Doc<'_>) -> Ordering {
     for ((path, direction), (_, limit)) in key.iter().zip(bound.iter()) {
         let value = path.split('.').fold(Value::Document(doc), |v, part| {

@@ -179,7 +179,7 @@ fn conn_pool_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Locks are not objects with queues here; there is nothing to list.
+/// Always empty: locks are not objects with queues here.
 fn lock_info(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     cx.reply.array("lockInfo");
     Ok(Outcome::Reply)

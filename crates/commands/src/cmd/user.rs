@@ -91,7 +91,7 @@ fn needs_of_create(asked: &RightsRequest<'_, '_>) -> Result<()> {
     needs_of_restrictions(asked)
 }
 
-/// Everybody with the right may change its own password and data.
+/// A user with the right may change its own password and data.
 fn needs_of_update(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let name = UserName::new(asked.value.as_str().unwrap_or(""), asked.db);
     let own = asked.user.is_some_and(|u| u.name == name);
@@ -113,20 +113,20 @@ fn needs_of_update(asked: &RightsRequest<'_, '_>) -> Result<()> {
         asked.needs(here, &[Action::ChangePassword])?;
     }
     if asked.args.has("roles") {
-        // The roles it has now are taken from it, whichever these are.
+        // The current roles are revoked, whichever they are.
         asked.needs(Target::AnyNormal, &[Action::RevokeRole])?;
         needs_of_roles(asked, Action::GrantRole)?;
     }
     needs_of_restrictions(asked)
 }
 
-/// What the audit is told of these commands: never a password.
+/// What the audit events of these commands show; never a password.
 static USER_EVENT: Shown = Shown {
     name: "user",
     fields: &["customData", "roles", "authenticationRestrictions"],
 };
 
-/// The user the command names.
+/// The user that the command names.
 fn own(cx: &Ctx<'_, '_>) -> UserName {
     UserName::new(cx.value().as_str().unwrap_or(""), cx.db)
 }
@@ -139,7 +139,7 @@ fn is_external(name: &UserName) -> bool {
     name.db == "$external"
 }
 
-/// Checks a name that shall be made.
+/// Checks the name of a new user.
 fn check_name(name: &UserName) -> Result<()> {
     if name.name.is_empty() {
         bail!(
@@ -156,7 +156,7 @@ fn check_name(name: &UserName) -> Result<()> {
     Ok(())
 }
 
-/// The kinds of credentials asked for; `None` when nothing is said.
+/// The mechanisms for which credentials are requested; `None` when not specified.
 fn mechanisms(cx: &Ctx<'_, '_>, name: &UserName) -> Result<Option<Vec<Mechanism>>> {
     let Some(list) = cx.args.array("mechanisms") else {
         return Ok(None);
@@ -186,7 +186,7 @@ fn mechanisms(cx: &Ctx<'_, '_>, name: &UserName) -> Result<Option<Vec<Mechanism>
     Ok(Some(wanted))
 }
 
-/// The credentials of the password the command brings; `None` when it brings none.
+/// The credentials of the password in the command; `None` when it has none.
 fn credentials(cx: &Ctx<'_, '_>, name: &UserName) -> Result<Option<DocBuf>> {
     let wanted = mechanisms(cx, name)?;
     let Some(password) = cx.args.str("pwd") else {
@@ -332,7 +332,7 @@ fn update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     edit(cx, &name, change)
 }
 
-/// The credentials of the kinds that shall stay.
+/// The existing credentials of the mechanisms that are kept.
 fn fewer_credentials(old: Doc<'_>, wanted: &[Mechanism]) -> Result<DocBuf> {
     let kept = old.field("credentials").as_doc().unwrap_or(Doc::EMPTY);
     if !wanted.iter().all(|m| kept.contains(m.name())) {

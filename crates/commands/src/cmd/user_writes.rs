@@ -1,4 +1,4 @@
-//! `setUserWriteBlockMode`: holds back what users write, until it is called again.
+//! `setUserWriteBlockMode`: blocks the writes of users until it is called again.
 
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;

@@ -24,8 +24,8 @@ pub(super) enum Admission {
     End(Outcome),
 }
 
-/// Whether the request may write while user writes are blocked: because it sets
-/// `mayBypassWriteBlocking`, as internal users may, or by the rights of its user.
+/// Whether the request may write while user writes are blocked: by its `mayBypassWriteBlocking`,
+/// which only internal users may send, or by the rights of its user.
 fn passes_block(service: &Service, conn: &Connection, generic: &Generic<'_>) -> Result<bool> {
     let access = &service.access;
     let may = |action| {

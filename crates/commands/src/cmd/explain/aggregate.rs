@@ -50,7 +50,7 @@ pub(super) fn explain_aggregate<'a>(
     .leaving_no_trace();
     let ns = coll.as_ref().map(|c| c.ns());
     let allowed = ns.map(|ns| settings::allowed_indexes(cx.service, ns, inner, &a.shape()));
-    // Rejected queries are explained.
+    // Queries that settings reject can still be explained.
     let host = host.allowing(ns, allowed.and_then(Result::unwrap_or_default));
     let exec = ExecContext::new(&env, &host);
     aggregation(cx, &pipeline, hint, &exec, level)
@@ -103,7 +103,7 @@ pub(crate) fn aggregation(
             })?;
             let (ran_ms, mut meters) = ran.map_or((None, Vec::new()), |(ms, m)| (Some(ms), m));
             if let Some(first) = meters.first().cloned().filter(|_| planned.counted) {
-                // What the read gives is what the stage that was done by it gives.
+                // The stage that the read has replaced returns as many documents as the read.
                 meters.insert(0, first);
             }
             let name = explained.ns.to_string();

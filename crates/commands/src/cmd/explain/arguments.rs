@@ -28,7 +28,7 @@ pub(super) fn own_namespace(cx: &Ctx<'_, '_>, name: &str, own: Value<'_>) -> Res
     }
 }
 
-/// A query of a filter and a hint.
+/// A find with only a filter and a hint.
 pub(super) fn plain_find(
     filter: Doc<'_>,
     hint: Option<Value<'_>>,

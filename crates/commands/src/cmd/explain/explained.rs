@@ -1,4 +1,4 @@
-//! A query that is explained: its operators are run where that is asked for, and shown.
+//! A query that is explained: its operators are run if the verbosity requires it, and shown.
 
 use crate::context::ctx::Ctx;
 use crate::release::Release;
@@ -18,9 +18,9 @@ use store::Collection;
 pub(crate) enum Level {
     /// `queryPlanner`: the plan.
     Planner,
-    /// `executionStats`: also what it did.
+    /// `executionStats`: also the execution of the plan.
     Stats,
-    /// `allPlansExecution`: also what each plan did.
+    /// `allPlansExecution`: also the execution of each plan.
     All,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Explained {
 }
 
 impl Explained {
-    /// A query that is not planned yet.
+    /// The explanation of a query that is not planned yet.
     pub(super) fn new(ns: Namespace, coll: Option<Arc<Collection>>, find: Find) -> Explained {
         let rivals = Some(Arc::default());
         let find = Find { rivals, ..find };
@@ -69,7 +69,7 @@ impl Explained {
         entries.iter().any(is_it)
     }
 
-    /// What is explained, of operators that ran in that time or not at all.
+    /// The query with its operators, which took `ran_ms` or were not run.
     pub(super) fn query<'q>(
         &'q self,
         ns: &'q str,
@@ -87,7 +87,7 @@ impl Explained {
         }
     }
 
-    /// Replies with the plan, and with what it did when statistics are asked for.
+    /// Writes the plan to the reply, and the execution statistics if they are requested.
     pub(super) fn reply(
         &self,
         cx: &mut Ctx<'_, '_>,
@@ -107,8 +107,7 @@ impl Explained {
 }
 
 impl Level {
-    /// Runs what is explained when statistics are asked for, and tells how many milliseconds that
-    /// took.
+    /// Runs `f` if statistics are requested, and returns its duration in milliseconds.
     pub(super) fn run<T>(
         self,
         cx: &Ctx<'_, '_>,
@@ -124,7 +123,7 @@ impl Level {
     }
 }
 
-/// Writes the reply: what `fill` puts, then the fields every explain ends with.
+/// Writes the reply: the fields that `fill` writes, then those at the end of every explain.
 pub(crate) fn reply(cx: &mut Ctx<'_, '_>, fill: impl FnOnce(&mut DocWriter<'_>)) {
     fill(&mut cx.reply);
     let explained = match cx.value() {

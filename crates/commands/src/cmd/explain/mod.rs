@@ -1,5 +1,5 @@
 //! `explain` of find, aggregate, count, distinct, update, delete and findAndModify: the plan that
-//! would run, and with execution statistics what it does. Explaining changes nothing.
+//! would run, and with execution statistics its execution. It changes no data.
 
 pub(crate) mod aggregate;
 mod arguments;
@@ -29,7 +29,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 )
 .value(Kind::Object)];
 
-/// What the command inside needs.
+/// Checks the rights that the inner command needs.
 fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
     (asked.inner)(asked.value.as_doc().unwrap_or(Doc::EMPTY))
 }

@@ -89,7 +89,7 @@ fn parse<'a>(
         "find" => {
             let args = FindArgs::of(own, &arguments(name, FIND, inner)?)?;
             let mut find = crate::cmd::find::parse(&args, env, collation)?;
-            // Rejected queries are explained.
+            // Queries that settings reject can still be explained.
             find.allowed =
                 settings::allowed_indexes(cx.service, ns, inner, &args.shape()).unwrap_or_default();
             Query { find, key: None }

@@ -25,7 +25,7 @@ struct Statement<'a> {
     sort: Doc<'a>,
     hint: Option<Value<'a>>,
     collation: Option<Doc<'a>>,
-    /// The change; `None` deletes.
+    /// The change; `None` for a delete.
     mods: Option<Mods<'a>>,
     multi: bool,
     upsert: bool,
@@ -56,7 +56,7 @@ fn statement<'a>(
         "update" => (UPDATE, "updates"),
         _ => (DELETE, "deletes"),
     };
-    // What the client sent beside the command belongs to no command inside it.
+    // Document sequences belong to `explain`, not to the command inside it.
     let beside = !cx.request.sequences.is_empty() && !inner.contains(list);
     let ops = match beside {
         true => Vec::new(),
@@ -97,7 +97,7 @@ fn statement<'a>(
     })
 }
 
-/// `explain` of a write: how it finds its documents, and how many it would change.
+/// Explains a write: how it finds its documents, and how many it would change.
 pub(super) fn explain_write<'a>(
     cx: &mut Ctx<'a, '_>,
     name: &'a str,
