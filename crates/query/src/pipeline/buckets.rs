@@ -1,4 +1,4 @@
-//! The buckets of a time-series collection as documents, for who reads `system.buckets.NAME`; the
+//! The buckets of a time-series collection as documents, for reads of `system.buckets.NAME`; the
 //! stage has no name in pipelines.
 
 use crate::exec::{BatchStream, ExecContext};

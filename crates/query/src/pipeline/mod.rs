@@ -1,4 +1,4 @@
-//! Pipelines: parsed once into stages, opened into a chain of pull operators, pulled batch by
+//! Pipelines: parsed once into stages, opened as a chain of pull operators, and read batch by
 //! batch.
 
 mod buckets;
@@ -20,21 +20,21 @@ use std::sync::{Arc, OnceLock};
 /// A parsed, optimized pipeline. Cheap to clone; holds no data.
 #[derive(Clone)]
 pub struct Pipeline {
-    /// Where it reads.
+    /// The collection or database it reads.
     target: PipelineSource,
-    /// The stages that views below may name.
+    /// The table of stages for parsing the views below.
     table: StageTable,
     stages: Vec<Arc<dyn Stage>>,
     /// Leading stages may be offered to the host.
     optimize: bool,
-    /// What the host is told besides, found out once: a pipeline of `$lookup` is opened for every
-    /// document.
+    /// What the later stages need of the read, computed once: a pipeline of `$lookup` is opened for
+    /// every document.
     needs: Arc<OnceLock<Needs>>,
     /// Some `$meta` asks for the record id or the index key.
     row_metadata: bool,
 }
 
-/// What the stages behind the leading filter need of documents.
+/// What the stages after the leading filter need of documents.
 struct Needs {
     /// Only these top-level fields.
     fields: Option<Vec<String>>,
@@ -44,7 +44,7 @@ struct Needs {
     group_end: Option<GroupEnd>,
     /// Only their number.
     number: Option<NumberOnly>,
-    /// What the first of them makes.
+    /// The first of these stages, if a read can do its work.
     fold: Option<Arc<dyn Fold>>,
 }
 
@@ -70,8 +70,8 @@ impl Pipeline {
         asked: &[parse::NamedStage<'_>],
         options: &ParseOptions,
     ) -> Result<Pipeline> {
-        // Sub-pipelines of a facet see the metadata of the documents they share; others begin
-        // without.
+        // Sub-pipelines of a facet see the metadata of their shared documents; other pipelines
+        // begin without metadata.
         let around = cx.meta.clone();
         let around_wants = std::mem::take(&mut cx.wants_row_metadata);
         if options.inside != Inside::Facet {
@@ -131,7 +131,7 @@ impl Pipeline {
         }
     }
 
-    /// The first stage alone, and the others over documents of the caller.
+    /// Splits off the first stage; the other stages then run over documents of the caller.
     pub(crate) fn split_first(mut self) -> (Pipeline, Pipeline) {
         let rest = self.stages.split_off(self.stages.len().min(1));
         let rest = Pipeline {
@@ -165,18 +165,19 @@ impl Pipeline {
         self.stages.last().is_some_and(|s| s.is_writer())
     }
 
-    /// True when its cursor stays at its end, because something is held while it is open.
+    /// True if its cursor stays open at the end, because something outside is held while it is
+    /// open.
     pub fn holds_open(&self) -> bool {
         self.stages.first().is_some_and(|s| s.holds_open())
     }
 
-    /// The stream of changes it begins with.
+    /// The change stream with which it begins.
     pub fn changes(&self) -> Option<&Arc<ChangeProgress>> {
         self.stages.first()?.changes()
     }
 
-    /// Opens the chain: the collection's documents (or what the first stage makes itself), then
-    /// every stage.
+    /// Opens the chain: the documents of the collection (or of a first stage that makes them
+    /// itself), then every stage.
     ///
     /// # Errors
     /// Those of the host and of the stages.
@@ -219,9 +220,9 @@ impl Pipeline {
         Ok(docs)
     }
 
-    /// With the pipelines of the views it reads before its own (`None` when it reads no view), and
-    /// whether there is no collection below. Seen as one, filters behind a view reach the
-    /// collection.
+    /// The pipeline with the stages of the views it reads in front (`None` if it reads no view),
+    /// and whether the collection is missing. In the combined pipeline filters on a view can move
+    /// to the collection.
     ///
     /// # Errors
     /// 165 ViewDepthLimitExceeded, and those of the views' stages.
@@ -276,7 +277,7 @@ impl Pipeline {
         )
     }
 
-    /// Opens source and stages, no view being left.
+    /// Opens the source and the stages; views are resolved already.
     fn open_whole(&self, exec: &ExecContext<'_>, missing: bool) -> Result<Box<dyn BatchStream>> {
         if missing || self.makes_documents() {
             return self.open_rest(exec, Box::new(EmptyStream), 0);
@@ -291,8 +292,8 @@ impl Pipeline {
         let (read, stages) = self.offer(ns);
         let opened = exec.host.open(exec, &read)?;
         let mut taken = usize::from(opened.filtered && read.filter.is_some());
-        // A sort or limit goes only when everything before it went; a sort with a limit only when
-        // both are done.
+        // The stage after the filter is done only if the filter is; a sort with a limit only if
+        // sort and limit are done.
         if taken == stages.filter_stages {
             let sort_done =
                 read.sort.is_some() && opened.sorted && (opened.limited || !stages.sort_has_limit);
@@ -302,7 +303,7 @@ impl Pipeline {
         self.open_rest(exec, opened.docs, taken)
     }
 
-    /// What the leading stages let the host do already.
+    /// The part of the leading stages that the host may do.
     fn offer<'q>(&'q self, ns: &'q Namespace) -> (ReadRequest<'q>, Offered) {
         let mut read = ReadRequest {
             row_metadata: self.row_metadata,
@@ -347,8 +348,7 @@ impl Pipeline {
         (read, offered)
     }
 
-    /// The pipeline as it runs: over a collection, the stages of views before its own. For explain.
-    ///
+    /// The pipeline as it runs: on a collection, with the stages of views in front. For explain.
     /// # Errors
     /// Those of the views' stages, and of checks that only the server can make.
     pub fn resolved(&self, exec: &ExecContext<'_>) -> Result<Pipeline> {
@@ -364,7 +364,7 @@ impl Pipeline {
         }
     }
 
-    /// The fields the stages behind the filter look at, when these are all.
+    /// The fields that the stages after the filter use, if these are known.
     pub fn fields_needed(&self) -> Option<Vec<String>> {
         let after = usize::from(matches!(
             self.stages.first().map(|s| s.kind()),
@@ -377,8 +377,8 @@ impl Pipeline {
         )
     }
 
-    /// The path for whose values one document each is enough, when the stages behind the filter
-    /// say so.
+    /// The path for each of whose values one document is enough, if the stages after the filter
+    /// allow that.
     pub fn distinct_needed(&self) -> Option<String> {
         let after = usize::from(matches!(
             self.stages.first().map(|s| s.kind()),
@@ -387,8 +387,7 @@ impl Pipeline {
         optimize::groups_by_alone(self.stages.get(after)?.as_ref())
     }
 
-    /// What the stage behind the filter makes, when it looks at no more than how many documents
-    /// there are.
+    /// The stage after the filter, if it needs only the number of documents.
     pub fn number_needed(&self) -> Option<NumberOnly> {
         let after = usize::from(matches!(
             self.stages.first().map(|s| s.kind()),
@@ -397,7 +396,7 @@ impl Pipeline {
         optimize::number_only(self.stages.get(after)?.as_ref())
     }
 
-    /// The stage behind the filter, when a read can do its work.
+    /// The stage after the filter, if a read can do its work.
     pub fn fold_needed(&self) -> Option<Arc<dyn Fold>> {
         let after = usize::from(matches!(
             self.stages.first().map(|s| s.kind()),
@@ -406,7 +405,7 @@ impl Pipeline {
         self.stages.get(after).cloned().and_then(Stage::fold)
     }
 
-    /// The groups of which one document each is enough, when the stages behind the filter say so.
+    /// The groups of which one document each is enough, if the stages after the filter allow that.
     pub fn group_end_needed(&self) -> Option<GroupEnd> {
         let after = usize::from(matches!(
             self.stages.first().map(|s| s.kind()),

@@ -1,4 +1,4 @@
-//! From stages as a query asks for them to stages that run: shape, names, positions.
+//! Parses a list of stages: shape, names, positions.
 
 use crate::stage::{
     Inside, MAX_DEPTH, ParseOptions, PipelineSource, Placement, Stage, StageContext, StageOp,
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Most stages of a pipeline.
 const MAX_STAGES: usize = 1000;
 
-/// A stage that a query asks for, and its argument.
+/// A stage of the query and its argument.
 pub(super) type NamedStage<'v> = (&'static StageOp, Value<'v>);
 
 /// The stages that the elements of an array name.
@@ -23,7 +23,7 @@ pub(super) fn named<'v>(spec: Array<'v>, table: StageTable) -> Result<Vec<NamedS
     spec.iter().map(|item| stage_of(item, table)).collect()
 }
 
-/// Parses stages; the optimizer has not seen them yet.
+/// Parses stages; they are not optimized yet.
 ///
 /// # Errors
 /// 40600-40602, 51047, 31441, 73 for positions, and the stages' own.
@@ -49,7 +49,7 @@ pub(super) fn stages(
             .iter()
             .for_each(|s| cx.meta.extend(s.provides_meta()));
         stages.extend(parsed);
-        // An empty filter in front of $geoNear is optimized away before that looks for it.
+        // The empty filter is removed before `$geoNear` checks that it is first.
         let is_nothing = op.name == "$match" && arg.as_doc().is_some_and(Doc::is_empty);
         let before_near = is_nothing && asked.iter().any(|(op, _)| op.name == "$geoNear");
         if !before_near {
@@ -60,8 +60,8 @@ pub(super) fn stages(
     Ok(stages)
 }
 
-/// Checks that every stage here and in pipelines inside has one field and a known name. MongoDB
-/// looks at all of them before it parses any.
+/// Checks that every stage, also in inner pipelines, has one field and a known name. MongoDB checks
+/// all of them before it parses any.
 pub(super) fn check_shape(spec: Array<'_>, table: StageTable, depth: usize) -> Result<()> {
     if spec.elements().nth(MAX_STAGES).is_some() {
         bail!(
@@ -106,8 +106,8 @@ pub(super) fn check_shape(spec: Array<'_>, table: StageTable, depth: usize) -> R
     Ok(())
 }
 
-/// Whether the stage may stand in what is around it: first what is directly around it is asked,
-/// then a `$facet` further out.
+/// Checks that the stage may be inside this pipeline: first by the stage directly around it, then
+/// by a `$facet` further out.
 fn check_inside(name: &str, placement: &Placement, options: &ParseOptions) -> Result<()> {
     let (allowed, number, around) = match options.inside {
         Inside::Top | Inside::Update | Inside::Facet => (true, 0, ""),
@@ -127,7 +127,7 @@ fn check_inside(name: &str, placement: &Placement, options: &ParseOptions) -> Re
         let number = match name {
             _ if on_database => 40600,
             "$listClusterCatalog" => 9621301,
-            // These look at their namespace before anything else.
+            // These check their namespace first.
             "$listSessions" | "$listLocalSessions" => code::INVALID_NAMESPACE,
             _ => 40600,
         };

@@ -1,26 +1,27 @@
-//! A query that is written in parts (filter, order, skip, limit, projection) as the stages of a
-//! pipeline. A view is read so: its own stages come before these when the pipeline is opened.
-//! Must not know: the commands.
+//! A query in parts (filter, order, skip, limit, projection) as the stages of a pipeline. Views are
+//! read this way: opening the pipeline puts the view's own stages in front. Must not know: the
+//! commands.
 
 use super::Pipeline;
 use crate::stage::ParseOptions;
 use model::{Doc, MongoError, Result, Value};
 use operators::expr::ParseCx;
 
-/// The parts of a query; an empty document is a part that is not there.
+/// The parts of a query; an empty document stands for a missing part.
 #[derive(Clone, Copy)]
 pub struct QueryParts<'q> {
-    /// Documents wanted.
+    /// Selects the documents.
     pub filter: Doc<'q>,
     /// Their order.
     pub sort: Doc<'q>,
-    /// Left out at the beginning.
+    /// Documents to leave out at the beginning.
     pub skip: u64,
     /// At most this many.
     pub limit: Option<u64>,
-    /// What of them.
+    /// The fields to return.
     pub projection: Doc<'q>,
-    /// Their number in a field of this name, instead of them; nothing where there are none.
+    /// Return the number of documents in a field of this name instead of the documents; nothing if
+    /// there are none.
     pub counted_in: Option<&'q str>,
 }
 
@@ -35,7 +36,7 @@ impl<'q> QueryParts<'q> {
         counted_in: None,
     };
 
-    /// The stages in the order in which the parts apply.
+    /// The stages, in the order in which the parts apply.
     fn stages(self) -> impl Iterator<Item = (&'static str, Value<'q>)> {
         let number = |n: u64| Value::Int64(i64::try_from(n).unwrap_or(i64::MAX));
         let document = |d: Doc<'q>| (!d.is_empty()).then_some(Value::Document(d));

@@ -56,7 +56,8 @@ pub(super) fn by_wildcard(
     };
     for c in candidates(root) {
         consider(scan.by_values(&c));
-        // Tests inside an `$elemMatch` are about elements, not about the document: they are left out.
+        // Tests inside an `$elemMatch` are about elements, not about the document, so they are left
+        // out.
         let presence = c.tests.iter().any(|t| demands_value(t, forced)) && !c.of_element;
         if presence {
             consider(scan.by_presence(&c.path));

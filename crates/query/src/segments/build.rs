@@ -1,6 +1,7 @@
-//! The next segment of a column index: one of which many documents were touched, two small ones
-//! beside each other, or documents that are in none. Promises: each is made of one state, and put
-//! in one commit with the going of what it replaces. Must not know: how documents are taken apart.
+//! Builds the next segment of a column index, for one of which many documents have changed, for two
+//! small ones next to each other, or for documents in no segment. Promises: a segment is built from
+//! one snapshot, and the commit that adds it removes those it replaces. Must not know: how columns
+//! are extracted from documents.
 
 use super::taking::Taking;
 use model::{Result, Tag};
@@ -9,21 +10,21 @@ use std::sync::Arc;
 use store::format::segment::{Head, behind, touched_id};
 use store::{Collection, Index, NewSegment, ReadView, Replaced, Segment, SegmentColumn};
 
-/// A segment is made anew when more than one of so many documents was touched.
+/// A segment is rebuilt when more than one in this many of its documents has changed.
 const TOUCHED_ONE_OF: usize = 16;
 /// Bytes of values after which a segment ends.
 const BYTES_MAX: usize = 16 << 20;
-/// Notes that go in one commit; others wait for the next.
+/// Most notes of changed documents removed in one commit; the rest waits for the next.
 const NOTES_MAX: usize = 200_000;
-/// Documents between two looks at the interrupt.
+/// Documents between two checks of the interrupt.
 const STEP_DOCS: usize = 1024;
 
-/// How many documents segments have.
+/// The number of documents in a segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// The most.
+    /// Most documents.
     pub docs_max: usize,
-    /// Fewer are not put into a new one.
+    /// Fewest documents for a new segment.
     pub docs_min: usize,
 }
 
@@ -36,7 +37,7 @@ impl Default for Sizes {
     }
 }
 
-/// Documents that are to be one segment, or more.
+/// A range of documents from which one or more segments are built.
 struct Job {
     low: Vec<u8>,
     /// `None` is the end of the collection.
@@ -73,7 +74,7 @@ pub fn build_next(
     }
 }
 
-/// One look at an index.
+/// The search for one index's next segment.
 struct Build<'b> {
     coll: &'b Arc<Collection>,
     index: &'b Arc<Index>,
@@ -118,7 +119,7 @@ impl Build<'_> {
         Ok(found.then(|| Job::between(low, None)))
     }
 
-    /// Many documents of a segment were touched, or few of them often.
+    /// Whether many documents of a segment have changed, or a few of them often.
     fn is_old(&self, segment: &Segment) -> Result<bool> {
         let notes = self.notes(&segment.head.low, &segment.head.high)?;
         if notes.len() == NOTES_MAX {

@@ -1,6 +1,7 @@
-//! `validate` of the values in segments: what a column has of a document is what is taken out of
-//! it now, where it was not touched since. Promises: all is of one state, writers go on. Must not
-//! know: whether segments can be read and have the right documents, which the store checks.
+//! `validate` of the values in segments: for a document that has not changed since, a column has
+//! the value that is extracted from it now. Promises: everything is read from one snapshot, and
+//! writers are not blocked. Must not know: whether segments can be read and have the right
+//! documents, which the store checks.
 
 use super::taking::{Taking, is_word};
 use model::{Doc, FieldPath, Result, Tag};
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use store::format::segment::{ColumnHead, SHAPES, touched_id};
 use store::{Collection, Index, ReadView, Segment, SegmentColumn};
 
-/// Documents between two looks at the interrupt.
+/// Documents between two checks of the interrupt.
 const STEP_DOCS: usize = 1024;
 
 /// What is wrong in the columns of an index, at most one finding for each column of a segment.
@@ -29,7 +30,7 @@ pub fn wrong_values(
         operation,
     };
     let mut wrong = Vec::new();
-    // The store's own check tells of heads that cannot be read.
+    // The store's own check reports heads that cannot be read.
     let heads = coll.segment_heads(&compare.view, index);
     for segment in heads.unwrap_or_default() {
         for found in compare.segment(&segment)? {
@@ -47,12 +48,12 @@ struct Compare<'c> {
     operation: &'c Operation,
 }
 
-/// The documents of a segment that were not touched, as they are.
+/// The present documents of a segment that have not changed since it was built.
 struct Documents {
     taking: Taking,
-    /// The row of each, and its id.
+    /// The row and the id of each.
     rows: Vec<(usize, Vec<u8>)>,
-    /// One that has a field which no column has, and the field.
+    /// The first document with a field that no column has, and that field.
     other: Option<(Vec<u8>, String)>,
 }
 
@@ -123,7 +124,8 @@ impl Compare<'_> {
                 while row < ids.len() && ids.long(row) < id {
                     row += 1;
                 }
-                // Those that are in one of both only are told of elsewhere.
+                // The store's check reports documents that only the segment or only the collection
+                // has.
                 if row < ids.len() && ids.long(row) == id && !touched.contains(id) {
                     now.taking.take(found.doc);
                     now.rows.push((row, id.to_vec()));
@@ -138,7 +140,8 @@ impl Compare<'_> {
     }
 }
 
-/// A field of a document that is none of these; to one with a dot in it no path leads.
+/// A field of a document that has no column. A name with a dot is ignored, because no path leads to
+/// it.
 fn other_field(doc: Doc<'_>, names: &FxHashSet<&[u8]>) -> Option<String> {
     let is_path = |name: &[u8]| !name.is_empty() && !name.contains(&b'.');
     let mut fields = doc.elements();
@@ -146,7 +149,7 @@ fn other_field(doc: Doc<'_>, names: &FxHashSet<&[u8]>) -> Option<String> {
     Some(String::from_utf8_lossy(other.name).into_owned())
 }
 
-/// A value as its type, its word and its bytes, one of which is not used.
+/// A value as its type and either its word or its bytes; the other one is zero or empty.
 fn value_of(column: &SegmentColumn, row: usize) -> Option<(u8, u64, &[u8])> {
     let (tag, word) = (*column.tags.get(row)?, *column.words.get(row)?);
     Some(match is_word(Tag(tag)) {
@@ -155,7 +158,7 @@ fn value_of(column: &SegmentColumn, row: usize) -> Option<(u8, u64, &[u8])> {
     })
 }
 
-/// Whether the bounds of a stored column hold those of its values now.
+/// Whether the bounds of a stored column include those of its values now.
 fn has_bounds_of(stored: &ColumnHead, now: &ColumnHead) -> bool {
     match (&stored.zone, &now.zone) {
         (None, _) => true,

@@ -1,6 +1,6 @@
-//! Making the segments of column indexes (docs/adr/0103-column-segments.md): which part of a
-//! collection is next, and its documents taken apart. Must not know: how segments are read, when
-//! this is done.
+//! Builds the segments of column indexes (docs/adr/0103-column-segments.md): chooses the next part
+//! of a collection and extracts columns from its documents. Must not know: how segments are read,
+//! when they are built.
 
 mod build;
 mod compare;

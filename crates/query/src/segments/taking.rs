@@ -1,5 +1,5 @@
-//! Documents taken apart into the columns of one segment. Promises: a value is what a read of the
-//! document takes out of it, by the same function; what columns do not hold is marked. Must not
+//! Extracts the columns of a segment from documents. Promises: values are extracted by the function
+//! that reads of documents use, so they are the same; what columns cannot hold is marked. Must not
 //! know: where the documents come from.
 
 use model::{Doc, FieldPath, Tag, Value};
@@ -8,34 +8,34 @@ use rustc_hash::FxHashMap;
 use store::format::segment::{APART, ColumnHead, SHAPES, Zone};
 use store::{Index, SegmentColumn};
 
-/// Most columns of an index of all top-level fields.
+/// Most columns of an index on all top-level fields.
 const COLUMNS_MAX: usize = 64;
-/// Bytes of a value above which its document is read instead.
+/// Longest value in a column; the document of a longer one is read instead.
 const VALUE_BYTES_MAX: usize = 4096;
 
-/// The columns of a segment in the making.
+/// The columns of a segment that is being built.
 pub(super) struct Taking {
     columns: Vec<Taken>,
     /// The paths of all columns together.
     paths: Paths,
-    /// Which of them a document has, and in which order.
+    /// The column of shapes: which of the paths a document has, in which order.
     shapes: Shapes,
     rows: usize,
     bytes: usize,
-    /// Of all top-level fields: which column has a name.
+    /// In an index on all top-level fields: the number of each name's column.
     names: Option<FxHashMap<Box<str>, usize>>,
     /// No field was left out.
     is_complete: bool,
     buffer: Vec<u8>,
 }
 
-/// The column of shapes in the making.
+/// The column of shapes that is being built.
 #[derive(Default)]
 struct Shapes {
     all: SegmentColumn,
     apart: u32,
     buffer: Vec<u8>,
-    /// There are too many names for one walk over a document.
+    /// There are too many names to find them in one walk over a document.
     is_without: bool,
 }
 
@@ -49,23 +49,24 @@ impl Shapes {
             return 1;
         }
         self.all.push_long(Tag::BINARY, &self.buffer);
-        // Few different ones are kept, which the buffer of the column does not know.
+        // A column stores each distinct shape once, and there are few, so the bytes are not
+        // counted.
         1
     }
 }
 
-/// One column in the making.
+/// A column that is being built.
 struct Taken {
     path: FieldPath,
-    /// What takes it out of documents.
+    /// Extracts the column's path from documents.
     paths: Paths,
-    /// The value of the document at hand.
+    /// The value of the current document.
     value: Column,
     all: SegmentColumn,
     zone: Option<Zone>,
-    /// Values have bounds.
+    /// The values have bounds.
     is_bounded: bool,
-    /// Rows whose documents are to be read.
+    /// Number of rows whose documents must be read instead.
     apart: u32,
 }
 
@@ -84,14 +85,14 @@ impl Taken {
         }
     }
 
-    /// Takes the value of a document; says how many bytes it has.
+    /// Adds the value of a document; returns its number of bytes.
     fn take(&mut self, doc: Doc<'_>, buffer: &mut Vec<u8>) -> usize {
         self.value.clear();
         let is_whole = self.paths.take(doc, std::slice::from_mut(&mut self.value));
         self.keep(is_whole, buffer)
     }
 
-    /// Takes a value that is not there.
+    /// Adds a row without a value.
     fn miss(&mut self, buffer: &mut Vec<u8>) {
         self.value.clear();
         self.value.push(Value::Missing);
@@ -117,7 +118,7 @@ impl Taken {
             self.all.words.extend(self.value.words().first());
         }
         let v = self.value.value(0);
-        // The elements of an array match as well.
+        // A filter also matches the elements of an array, so arrays have no bounds.
         self.is_bounded &= tag != Tag::ARRAY;
         if self.is_bounded {
             match &mut self.zone {
@@ -129,7 +130,7 @@ impl Taken {
     }
 }
 
-/// Whether values of a type lie in a word.
+/// Whether values of a type fit into a word.
 pub(super) fn is_word(tag: Tag) -> bool {
     matches!(
         tag,
@@ -165,7 +166,7 @@ impl Taking {
         }
     }
 
-    /// Of these paths alone.
+    /// Columns for exactly these paths.
     pub(super) fn of(paths: impl IntoIterator<Item = FieldPath>) -> Taking {
         let mut taking = Taking {
             columns: Vec::new(),
@@ -186,7 +187,7 @@ impl Taking {
         self.columns.push(Taken::new(path));
     }
 
-    /// Documents taken.
+    /// Number of documents added.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
@@ -196,7 +197,7 @@ impl Taking {
         self.bytes
     }
 
-    /// Takes one more.
+    /// Adds a document.
     pub(super) fn take(&mut self, doc: Doc<'_>) {
         if self.names.is_some() {
             self.find_names(doc);
@@ -208,14 +209,14 @@ impl Taking {
         self.rows += 1;
     }
 
-    /// Adds columns for names that are new.
+    /// Adds columns for new names.
     fn find_names(&mut self, doc: Doc<'_>) {
         for e in doc.elements() {
             let Ok(name) = std::str::from_utf8(e.name) else {
                 self.is_complete = false;
                 continue;
             };
-            // No path of one name leads to the others.
+            // A path cannot lead to any other name.
             let is_known = self.names.as_ref().is_some_and(|n| n.contains_key(name));
             if is_known || name.is_empty() || name.contains('.') {
                 continue;
@@ -234,7 +235,7 @@ impl Taking {
         }
     }
 
-    /// What the head says of the columns, whether there is no other field, and the columns.
+    /// The heads of the columns, whether documents have no other field, and the columns.
     pub(super) fn end(self) -> (Vec<ColumnHead>, bool, Vec<SegmentColumn>) {
         let (mut heads, mut columns) = (Vec::new(), Vec::new());
         for column in self.columns {

@@ -6,7 +6,7 @@ use crate::plan::{Access, FieldBounds, NearBy, Plan};
 use model::{DocBuf, FieldPath};
 use store::Index;
 
-/// What a stage of the read did that gave `returned` of `looked_at`.
+/// The stats of a stage that gave `returned` of `looked_at` documents or entries.
 fn stats(returned: u64, looked_at: u64, m: &ReadCounts) -> StageStats {
     StageStats {
         saves: m.saves,
@@ -14,8 +14,8 @@ fn stats(returned: u64, looked_at: u64, m: &ReadCounts) -> StageStats {
     }
 }
 
-/// The tree of an access path with its filter. `clustered` collections are in the order of `_id` by
-/// the client's own wish.
+/// The stages of an access path with its filter. `clustered`: the client asked for a collection in
+/// the order of `_id`.
 pub(crate) fn read(
     plan: &Plan,
     f: Option<&MatchFilter>,
@@ -113,8 +113,8 @@ fn near(index: &Index, path: &FieldPath, filter: Option<DocBuf>, m: &ReadCounts)
     }
 }
 
-/// Documents looked at; of a time-series collection also how many buckets were unpacked for them,
-/// and of how many the head was enough.
+/// Documents examined; for a time-series collection also how many buckets were unpacked, and for
+/// how many the header was enough.
 fn counted(m: &ReadCounts) -> DocBuf {
     DocBuf::build(|w| {
         w.put("docsExamined", count(m.docs));
@@ -199,7 +199,7 @@ fn residual_of(plan: &Plan, spec: Option<&DocBuf>) -> Option<DocBuf> {
     filter::residual(spec?.doc(), &exact)
 }
 
-/// The scan of an index that says all that is looked at.
+/// The scan of an index whose entries have all fields the query uses.
 fn covered(plan: &Plan, spec: Option<&DocBuf>, m: &ReadCounts) -> PlanNode {
     PlanNode {
         filter: spec
@@ -222,11 +222,11 @@ fn fetch(scan: PlanNode, filter: Option<DocBuf>, m: &ReadCounts) -> PlanNode {
     }
 }
 
-/// The name of the component of the path in keys of wildcard indexes.
+/// The name of the path's component in keys of wildcard indexes.
 const PATH: &str = "$_path";
 
-/// The fields of a plan's index as explain shows them, and the bounds of each: a wildcard is the
-/// path it is read for, behind a field for the path itself.
+/// The fields of a plan's index as explain shows them, with the bounds of each. A wildcard is shown
+/// as a field for the path and the path itself.
 fn shown_fields<'p>(
     plan: &'p Plan,
     i: &'p Index,
@@ -252,7 +252,7 @@ fn shown_fields<'p>(
     out
 }
 
-/// What explain says of an index, up to its direction.
+/// What explain shows of an index, up to its direction.
 fn put_index(w: &mut model::DocWriter<'_>, plan: &Plan, i: &Index) {
     let fields = shown_fields(plan, i);
     match &plan.wildcard {
@@ -284,7 +284,7 @@ fn put_index(w: &mut model::DocWriter<'_>, plan: &Plan, i: &Index) {
     w.put("indexVersion", 2i32);
 }
 
-/// Some document has several entries among those that the plan reads.
+/// Whether some document has several entries in the part of the index that the plan reads.
 fn is_multikey(plan: &Plan, i: &Index) -> bool {
     match &plan.wildcard {
         Some(_) => shown_fields(plan, i).iter().any(|(_, _, m, _)| *m),
@@ -292,8 +292,8 @@ fn is_multikey(plan: &Plan, i: &Index) -> bool {
     }
 }
 
-/// A text search: a scan for each term, documents put together from them, and what entries cannot
-/// tell.
+/// A text search: a scan for each term, the documents that these give together, and a filter for
+/// what entries cannot decide.
 fn text_match(plan: &Plan, terms: usize, f: Option<&MatchFilter>, m: &ReadCounts) -> PlanNode {
     let (Some(index), matcher) = (&plan.index, f.and_then(|f| f.filter.text()?.matcher())) else {
         return PlanNode::default();
@@ -412,7 +412,7 @@ fn index_scan(plan: &Plan, keys: u64, m: &ReadCounts) -> PlanNode {
     }
 }
 
-/// A loose index scan: a document is read for each value, unless its entry says enough.
+/// A loose index scan; it reads a document for each value unless the index entry is enough.
 pub(crate) fn distinct_scan(plan: &Plan, m: &ReadCounts) -> PlanNode {
     let mut scan = index_scan(plan, m.keys, m);
     scan.stage = "DISTINCT_SCAN";

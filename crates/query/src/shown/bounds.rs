@@ -40,7 +40,7 @@ fn text(r: &ValueRange, backwards: bool) -> String {
     )
 }
 
-/// An end and whether it is inside.
+/// An end of a range as text, and whether it is included.
 fn end(b: &Bound, low: bool) -> (String, bool) {
     match b {
         Bound::Included(c) => (component(c), true),
@@ -54,7 +54,8 @@ fn component(c: &[u8]) -> String {
     decode::component(c).map_or_else(|| "?".to_owned(), |(v, _)| v.get().to_string())
 }
 
-/// The end of all values of a type: the least or greatest of it, or the least of the next type.
+/// The end of all values of a type: the type's least or greatest value, or the least of the next
+/// type.
 fn class(c: u8, low: bool) -> (String, bool) {
     let is = |v: Value<'_>| {
         if low {

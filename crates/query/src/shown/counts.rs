@@ -1,22 +1,22 @@
-//! What a read has counted.
+//! The counters of a read.
 
 use store::BucketsRead;
 
-/// Counters of one read of an access path, up to now.
+/// The counters of one read of an access path so far.
 #[derive(Clone, Debug, Default)]
 pub struct ReadCounts {
-    /// Index entries looked at.
+    /// Index entries examined.
     pub keys: u64,
-    /// Documents looked at.
+    /// Documents examined.
     pub docs: u64,
     /// Documents given: those that match.
     pub matched: u64,
-    /// Nothing is left to be read.
+    /// Everything has been read.
     pub ended: bool,
-    /// Times that the read let go of its position in the store and went on later.
+    /// Times that the read released its position in the store and went on later.
     pub saves: u64,
-    /// The same of each branch of a union.
+    /// The counters of each branch of a union.
     pub branches: Vec<ReadCounts>,
-    /// Of a time-series collection.
+    /// The counters of a time-series collection's buckets.
     pub buckets: Option<BucketsRead>,
 }

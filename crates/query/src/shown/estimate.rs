@@ -1,9 +1,9 @@
-//! What the planner expected of one stage of a plan, in MongoDB's words.
+//! The planner's estimate for one stage of a plan, in MongoDB's words.
 
 use crate::plan::EstimateSource;
 use model::DocWriter;
 
-/// What the planner expected of one stage.
+/// The planner's estimate for one stage.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StageEstimate {
     /// The cost of this stage and all below it.

@@ -1,12 +1,12 @@
-//! What the planner expected of a whole plan, told stage by stage. A stage of which it asked
-//! nothing has nothing.
+//! Distributes the planner's estimate of a plan over its stages. A stage that was not estimated has
+//! none.
 
 use super::estimate::StageEstimate;
 use super::node::PlanNode;
 use crate::plan::Estimate;
 
 impl PlanNode {
-    /// The same stages, with what was expected of the plan that they show.
+    /// The same stages, with the estimates of the plan that they show.
     #[must_use]
     pub fn expecting(mut self, plan: Option<&Estimate>) -> PlanNode {
         if let Some(plan) = plan {
@@ -45,7 +45,7 @@ impl PlanNode {
                 ..read
             }),
             "IXSCAN" | "COUNT_SCAN" if fetched => Some(StageEstimate {
-                // Documents lie with their ids, so that nothing is read for these alone.
+                // Documents are stored by id, so reading ids alone costs nothing more.
                 cost: plan.entries_cost.unwrap_or(plan.read_cost),
                 gives: Some((plan.read, plan.read_source)),
                 keys: Some(plan.read),

@@ -1,9 +1,9 @@
-//! Filters in the form explain shows: one operator a predicate, conjunctions flat and in MongoDB's
-//! order of predicates.
+//! Filters in the form that explain shows: one operator for each predicate, conjunctions flattened,
+//! in MongoDB's order of predicates.
 
 use model::{Doc, DocBuf, Value};
 
-/// Operators in the order their predicates are shown.
+/// Operators in the order in which their predicates are shown.
 const ORDER: &[&str] = &[
     "$and",
     "$or",
@@ -42,7 +42,7 @@ pub fn canonical(spec: Doc<'_>) -> DocBuf {
     conjunction(predicates(spec))
 }
 
-/// What is left of it when the predicates on some paths are answered by bounds.
+/// The filter without the predicates on paths whose bounds are exact.
 pub(super) fn residual(spec: Doc<'_>, exact: &dyn Fn(&str) -> bool) -> Option<DocBuf> {
     let by_bounds = |op: &str| {
         matches!(
@@ -55,7 +55,7 @@ pub(super) fn residual(spec: Doc<'_>, exact: &dyn Fn(&str) -> bool) -> Option<Do
     (!all.is_empty()).then(|| conjunction(all))
 }
 
-/// What is left of it beside the `$text` it demands.
+/// The filter without its required `$text`.
 pub(super) fn without_text(spec: Doc<'_>) -> Option<DocBuf> {
     let mut all = predicates(spec);
     all.retain(|p| p.op != "$text");

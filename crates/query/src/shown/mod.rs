@@ -1,5 +1,5 @@
-//! How plans are written: trees of stages in MongoDB's words, with what they counted. Must not
-//! know: operators, commands.
+//! How plans are written: trees of stages in MongoDB's words, with their counters. Must not know:
+//! operators, commands.
 
 mod access;
 mod bounds;

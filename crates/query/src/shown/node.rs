@@ -11,21 +11,21 @@ pub fn count(n: u64) -> Value<'static> {
     )
 }
 
-/// What a stage did.
+/// The counters of a stage.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StageStats {
     /// Documents or entries it gave.
     pub returned: u64,
     /// Units of work, the end of the input included.
     pub works: u64,
-    /// It has given all it will give.
+    /// It will give nothing more.
     pub ended: bool,
-    /// Times that it let go of its position in the store and went on later.
+    /// Times that it released its position in the store and went on later.
     pub saves: u64,
 }
 
 impl StageStats {
-    /// Of a stage that gave `returned` of `looked_at`; the end, where it was met, is one more unit
+    /// The stats of a stage that gave `returned` of `looked_at`; reaching the end is one more unit
     /// of work.
     pub fn of(returned: u64, looked_at: u64, ended: bool) -> StageStats {
         StageStats {
@@ -42,22 +42,22 @@ impl StageStats {
 pub struct PlanNode {
     /// Its name.
     pub stage: &'static str,
-    /// What the planner expected of it, where it asked.
+    /// The planner's estimate, if it made one.
     pub estimate: Option<StageEstimate>,
     /// The predicate it tests.
     pub filter: Option<DocBuf>,
-    /// What describes it.
+    /// Its other properties.
     pub own: DocBuf,
-    /// What it did.
+    /// Its counters.
     pub stats: StageStats,
-    /// What else it counted.
+    /// Further counters.
     pub counted: DocBuf,
-    /// Where it reads.
+    /// The stages it reads from.
     pub inputs: Vec<PlanNode>,
 }
 
 impl PlanNode {
-    /// A stage over another that gave `returned`.
+    /// A stage over another, with the number of documents it gave.
     pub fn over(
         input: PlanNode,
         stage: &'static str,
@@ -79,7 +79,7 @@ impl PlanNode {
         }
     }
 
-    /// Nothing below reads documents: all comes from an index.
+    /// No stage reads documents: everything comes from an index.
     pub fn is_covered(&self) -> bool {
         match (self.stage, self.inputs.as_slice()) {
             ("IXSCAN", []) => true,
@@ -89,7 +89,7 @@ impl PlanNode {
         }
     }
 
-    /// Writes the plan; with its stats, when it was run, which took `ms`.
+    /// Writes the plan, with its stats if it was run; `ran_ms` is the time of the run.
     pub fn write(&self, w: &mut DocWriter<'_>, ran_ms: Option<u64>) {
         w.put("isCached", false);
         self.write_inner(w, ran_ms);
@@ -101,7 +101,7 @@ impl PlanNode {
         self.write_inner(w, None);
     }
 
-    /// Writes the stages alone.
+    /// Writes the stages only.
     pub(crate) fn write_stages(&self, w: &mut DocWriter<'_>) {
         self.write_inner(w, None);
     }
@@ -122,7 +122,7 @@ impl PlanNode {
                 .put("works", count(f.works))
                 .put("advanced", count(f.returned))
                 .put("needTime", count(f.works.saturating_sub(idle)))
-                // Nothing waits for a lock in the middle of a read.
+                // A read never yields for a lock.
                 .put("needYield", 0i32)
                 .put("saveState", count(f.saves))
                 .put("restoreState", count(f.saves))

@@ -1,5 +1,5 @@
-//! What a stage is: its contract, how it is parsed, where it may appear. Must not know: which
-//! stages there are (the table above them says), pipelines as a whole.
+//! The contract of a stage, its parsing and its allowed positions. Must not know: which stages
+//! there are (the table above this module does), pipelines as a whole.
 
 mod need;
 mod parse;

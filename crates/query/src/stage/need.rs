@@ -1,37 +1,37 @@
-//! What a pipeline needs of whoever asks: the collections that it reads and writes, and the lists
-//! of the server that it shows. Must not know: users, roles, which stages there are.
+//! The privileges that a pipeline needs: the collections it reads and writes, and the server
+//! information it shows. Must not know: users, roles, which stages there are.
 
 use super::source::PipelineSource;
 use model::Namespace;
 
-/// One thing that a pipeline needs.
+/// One privilege that a pipeline needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
     /// The documents of a collection or view.
     Read(Namespace),
-    /// Documents by a search index of the collection that the pipeline runs on. Who may read the
-    /// collection may search it.
+    /// Documents found by a search index of the pipeline's collection. The right to read the
+    /// collection is enough.
     Search,
     /// To write to a collection.
     Write {
         /// The collection.
         ns: Namespace,
-        /// Adds documents.
+        /// It inserts documents.
         inserts: bool,
-        /// Changes documents.
+        /// It updates documents.
         updates: bool,
-        /// Takes documents away.
+        /// It removes documents.
         removes: bool,
     },
-    /// The changes of a collection or database; of everything where none is named.
+    /// The changes of a collection or database; `None` means of everything.
     Changes(Option<PipelineSource>),
-    /// What the server tells of the collection or database that the stage runs on.
+    /// Information about the collection or database on which the stage runs.
     Told(Subject, PipelineSource),
-    /// What the server tells of itself.
+    /// Information about the server.
     Server(Report),
 }
 
-/// What the server tells of a collection or database.
+/// Kinds of information about a collection or database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Subject {
@@ -39,32 +39,32 @@ pub enum Subject {
     IndexStatistics,
     CachedPlans,
     SearchIndexes,
-    /// The collections of the database; on `admin` those of all.
+    /// The collections of the database; on `admin`, of all databases.
     Collections,
 }
 
-/// What the server tells of itself.
+/// Kinds of information about the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Report {
-    /// Running operations, of everybody or of the user.
+    /// Running operations, of all users or of this user.
     Operations {
         of_all: bool,
     },
-    /// Sessions of everybody, or of these users (name and database); of the user where none is
-    /// named.
+    /// Sessions of all users, or of these users (name and database); an empty list means the user's
+    /// own.
     Sessions {
         of_all: bool,
         users: Vec<SessionUser>,
     },
-    /// The files of the data.
+    /// The data files.
     Files,
     SampledQueries,
     QuerySettings,
     QueryStatistics,
 }
 
-/// A user whose sessions are asked for.
+/// A user whose sessions are listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionUser {
     /// Its name.

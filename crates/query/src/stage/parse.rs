@@ -1,6 +1,6 @@
-//! What parsing a stage and finding its needs take and give: the pipeline around it, the stages
-//! before it, the table of stages. The table is handed in, so that a stage with a pipeline of its
-//! own knows no other stage.
+//! The contracts for parsing a stage and for finding the privileges it needs: the pipeline around
+//! it, the stages before it, the table of stages. The table is passed in, so that a stage with an
+//! inner pipeline knows no other stage.
 
 use super::need::{Need, Subject};
 use super::placement::Placement;
@@ -10,35 +10,35 @@ use model::{Array, Doc, MongoError, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use std::sync::Arc;
 
-/// Deepest chain of views, and of pipelines inside pipelines.
+/// Deepest nesting of views, and of pipelines inside pipelines.
 pub(crate) const MAX_DEPTH: usize = 20;
 
-/// Parses a stage's argument; the name is given for messages.
+/// Parses a stage's argument; the stage's name is for error messages.
 pub type ParseStage =
     fn(&mut StageContext<'_, '_>, &'static str, Value<'_>) -> Result<Vec<Arc<dyn Stage>>>;
 
-/// One registered stage.
+/// An entry of the table of stages.
 pub struct StageOp {
     /// With the dollar sign.
     pub name: &'static str,
-    /// Where it may stand.
+    /// Where it is allowed.
     pub placement: Placement,
     /// Whether the stable API has it.
     pub api: ApiClass,
-    /// What it needs of whoever asks.
+    /// The privileges it needs.
     pub needs: StageNeeds,
-    /// Parses its argument; a stage that is shorthand for several gives several.
+    /// Parses its argument; a stage that stands for several returns them all.
     pub parse: ParseStage,
 }
 
 /// Whether a stage is part of version 1 of the stable API.
 #[derive(Clone, Copy)]
 pub enum ApiClass {
-    /// It is.
+    /// It is part of version 1.
     Inside,
-    /// It is not.
+    /// It is not part of version 1.
     Outside,
-    /// With some arguments.
+    /// It is part of version 1 with some arguments.
     Of(fn(Value<'_>) -> bool),
 }
 
@@ -53,7 +53,7 @@ impl ApiClass {
     }
 }
 
-/// The stages that can be named in a pipeline, by the file that has them.
+/// The stages that a pipeline may use, grouped by file.
 #[derive(Clone, Copy)]
 pub struct StageTable(pub &'static [&'static [StageOp]]);
 
@@ -63,7 +63,7 @@ impl StageTable {
         self.iter().find(|op| op.name == name)
     }
 
-    /// Whether a pipeline stores what it finds. An element that is not a stage stores nothing.
+    /// Whether a pipeline stores its output. An element that is not a stage stores nothing.
     pub fn stores(self, pipeline: Array<'_>) -> bool {
         let stages = pipeline.iter().filter_map(|stage| stage.as_doc());
         let mut names = stages.flat_map(|stage| stage.iter().map(|(name, _)| name));
@@ -84,7 +84,7 @@ impl std::fmt::Debug for StageTable {
     }
 }
 
-/// What a pipeline stands in.
+/// Where a pipeline is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inside {
     /// The command.
@@ -101,28 +101,27 @@ pub enum Inside {
     Update,
 }
 
-/// What parsing must know besides the stages.
+/// The context of parsing a pipeline.
 #[derive(Clone, Debug)]
 pub struct ParseOptions {
     /// The stages that can be named.
     pub stages: StageTable,
     /// What the pipeline reads.
     pub target: PipelineSource,
-    /// What it stands in.
+    /// Where the pipeline is used.
     pub inside: Inside,
-    /// A `$facet` is somewhere around it.
+    /// A `$facet` is around it, at any depth.
     pub in_facet: bool,
-    /// How many pipelines are around it.
+    /// The number of pipelines around it.
     pub depth: usize,
-    /// Rewrite the stages and hand what can be to the planner. Off only to compare results with and
-    /// without.
+    /// Rewrite the stages and offer leading stages to the planner. Off only to compare the results.
     pub optimize: bool,
-    /// The server has search; where it has not, its stages are refused by name.
+    /// The server has search; otherwise search stages are refused by name.
     pub search: bool,
 }
 
 impl ParseOptions {
-    /// The pipeline of a command.
+    /// The options for the pipeline of a command.
     pub fn top(stages: StageTable, target: PipelineSource) -> ParseOptions {
         ParseOptions {
             stages,
@@ -135,7 +134,7 @@ impl ParseOptions {
         }
     }
 
-    /// A pipeline inside this one.
+    /// The options for a pipeline inside this one.
     ///
     /// # Errors
     /// 232 MaxSubPipelineDepthExceeded.
@@ -159,18 +158,18 @@ impl ParseOptions {
     }
 }
 
-/// What a stage's parser works with.
+/// The context for parsing a stage.
 pub struct StageContext<'c, 'e> {
     /// Expression parsing.
     pub cx: &'c mut ParseCx<'e>,
     /// The pipeline around the stage.
     pub options: &'c ParseOptions,
-    /// Stages before this one (after expansion), for rules that look back.
+    /// Stages before this one (after expansion), for rules that depend on them.
     pub before: &'c [Arc<dyn Stage>],
 }
 
 impl StageContext<'_, '_> {
-    /// Parses a stage that another one is shorthand for.
+    /// Parses a stage into which another one expands.
     ///
     /// # Errors
     /// Those of that stage.
@@ -217,25 +216,25 @@ pub(crate) fn stage_of<'v>(
     Ok((op, arg))
 }
 
-/// Finds the needs of a stage by its argument.
+/// Finds the privileges that a stage needs with this argument.
 ///
 /// # Errors
 /// Those of its parser, for what it reads of the argument.
 pub type FindNeeds = fn(&mut NeedsContext<'_>, &'static str, Value<'_>) -> Result<()>;
 
-/// What a stage needs, as its row says it.
+/// The privileges that a stage needs.
 #[derive(Clone, Copy)]
 pub enum StageNeeds {
-    /// Nothing: it sees only the documents that come to it.
+    /// None: it uses only its input documents.
     Nothing,
-    /// What its argument says.
+    /// They depend on its argument.
     Of(FindNeeds),
-    /// The same of a stage that makes documents itself, so that a pipeline that begins with it
-    /// reads no collection.
+    /// The same for a stage that makes documents itself: a pipeline that begins with it reads no
+    /// collection.
     OfSource(FindNeeds),
 }
 
-/// What finding the needs of a stage works with.
+/// The context for finding the privileges that a stage needs.
 pub struct NeedsContext<'c> {
     /// The pipeline around the stage.
     pub(crate) options: &'c ParseOptions,
@@ -243,18 +242,18 @@ pub struct NeedsContext<'c> {
 }
 
 impl NeedsContext<'_> {
-    /// Notes a need.
+    /// Adds a privilege.
     pub(crate) fn add(&mut self, need: Need) {
         self.found.push(need);
     }
 
-    /// Notes what the server tells of what the stage runs on.
+    /// Adds the privilege to see information about the stage's collection or database.
     pub(crate) fn add_server_facts(&mut self, subject: Subject) {
         let target = self.options.target.clone();
         self.add(Need::Told(subject, target));
     }
 
-    /// Adds the needs of a pipeline inside the stage, which reads `target`.
+    /// Adds the privileges of an inner pipeline, which reads `target`.
     ///
     /// # Errors
     /// 232 MaxSubPipelineDepthExceeded, and those of [`pipeline_needs`].
@@ -269,9 +268,8 @@ impl NeedsContext<'_> {
     }
 }
 
-/// What a pipeline needs of whoever asks, found by the functions that parse its stages before
-/// anything of it is opened. The stages of a view are not among them, because who may read a view
-/// may read what it shows.
+/// The privileges that a pipeline needs, found before any part of it is opened. The stages of a
+/// view are not included: the right to read the view is enough for what it shows.
 ///
 /// # Errors
 /// 14, 40323, 40324 for what is no stage, and those of the stages for what is read of their

@@ -1,27 +1,27 @@
-//! Where a stage may stand.
+//! Where a stage is allowed.
 
-/// The rules of one stage.
+/// The placement rules of a stage.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement {
     /// It makes documents itself and must be first (40602).
     pub first: bool,
     /// It writes and must be last (40601).
     pub last: bool,
-    /// It stores the documents that come to it.
+    /// It stores its input documents.
     pub writes: bool,
-    /// It may stand inside `$facet` (40600).
+    /// It may be inside `$facet` (40600).
     pub in_facet: bool,
-    /// It may stand inside `$lookup` (51047).
+    /// It may be inside `$lookup` (51047).
     pub in_lookup: bool,
-    /// It may stand inside `$unionWith` (31441).
+    /// It may be inside `$unionWith` (31441).
     pub in_union: bool,
     /// It runs on a database, `{aggregate: 1}` (73 otherwise).
     pub needs_database: bool,
     /// It may run on a database.
     pub on_database: bool,
-    /// It is a stream of changes.
+    /// It is a change stream.
     pub changes: bool,
-    /// It may stand behind a stream of changes (20).
+    /// It may follow a change stream (20).
     pub behind_changes: bool,
 }
 
@@ -39,12 +39,12 @@ impl Placement {
         changes: false,
         behind_changes: false,
     };
-    /// An ordinary stage that looks at one document at a time.
+    /// An ordinary stage that processes one document at a time.
     pub const EACH: Placement = Placement {
         behind_changes: true,
         ..Placement::ANYWHERE
     };
-    /// A source that reads nothing but what it makes.
+    /// A source that reads no collection.
     pub const FIRST: Placement = Placement {
         first: true,
         in_facet: false,

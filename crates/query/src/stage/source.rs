@@ -1,4 +1,4 @@
-//! What a pipeline reads.
+//! What a pipeline reads: a collection or a database.
 
 use model::Namespace;
 

@@ -19,7 +19,7 @@ pub trait Stage: Send + Sync {
         exec: &ExecContext<'_>,
     ) -> Result<Box<dyn BatchStream>>;
 
-    /// Checks what only the server knows, before anything runs; explain asks as well.
+    /// Checks that need the server's state, before anything runs; explain checks as well.
     ///
     /// # Errors
     /// The stage's own.
@@ -30,37 +30,37 @@ pub trait Stage: Send + Sync {
     /// The stage as explain shows it.
     fn describe(&self) -> DocBuf;
 
-    /// What the optimizer and the planner may know about it.
+    /// The properties that the optimizer and the planner may use.
     fn kind(&self) -> Kind<'_> {
         Kind::Other
     }
 
-    /// Says which fields of its documents it looks at; what it says nothing of it must not need.
+    /// Adds the fields of its input that it uses; it must not depend on any other field.
     fn reads(&self, reads: &mut Reads) {
         reads.add_everything();
     }
 
-    /// One stage that does what this one and the next do.
+    /// One stage that does the work of this stage and the next.
     fn fused_with(self: Arc<Self>, _next: &dyn Stage) -> Option<Arc<dyn Stage>> {
         None
     }
 
-    /// What a read may do in its place.
+    /// The stage in a form that a read can do in its place.
     fn fold(self: Arc<Self>) -> Option<Arc<dyn Fold>> {
         None
     }
 
-    /// The same stage giving at most `n` documents, where it can make use of that.
+    /// The same stage with at most `n` output documents, if it can use that.
     fn with_limit(&self, _n: u64) -> Option<Arc<dyn Stage>> {
         None
     }
 
-    /// The same stage with another number, where it is one of a number (`$limit`, `$skip`).
+    /// The same stage with another number, if it has one (`$limit`, `$skip`).
     fn with_number(&self, _n: u64) -> Option<Arc<dyn Stage>> {
         None
     }
 
-    /// The same stage with another filter, where it is one of a filter and this one can be parsed.
+    /// The same stage with another filter, if it has one and the new one can be parsed.
     fn with_filter(&self, _cx: &mut ParseCx<'_>, _filter: Doc<'_>) -> Option<Arc<dyn Stage>> {
         None
     }
@@ -70,18 +70,18 @@ pub trait Stage: Send + Sync {
         false
     }
 
-    /// The `$meta` values documents carry because of the stage.
+    /// The `$meta` values that it adds to documents.
     fn provides_meta(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// How far it is, when it is a stream of changes.
+    /// The progress of its change stream, if it is one.
     fn changes(&self) -> Option<&Arc<ChangeProgress>> {
         None
     }
 
-    /// Something outside stays as it is while the stage is open: a cursor over it stays when it has
-    /// come to its end.
+    /// Something outside is held while the stage is open, so a cursor over it stays open at its
+    /// end.
     fn holds_open(&self) -> bool {
         false
     }
@@ -92,11 +92,11 @@ pub trait Stage: Send + Sync {
     }
 }
 
-/// Stages the optimizer and the planner look into.
+/// The stages that the optimizer and the planner know.
 pub enum Kind<'s> {
     /// `$match`.
     Match(&'s Arc<MatchFilter>),
-    /// `$sort`, with the limit it took.
+    /// `$sort`, with a limit that was moved into it.
     Sort {
         /// The order.
         pattern: &'s Arc<SortPattern>,
@@ -107,14 +107,14 @@ pub enum Kind<'s> {
     Limit(u64),
     /// `$skip`.
     Skip(u64),
-    /// One that changes documents in a way the optimizer knows.
+    /// A stage that changes documents in a known way.
     Transform(Transform<'s>),
     /// Any other.
     Other,
 }
 
-/// Stages that change documents, by their specification: which fields they leave alone is told from
-/// it.
+/// Stages that change documents, with their specification, which shows the fields they leave
+/// unchanged.
 pub enum Transform<'s> {
     /// `$project`.
     Project(Doc<'s>),
@@ -126,9 +126,9 @@ pub enum Transform<'s> {
     Unwind {
         /// The array.
         path: &'s str,
-        /// Where the position goes.
+        /// The field for the position.
         index: Option<&'s str>,
-        /// Documents without elements stay.
+        /// Documents without elements are kept.
         preserve: bool,
     },
     /// `$lookup`.
@@ -143,7 +143,7 @@ pub enum Transform<'s> {
     SetWindowFields,
 }
 
-/// A parsed stage alone in its list.
+/// A list with one parsed stage.
 pub(crate) fn one(stage: impl Stage + 'static) -> Result<Vec<Arc<dyn Stage>>> {
     Ok(vec![Arc::new(stage)])
 }

@@ -1,6 +1,6 @@
-//! What a stage does to the fields of documents, told from its specification. Only facts that hold
-//! for every document are told; a stage that says nothing of itself changes everything. What a
-//! stage reads it tells itself, see [`Stage::reads`].
+//! What a stage does to the fields of documents, derived from its specification. A fact holds for
+//! every document; a stage without facts may change everything. The fields it reads are known from
+//! [`Stage::reads`].
 
 use crate::exec::{GroupEnd, NumberOnly};
 use crate::stage::{Kind, Stage, Transform, single_field};
@@ -13,14 +13,14 @@ use std::collections::BTreeSet;
 /// Top-level names of fields; `None` is every field.
 pub(crate) type Names = Option<BTreeSet<String>>;
 
-/// What happens to the fields of a document on its way through a stage.
+/// How a stage changes the fields of a document.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     /// All stay as they are.
     Keeps,
     /// These may change; the others stay.
     Changes(BTreeSet<String>),
-    /// Only these stay as they are; whatever else comes out is new.
+    /// Only these stay as they are; all other fields of the output are new.
     Only(BTreeSet<String>),
     /// Nothing is known.
     Anything,
@@ -33,9 +33,9 @@ pub(super) struct Facts {
     pub(super) effect: Effect,
     /// As many documents come out as went in, in the same order.
     pub(super) one_to_one: bool,
-    /// New fields that are old ones under another name.
+    /// New fields that are old fields under another name: the new and the old name.
     pub(super) renames: Vec<(String, String)>,
-    /// Nothing of the old document is left but what it names.
+    /// The output has only the old fields that the stage names.
     pub(super) closes: bool,
 }
 
@@ -50,7 +50,7 @@ impl Facts {
     }
 }
 
-/// The fields a stage looks at.
+/// The fields that a stage uses.
 pub(super) fn reads(stage: &dyn Stage) -> Names {
     let mut reads = Reads::default();
     stage.reads(&mut reads);
@@ -90,8 +90,7 @@ fn of_transform(t: &Transform<'_>) -> Facts {
     }
 }
 
-/// The top-level fields stages need of the documents of their source; `None` when it may be all of
-/// them.
+/// The top-level fields of the source's documents that the stages use; `None` if it may be all.
 pub(crate) fn needs(stages: &[std::sync::Arc<dyn Stage>]) -> Names {
     let mut reads = Reads::default();
     for stage in stages {
@@ -103,7 +102,7 @@ pub(crate) fn needs(stages: &[std::sync::Arc<dyn Stage>]) -> Names {
     None
 }
 
-/// The path a `$group` without accumulators groups by: it looks at no more than the values there.
+/// The path of a `$group` without accumulators: the stage uses only the values at this path.
 pub(crate) fn groups_by_alone(stage: &dyn Stage) -> Option<String> {
     let Kind::Transform(Transform::Group(spec)) = stage.kind() else {
         return None;
@@ -115,9 +114,9 @@ pub(crate) fn groups_by_alone(stage: &dyn Stage) -> Option<String> {
     Some(path.to_owned())
 }
 
-/// What of each group is enough for stages that begin with a sort and a `$group` that keeps nothing
-/// but values of the first document of each group, or nothing but those of the last. Values that
-/// are computed are left out: what is computed may fail for another document.
+/// The groups of which one document is enough, for stages that begin with a sort and a `$group`
+/// that keeps only values of each group's first document, or only of its last. Computed values are
+/// not allowed: computing them may fail for another document.
 pub(crate) fn group_end(stages: &[std::sync::Arc<dyn Stage>]) -> Option<GroupEnd> {
     let [sort, group, ..] = stages else {
         return None;
@@ -153,8 +152,8 @@ pub(crate) fn group_end(stages: &[std::sync::Arc<dyn Stage>]) -> Option<GroupEnd
     })
 }
 
-/// What a stage makes that looks at nothing but the number of its documents: `$count`, and a
-/// `$group` of all documents that counts them.
+/// The output of a stage that needs only the number of its documents: `$count`, or a `$group` that
+/// counts all documents.
 pub(crate) fn number_only(stage: &dyn Stage) -> Option<NumberOnly> {
     let spec = match stage.kind() {
         Kind::Transform(Transform::Group(spec)) => spec,
@@ -195,7 +194,7 @@ pub(super) fn first(path: &str) -> &str {
     path.split('.').next().unwrap_or(path)
 }
 
-/// The fields a filter looks at; none are known of one that must stay where it is, or that is none.
+/// The fields that a filter uses; `None` if it must stay in its place or cannot be parsed.
 pub(super) fn filter_names(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Names {
     let filter = Filter::parse(cx, spec).ok()?;
     let mut reads = Reads::default();
@@ -222,7 +221,7 @@ fn keeps_or_drops(v: Value<'_>) -> bool {
     }
 }
 
-/// Whether there are leaves that drop a field, and others.
+/// Notes whether some leaves drop a field and whether others do not.
 fn leaves(v: Value<'_>, drops: &mut bool, others: &mut bool) {
     match v {
         Value::Document(d) if !d.first().is_some_and(|(n, _)| n.starts_with('$')) => {
@@ -240,7 +239,7 @@ fn project(spec: Doc<'_>) -> Facts {
         leaves(v, &mut drops, &mut others);
     }
     if drops && others {
-        // Refused by the parser, but for an `_id` below; nothing is claimed about it.
+        // The parser refuses this, except below `_id`; no facts are given.
         return Facts::unknown();
     }
     if drops || !others && spec.get("_id").is_some_and(|v| plain(v) && !v.truthy()) {
@@ -335,7 +334,8 @@ fn lookup(spec: Doc<'_>) -> Facts {
     }
 }
 
-/// Groups keep no field, but a filter on the key selects whole groups: the key's fields are
+/// A group keeps no field, but a filter on the key selects whole groups, so the key's fields count
+/// as renames.
 /// renames.
 fn group(spec: Doc<'_>) -> Facts {
     let mut renames = Vec::new();

@@ -1,5 +1,5 @@
 //! Rewrites that never change results. Each is a rule with a name; rules are applied until none
-//! fits any more. What a stage reads and changes is told by `facts`; rules are in `rules`.
+//! applies any more. `facts` knows what a stage reads and changes; the rules are in `rules`.
 
 mod facts;
 mod rules;
@@ -12,10 +12,10 @@ use operators::expr::ParseCx;
 use rules::RULES;
 use std::sync::Arc;
 
-/// More rewrites than any pipeline needs: a bound should rules ever chase one another.
+/// More rewrites for each stage than any pipeline needs: a bound in case rules undo one another.
 const REWRITES_A_STAGE: usize = 64;
 
-/// Rewrites until no rule fits.
+/// Rewrites until no rule applies.
 pub(crate) fn optimize(
     mut stages: Vec<Arc<dyn Stage>>,
     cx: &mut ParseCx<'_>,
@@ -24,7 +24,7 @@ pub(crate) fn optimize(
     let mut at = 0;
     while at < stages.len() && left > 0 {
         if RULES.iter().any(|(_, rule)| rule(&mut stages, at, cx)) {
-            // What moved may fit the stage before it.
+            // The moved stage may combine with the stage before it.
             at = at.saturating_sub(1);
             left -= 1;
         } else {

@@ -1,5 +1,5 @@
-//! The rewrites, one function each. A rule looks at the stages from a place on and says whether it
-//! changed them.
+//! The rewrites, one function each. A rule looks at the stages from a position on and says whether
+//! it changed them.
 
 use super::facts::{self, Effect, Facts};
 use super::split::{self, Parts};
@@ -10,11 +10,11 @@ use std::sync::Arc;
 /// The stages being rewritten.
 pub(super) type Stages = Vec<Arc<dyn Stage>>;
 
-/// A rewrite at a place.
+/// A rewrite at a position.
 pub(super) type Rule = fn(&mut Stages, usize, &mut ParseCx<'_>) -> bool;
 
-/// Every rule, with the name it is known by. Each moves a filter or a limit towards the source or
-/// makes the list shorter, so applying them ends.
+/// All rules with their names. Each moves a filter or a limit towards the source or shortens the
+/// list, so rewriting ends.
 pub(super) static RULES: &[(&str, Rule)] = &[
     ("drop an empty $match", drop_empty_match),
     ("merge $match with $match", merge_matches),
@@ -39,7 +39,7 @@ fn kinds(s: &Stages, at: usize) -> Option<(Kind<'_>, Kind<'_>)> {
     Some((s.get(at)?.kind(), s.get(at + 1)?.kind()))
 }
 
-/// Puts one stage in place of two, where there is one.
+/// Replaces two stages by one, if there is one.
 fn join(s: &mut Stages, at: usize, one: Option<Arc<dyn Stage>>) -> bool {
     let joins = one.is_some();
     if let Some(one) = one {
@@ -66,8 +66,8 @@ fn merge_matches(s: &mut Stages, at: usize, cx: &mut ParseCx<'_>) -> bool {
     join(s, at, one)
 }
 
-/// A filter behind a sort without limit selects the same documents in the same order before it, and
-/// fewer are sorted.
+/// A filter after a sort without limit selects the same documents in the same order before it, and
+/// fewer documents are sorted.
 fn match_before_sort(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
     let moves = matches!(
         kinds(s, at),
@@ -81,8 +81,7 @@ fn match_before_sort(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
     moves
 }
 
-/// Replaces the filter at `at + 1` by what can go before the stage at `at` and what must stay
-/// behind it.
+/// Splits the filter at `at + 1` into a part before the stage at `at` and a part after it.
 fn move_parts(s: &mut Stages, at: usize, parts: Parts, cx: &mut ParseCx<'_>) -> bool {
     let Some(before) = parts.before else {
         return false;
@@ -122,9 +121,9 @@ fn match_before_transform(s: &mut Stages, at: usize, cx: &mut ParseCx<'_>) -> bo
     move_parts(s, at, parts, cx)
 }
 
-/// Whole groups pass or not; the null of a missing key and the number that stands for equal ones
-/// are what the field itself cannot tell, so filters that ask for existence or type stay, and all
-/// do under a collation.
+/// A filter on the key selects whole groups. Filters that ask for existence or type stay: the key
+/// is null for a missing field, and one of several equal numbers. Under a collation all filters
+/// stay.
 fn match_before_group(s: &mut Stages, at: usize, cx: &mut ParseCx<'_>) -> bool {
     let Some((Kind::Transform(Transform::Group(_)), Kind::Match(filter))) = kinds(s, at) else {
         return false;
@@ -155,7 +154,7 @@ fn merge_skips(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
     join(s, at, one)
 }
 
-/// The limit then may go on to the source or to a sort.
+/// Then the limit may move on to the source or into a sort.
 fn limit_before_skip(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
     let Some((Kind::Skip(skip), Kind::Limit(limit))) = kinds(s, at) else {
         return false;

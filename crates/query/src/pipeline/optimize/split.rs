@@ -1,11 +1,11 @@
-//! Filters taken apart and put together as documents: what may stand before another stage, under
-//! the names fields have there.
+//! Splits and combines filters as documents: the part that may stand before another stage is
+//! written with the field names at that place.
 
 use super::facts::{filter_names, first};
 use model::{Doc, DocBuf, Value};
 use operators::expr::ParseCx;
 
-/// A filter in two parts whose conjunction it is.
+/// A filter split into two parts; both must hold.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     /// What may go before the stage.
@@ -57,8 +57,7 @@ fn conjunction(list: &[DocBuf]) -> DocBuf {
     }
 }
 
-/// Splits by whether the fields a predicate reads are untouched, or are another name of one that is
-/// there before.
+/// Splits by whether the fields of a predicate are unchanged by the stage, or are renamed fields.
 pub(super) fn split(
     cx: &mut ParseCx<'_>,
     spec: Doc<'_>,
@@ -78,7 +77,7 @@ pub(super) fn split(
     })
 }
 
-/// Splits by whether a predicate is on a group's key alone.
+/// Splits by whether a predicate is on the group's key alone.
 pub(super) fn split_on_key(
     cx: &mut ParseCx<'_>,
     spec: Doc<'_>,
@@ -106,7 +105,7 @@ fn parts(spec: Doc<'_>, moved: &mut dyn FnMut(Doc<'_>) -> Option<DocBuf>) -> Par
     }
 }
 
-/// Tests that tell null from missing, or one type of number from another.
+/// Whether a test distinguishes null from missing, or types of numbers.
 fn asks_for_kind(spec: Doc<'_>) -> bool {
     spec.iter().any(|(n, v)| {
         matches!(
@@ -122,8 +121,8 @@ fn asks_for_kind(spec: Doc<'_>) -> bool {
     })
 }
 
-/// The predicate under the old names; `None` when an expression names a field or a path has no old
-/// name.
+/// The predicate with the old field names; `None` if an expression names a field or a path has no
+/// old name.
 fn renamed(
     spec: Doc<'_>,
     renames: &[(String, String)],
@@ -149,7 +148,7 @@ fn renamed(
             (path, v) => {
                 let old = old_path(path, renames)
                     .or_else(|| untouched(first(path)).then(|| path.to_owned()))?;
-                // Two conditions may come to stand on one path.
+                // Two conditions may end up on the same path.
                 if out.doc().contains(&old) {
                     return None;
                 }
