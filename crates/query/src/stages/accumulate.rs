@@ -19,7 +19,7 @@ impl Field {
         &self.spec
     }
 
-    /// What it looks at in each document.
+    /// Adds the fields that it uses.
     pub(super) fn reads(&self, reads: &mut Reads) {
         self.spec.reads(reads);
     }
@@ -77,7 +77,7 @@ impl States {
             .map(States)
     }
 
-    /// Feeds one document; gives by how many bytes the states grew.
+    /// Adds one document; returns the number of bytes by which the states grew.
     pub(super) fn add<'a>(&mut self, fields: &'a [Field], cx: &Cx<'_, 'a>) -> Result<usize> {
         let mut grown = 0;
         for (field, state) in fields.iter().zip(&mut self.0) {
@@ -97,8 +97,8 @@ impl States {
             .sum()
     }
 
-    /// Asks whether there is memory for the results: they are made in an arena, then copied to the
-    /// output.
+    /// Checks that there is memory for the results, which are made in an arena and then copied to
+    /// the output.
     ///
     /// # Errors
     /// 146 ExceededMemoryLimit.
@@ -120,7 +120,7 @@ impl States {
     }
 }
 
-/// Builds a result document in `out`; on an error nothing of it stays visible.
+/// Builds a result document in `out`; on an error it is removed again.
 pub(super) fn emit(
     out: &mut crate::exec::DocBatch,
     fill: impl FnOnce(&mut DocWriter<'_>) -> Result<()>,

@@ -1,5 +1,5 @@
-//! Arithmetic on values with the exact types of the expression operators, for stages that compute a
-//! little themselves.
+//! Arithmetic on values with the exact result types of the expression operators, for stages that
+//! compute on their own.
 
 use model::{Array, Bump, OwnedValue, Result, Value};
 use operators::expr::{self, ParseCx};

@@ -1,7 +1,7 @@
-//! `$backupCursor: {}`: the files of a state of all data, which stay as they are while the cursor
-//! is open; only on the admin database. First comes a document about the whole, then one per
-//! file. The cursor stays open behind the last. Errors: 14 no object, 40415 an option, 73
-//! elsewhere, those of [`Host::open_backup`](crate::exec::Host::open_backup).
+//! `$backupCursor: {}`: the files of a snapshot of all data, which do not change while the cursor
+//! is open; only on the admin database. The first document describes the snapshot, then comes one
+//! per file. The cursor stays open at its end. Errors: 14 no object, 40415 an option, 73 elsewhere,
+//! those of [`Host::open_backup`](crate::exec::Host::open_backup).
 
 use super::listed::only_on_admin;
 use crate::exec::{BatchStream, ExecContext};
@@ -35,8 +35,8 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     },
 }];
 
-/// Options of other servers ask for parts of files; here files that did not change are told by the
-/// tool that copies them.
+/// Other servers have options for parts of files; here the tool that copies the files finds those
+/// that did not change.
 fn check(name: &str, spec: Doc<'_>) -> Result<()> {
     match spec.first() {
         None => Ok(()),

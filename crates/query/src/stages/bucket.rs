@@ -110,7 +110,7 @@ fn constant(
     number: i32,
     what: &str,
 ) -> Result<OwnedValue> {
-    // The variables of the operation get their values later than constants are looked for.
+    // Variables of the operation have no value yet when the parser looks for constants.
     if v.as_str()
         .is_some_and(|s| s.starts_with("$$NOW") || s.starts_with("$$CLUSTER_TIME"))
     {
@@ -179,7 +179,7 @@ fn check_boundaries(
     Ok(())
 }
 
-/// The lower boundary of a value's range.
+/// An expression: the lower boundary of the range into which a value falls.
 struct BucketOf {
     by: BoxExpr,
     boundaries: Vec<OwnedValue>,

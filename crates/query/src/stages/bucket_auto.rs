@@ -170,7 +170,7 @@ struct BucketAutoStream {
     arena: Bump,
 }
 
-/// The sorted documents, taken one by one, and where the cutting stands.
+/// The sorted documents, read one by one, and the progress of cutting them into buckets.
 struct Sorted {
     run: Run,
     inbox: DocBatch,
@@ -178,7 +178,7 @@ struct Sorted {
     more: bool,
     per_bucket: u64,
     number: i32,
-    /// The first document of the next bucket, already taken.
+    /// The first document of the next bucket, which was read already.
     next: Option<(OwnedValue, DocBuf)>,
     previous_max: Option<OwnedValue>,
 }
@@ -235,7 +235,7 @@ impl BucketAutoStream {
         Ok(Some((key, doc.to_buf())))
     }
 
-    /// Fills and gives one bucket: its bounds and its accumulators.
+    /// Fills and returns one bucket: its bounds and accumulators.
     fn bucket(
         &self,
         s: &mut Sorted,

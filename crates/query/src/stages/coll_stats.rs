@@ -21,7 +21,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
 
-/// Version 1 of the stable API has the count alone.
+/// Version 1 of the stable API has only `count`.
 fn counts_only(arg: Value<'_>) -> bool {
     arg.as_doc()
         .is_some_and(|d| d.iter().all(|(name, _)| name == "count"))
@@ -44,7 +44,7 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
             "{name} is only valid on a collection"
         );
     };
-    // A part that is null is not asked for.
+    // A part that is null is not wanted.
     let spec = model::DocBuf::build(|w| {
         for (part, v) in spec.iter().filter(|(_, v)| !v.is_nullish()) {
             w.put(part, v);

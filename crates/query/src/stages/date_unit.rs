@@ -1,4 +1,4 @@
-//! Units of time as stages use them: adding to a date, and their length where it is fixed.
+//! Units of time for stages: adding them to a date, and their length if it is fixed.
 
 use super::arithmetic;
 use model::{OwnedValue, Result, Value, bail, code};
@@ -8,7 +8,7 @@ use operators::Env;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct DateUnit(&'static str);
 
-/// Names and lengths in milliseconds, where every one is equally long.
+/// Names and, for units of fixed length, milliseconds.
 const UNITS: &[(&str, Option<i64>)] = &[
     ("year", None),
     ("quarter", None),
@@ -33,7 +33,7 @@ impl DateUnit {
         }
     }
 
-    /// Its length, where it is fixed.
+    /// Its length in milliseconds, if it is fixed.
     pub(super) fn fixed_ms(self) -> Option<i64> {
         UNITS
             .iter()
@@ -41,7 +41,7 @@ impl DateUnit {
             .and_then(|(_, ms)| *ms)
     }
 
-    /// A date so many units later, by the calendar in UTC.
+    /// The date `amount` units later, by the calendar in UTC.
     ///
     /// # Errors
     /// Those of `$dateAdd`: the result is out of range.

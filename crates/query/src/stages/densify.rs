@@ -69,8 +69,8 @@ fn parse(
         !partitions.is_empty(),
     )?;
     let mut order = DocBuf::new();
-    // Under "full" bounds partitions interleave by the field, otherwise they come one after the
-    // other.
+    // With "full" bounds documents of several partitions alternate in the order of the field;
+    // otherwise one partition follows the other.
     if !matches!(range.bounds, Bounds::Full) {
         for p in &partitions {
             order.put(p.as_str(), 1i32);
@@ -218,8 +218,8 @@ impl Stage for Densify {
 }
 
 impl Range {
-    /// At least so many steps lead from one number to another, infinitely many where none makes it
-    /// larger: so what would be too many is not made first.
+    /// A lower limit of the number of steps from one number to another; infinite if a step does not
+    /// increase the number. It detects too many documents before any is made.
     fn steps(&self, from: Value<'_>, until: Value<'_>) -> f64 {
         let of = |v: &Value<'_>| Number::of(v).map(Number::to_f64);
         let (Some(from), Some(until), Some(step), None) =
@@ -234,11 +234,11 @@ impl Range {
                 f64::INFINITY
             };
         }
-        // Rounding on the way is worth far less than a hundredth.
+        // The error of repeated rounding is far below one percent.
         (until - from) / step * 0.99 - 10.0
     }
 
-    /// The value one step on.
+    /// The value one step later.
     fn step_on(&self, v: Value<'_>, env: &Env) -> Result<OwnedValue> {
         match self.unit {
             Some(unit) => unit.add(v, self.step.get().as_i64_exact().unwrap_or(1), env),
@@ -257,9 +257,9 @@ fn too_many(generated: u64) -> MongoError {
     )
 }
 
-/// What is known of one partition.
+/// The state of one partition.
 struct Partition {
-    /// The next value of the grid that no document has yet.
+    /// The next value of the grid for which no document exists yet.
     next: OwnedValue,
     /// The partition's fields.
     fields: DocBuf,
@@ -300,7 +300,7 @@ struct Filling<'f> {
     out: Spool,
     generated: u64,
     parts: HashMap<Vec<u8>, Partition>,
-    /// Keys of partitions in the order they came.
+    /// Keys of partitions in the order of their first document.
     order: Vec<Vec<u8>>,
 }
 
@@ -341,7 +341,7 @@ impl Filling<'_> {
                 Ok(())
             }
             Bounds::Explicit(lower, _) if current.is_none() && self.stage.partitions.is_empty() => {
-                // No documents at all: the whole range is added.
+                // The input is empty: the whole range is added.
                 let key = Vec::new();
                 self.parts.insert(
                     key.clone(),
@@ -385,7 +385,7 @@ impl Filling<'_> {
         key
     }
 
-    /// Adds what is missing before a document, and moves the grid past its value.
+    /// Adds the documents that are missing before a document, and moves the grid past its value.
     fn before(
         &mut self,
         key: &[u8],
@@ -398,7 +398,8 @@ impl Filling<'_> {
             fields = DocBuf::build(|w| write_with(w, fields.doc(), p.parts(), plain_at(doc, p)));
         }
         if let Some(part) = self.parts.get_mut(key) {
-            // Equal is not the same: documents that are added look like the one behind them.
+            // Partition values can be equal without being identical: added documents copy those of
+            // the document after them.
             part.fields = fields;
         } else {
             let next = match &self.stage.range.bounds {
@@ -435,8 +436,8 @@ impl Filling<'_> {
         }
     }
 
-    /// Adds documents of the grid up to a value; a value on the grid itself is passed over, or
-    /// added with `inclusive`.
+    /// Adds documents of the grid up to a value. A value that is itself on the grid is skipped, or
+    /// added if `inclusive`.
     fn up_to(&mut self, key: &[u8], until: Value<'_>, inclusive: bool) -> Result<()> {
         let (stage, exec) = (self.stage, self.exec);
         let Some(part) = self.parts.get_mut(key) else {
@@ -459,7 +460,7 @@ impl Filling<'_> {
             }
             match order {
                 Ordering::Less => part.next = stage.range.step_on(part.next.get(), exec.env)?,
-                // The document's own value goes on, so that its type does.
+                // The grid continues from the document's own value and so takes over its type.
                 Ordering::Equal => {
                     part.next = stage.range.step_on(until, exec.env)?;
                     return Ok(());

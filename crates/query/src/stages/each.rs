@@ -1,28 +1,28 @@
-//! Stages that look at one document at a time: zero or more documents out for one in, no state
-//! between documents.
+//! Stages that process one document at a time: zero or more output documents for each input
+//! document, and no state between documents.
 
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use model::{Bump, Doc, DocWriter, Result};
 use operators::Cx;
 use std::sync::Arc;
 
-/// What such a stage does.
+/// The work of such a stage.
 pub trait Each: Send + Sync {
-    /// Works on one document.
+    /// Processes one document.
     ///
     /// # Errors
     /// The stage's own.
     fn each<'a>(&'a self, cx: &Cx<'_, 'a>, doc: Doc<'a>, out: &mut Emit<'_>) -> Result<()>;
 }
 
-/// Where the results go; they keep the metadata of the document they came from.
+/// Receives the results; they keep the metadata of their input document.
 pub struct Emit<'b> {
     out: &'b mut DocBatch,
     meta: Option<Doc<'b>>,
 }
 
 impl Emit<'_> {
-    /// Gives a document on.
+    /// Adds a result document.
     pub fn push(&mut self, doc: Doc<'_>) {
         self.out.push_with_meta(doc, self.meta);
     }
@@ -37,14 +37,14 @@ pub struct EachStream<E> {
     stage: Arc<E>,
     input: Box<dyn BatchStream>,
     inbox: DocBatch,
-    /// Next document of the inbox.
+    /// Next document of the input batch.
     at: usize,
     more: bool,
     arena: Bump,
 }
 
 impl<E: Each + 'static> EachStream<E> {
-    /// Over an input.
+    /// The operator over an input.
     pub fn open(stage: Arc<E>, input: Box<dyn BatchStream>) -> Box<dyn BatchStream> {
         Box::new(EachStream {
             stage,
@@ -67,7 +67,7 @@ impl<E: Each> BatchStream for EachStream<E> {
             self.inbox.clear();
             self.more = self.input.next_batch(exec, &mut self.inbox)?;
         }
-        // One document may become very many: the others of the inbox wait for the next pull then.
+        // One document may give very many; the other input documents then wait for the next call.
         while self.at < self.inbox.len() && !out.is_full() {
             exec.env.check_interrupt()?;
             let (doc, meta) = (self.inbox.doc(self.at), self.inbox.meta(self.at));

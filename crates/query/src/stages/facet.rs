@@ -1,7 +1,7 @@
-//! `$facet: {name: [stages], ...}`: every sub-pipeline over the same documents; one document of
-//! arrays comes out. Errors: 40169 no object or empty, 40170 a facet that is no array, 40600 for
-//! stages that may not stand inside, and those of field names; 10334 when the result is no document
-//! any more.
+//! `$facet: {name: [stages], ...}`: runs every sub-pipeline over the same documents; the result is
+//! one document of arrays. Errors: 40169 no object or empty, 40170 a facet that is no array, 40600
+//! for stages that are not allowed inside, and those of field names; 10334 when the result is too
+//! large for a document.
 
 use crate::exec::{BatchStream, DocBatch, ExecContext, Spool, drain};
 use crate::path::checked_path;
@@ -23,7 +23,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
 
-/// Largest document, with the room internal documents have beyond 16 MB.
+/// Largest document, including the space that internal documents have beyond 16 MB.
 const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024 + 16 * 1024;
 
 fn specification<'a>(name: &str, arg: Value<'a>) -> Result<Doc<'a>> {
@@ -76,7 +76,7 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &str, arg: Value<'_>) -> Result<F
     })
 }
 
-/// A name that can be a field of the result.
+/// Checks that a name can be a field of the result.
 pub(super) fn check_name(name: &str) -> Result<()> {
     if name.contains('.') {
         bail!(16412, "FieldPath field names may not contain '.': {name}");

@@ -1,4 +1,4 @@
-//! Strict argument documents: every field known and given once, null counting as absent.
+//! Argument documents of stages: every field must be known and given once; null counts as absent.
 
 use model::{Array, Doc, Result, Value, bail, code};
 
@@ -38,10 +38,10 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A field that must be there.
+    /// A required field.
     ///
     /// # Errors
-    /// 40414 when it is not.
+    /// 40414 when it is missing.
     pub(super) fn required(&self, name: &str) -> Result<Value<'a>> {
         match self.get(name) {
             Value::Missing => bail!(
@@ -53,7 +53,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// 14 with the types given and allowed.
+    /// Error 14 with the given and the allowed types.
     pub(super) fn wrong_type<T>(&self, name: &str, v: Value<'_>, allowed: &str) -> Result<T> {
         bail!(
             code::TYPE_MISMATCH,
@@ -63,7 +63,7 @@ impl<'a> Fields<'a> {
         )
     }
 
-    /// A boolean that may be left out, and for which null is a wrong type.
+    /// An optional boolean for which null is a wrong type.
     ///
     /// # Errors
     /// 14 TypeMismatch.
@@ -75,7 +75,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A string, when there.
+    /// An optional string.
     ///
     /// # Errors
     /// 14 TypeMismatch.
@@ -87,7 +87,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A document, when there.
+    /// An optional document.
     ///
     /// # Errors
     /// 14 TypeMismatch.
@@ -99,7 +99,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// An array, when there.
+    /// An optional array.
     ///
     /// # Errors
     /// 14 TypeMismatch.
@@ -111,7 +111,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A boolean, when there.
+    /// An optional boolean.
     ///
     /// # Errors
     /// 14 TypeMismatch.

@@ -22,7 +22,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     parse,
 }];
 
-/// Whether every output is a value, so that a document is changed by itself.
+/// Whether every output is a value, so that each document is changed independently.
 pub(super) fn is_by_value(arg: Value<'_>) -> bool {
     let output = arg.as_doc().and_then(|d| d.field("output").as_doc());
     output.is_some_and(|d| {
@@ -115,7 +115,7 @@ fn fill_method(
             "Method must be either 'locf' or 'linear', not '{other}'"
         ),
     };
-    // The last value is that of the order in which documents come.
+    // "locf" takes the last value in input order.
     if function == "$linearFill" && sort.is_none() {
         bail!(6050201, "{name} with method '{method}' requires sortBy");
     }

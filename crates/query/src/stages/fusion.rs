@@ -1,6 +1,7 @@
-//! What `$rankFusion` and `$scoreFusion` share: their specification, what input pipelines may do,
-//! documents of several pipelines under one `_id`, and how these come out: by falling scores, equal
-//! ones by `_id`, with score and details as `$meta` values. Must not know: how a score is made.
+//! Shared by `$rankFusion` and `$scoreFusion`: their specification, what input pipelines may do,
+//! the merging of documents of several pipelines by `_id`, and the output: by descending score,
+//! equal scores by `_id`, with score and details as `$meta` values. Must not know: how a score is
+//! computed.
 
 use super::fields::Fields;
 use super::join::key_of;
@@ -10,7 +11,7 @@ use hashbrown::HashMap;
 use model::{Array, Doc, DocBuf, DocWriter, Number, Result, Value, bail, code};
 use std::cmp::Ordering;
 
-/// Stages an input pipeline may have: they select and order, and change nothing.
+/// Stages allowed in an input pipeline: they select and order documents, and change nothing.
 const SELECTING: &[&str] = &[
     "$match",
     "$sort",
@@ -47,7 +48,7 @@ pub(super) fn check_first(scx: &StageContext<'_, '_>, name: &str) -> Result<()> 
     Ok(())
 }
 
-/// Refuses a fusion without pipelines, or over no collection.
+/// Refuses a fusion without pipelines or without a collection.
 pub(super) fn check_inputs(
     scx: &StageContext<'_, '_>,
     name: &str,
@@ -85,7 +86,7 @@ pub(super) fn input_stages<'a>(name: &str, input: &str, v: Value<'a>) -> Result<
     }
 }
 
-/// What the input pipelines need.
+/// Adds the privileges that the input pipelines need.
 pub(super) fn needs_of(
     cx: &mut NeedsContext<'_>,
     name: &'static str,
@@ -99,16 +100,16 @@ pub(super) fn needs_of(
     Ok(())
 }
 
-/// Only selecting stages, of which one orders, and no fusion inside.
+/// Checks that an input has only selecting stages, one of which orders, and no fusion.
 pub(super) fn check_input(name: &str, stages: Array<'_>, table: StageTable) -> Result<()> {
     if stages.is_empty() {
         bail!(9834300, "{name} input pipelines must not be empty");
     }
-    // Only ranks need an order.
+    // Only `$rankFusion` needs an order.
     let mut ranked = name != "$rankFusion";
     for (i, v) in stages.iter().enumerate() {
         let Some((stage, _)) = v.as_doc().and_then(single_field) else {
-            // Shape errors are the parser's.
+            // The parser reports errors of shape.
             return Ok(());
         };
         if FUSIONS.contains(&stage) {
@@ -184,7 +185,7 @@ pub(super) fn weights_of(stage: &str, inputs: &[String], weights: Doc<'_>) -> Re
     Ok(all)
 }
 
-/// The names under which a fusion gives metadata.
+/// The `$meta` values that a fusion provides.
 pub(super) fn provided(details: bool) -> &'static [&'static str] {
     match details {
         true => &["score", "scoreDetails"],
@@ -192,8 +193,8 @@ pub(super) fn provided(details: bool) -> &'static [&'static str] {
     }
 }
 
-/// `{score, scoreDetails: {value, description, ...}}`; `fill` puts the rest of the details, where
-/// they were asked for.
+/// `{score, scoreDetails: {value, description, ...}}`; `fill` writes the other details, if they are
+/// wanted.
 pub(super) fn meta_of(
     score: f64,
     description: Option<&str>,
@@ -209,7 +210,7 @@ pub(super) fn meta_of(
     })
 }
 
-/// A document and what each input says of it.
+/// A document and the data of each input about it.
 pub(super) struct Fused<T> {
     pub(super) doc: DocBuf,
     pub(super) by_input: Vec<Option<T>>,
@@ -225,7 +226,7 @@ pub(super) struct Fusion<T> {
 }
 
 impl<T: Clone> Fusion<T> {
-    /// Of so many inputs.
+    /// For this number of inputs.
     pub(super) fn new(inputs: usize) -> Fusion<T> {
         Fusion {
             inputs,
@@ -235,7 +236,7 @@ impl<T: Clone> Fusion<T> {
         }
     }
 
-    /// Notes what input number `n` says of a document; `worth` is added to its score.
+    /// Notes the data of input number `n` about a document, and adds `worth` to its score.
     pub(super) fn note(
         &mut self,
         n: usize,

@@ -1,11 +1,12 @@
 //! `$geoNear: {near, distanceField, key, spherical, minDistance, maxDistance, distanceMultiplier,
-//! includeLocs, query}`: documents from near to far. A GeoJSON point measures in metres on the
-//! sphere, a legacy pair in radians (`spherical`) or on the plane. Errors: 10065 no object, 5860400
-//! no near, 5860401 near neither object nor array, 5860402 near read from documents, 16606 / 16607
-//! distanceField / includeLocs no string, 5984700 paths past 199 parts, 5729100 a key past 180,
-//! 7555701 / 7555702 distances that are no constants, 14 query no object or a distance no number,
-//! 5626500 nearness inside the query, 2 unknown options and bad points, 16433 a point outside the
-//! plane, 26 no collection, 27 no (or no single) geospatial index, 291 an index of the wrong kind.
+//! includeLocs, query}`: documents in order of distance. Distances from a GeoJSON point are in
+//! metres on the sphere, those from a legacy pair in radians (`spherical`) or on the plane. Errors:
+//! 10065 no object, 5860400 no near, 5860401 near neither object nor array, 5860402 near read from
+//! documents, 16606 / 16607 distanceField / includeLocs no string, 5984700 paths past 199 parts,
+//! 5729100 a key past 180, 7555701 / 7555702 distances that are no constants, 14 query no object or
+//! a distance no number, 5626500 a `$near` inside the query, 2 unknown options and bad points,
+//! 16433 a point outside the plane, 26 no collection, 27 no (or no single) geospatial index, 291 an
+//! index of the wrong kind.
 
 use super::geo_point::{EARTH_RADIUS_M, Point, QueryPoint};
 use crate::exec::{
@@ -35,9 +36,9 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
 
 /// Most parts of a path that the stage writes to.
 const MAX_PARTS: usize = 199;
-/// What two ways to compute a distance may differ by, as a share of it.
+/// Largest relative difference between two ways to compute a distance.
 const ROUNDING: f64 = 1e-9;
-/// Most parts of a key: documents nest deep enough for any path, index keys do not.
+/// Most components of a key: documents nest deeper than index keys may.
 const MAX_KEY_PARTS: usize = 180;
 
 fn parse(scx: &mut StageContext<'_, '_>, name: &str, arg: Value<'_>) -> Result<GeoNear> {
@@ -152,7 +153,7 @@ fn query(scx: &mut StageContext<'_, '_>, name: &str, v: Value<'_>) -> Result<Arc
     Ok(Arc::new(MatchFilter::parse(scx.cx, q)?))
 }
 
-/// True when the expression reads a field of the document anywhere.
+/// Whether the expression reads a field of the document.
 fn reads_document(e: &dyn Expr) -> bool {
     let mut found = e.field_path().is_some();
     e.visit(&mut |operand| found |= reads_document(operand));
@@ -200,7 +201,7 @@ fn non_negative(field: &str, v: &Value<'_>) -> Result<f64> {
     }
 }
 
-/// Where distances are measured from.
+/// The point from which distances are measured.
 #[derive(Clone, Copy)]
 struct Origin {
     spot: QueryPoint,
@@ -221,8 +222,8 @@ impl Origin {
         Ok(Origin { spot, legacy })
     }
 
-    /// A distance in the unit of the answer. MongoDB goes through metres also for radians, which
-    /// shows in the last digit.
+    /// A distance in the unit of the result. MongoDB converts radians to metres and back, which
+    /// changes the last digit.
     fn distance(&self, measured: f64) -> f64 {
         match (&self.spot, self.legacy) {
             (QueryPoint::Flat(_), _) => measured,
@@ -234,7 +235,7 @@ impl Origin {
 
 enum Near {
     At(Origin),
-    /// Known when the stage is opened: a variable of `$lookup`. The flag is `spherical`.
+    /// A variable of `$lookup`, known when the stage is opened. The flag is `spherical`.
     Variable(BoxExpr, bool),
 }
 
@@ -252,7 +253,7 @@ struct GeoNear {
 }
 
 impl GeoNear {
-    /// The indexed field to measure at.
+    /// The indexed field with the locations.
     fn field(&self, exec: &ExecContext<'_>, ns: &Namespace, origin: Origin) -> Result<FieldPath> {
         if matches!(exec.host.resolve(ns)?, Resolved::Missing) {
             bail!(
@@ -354,8 +355,8 @@ impl Stage for GeoNear {
 }
 
 impl GeoNear {
-    /// The nearness as a filter, for a host that can read by it; its limits are a little wider than
-    /// the stage's, which measures itself.
+    /// The stage as a `$near` filter, for a host that can read in this order. Its limits are a
+    /// little wider than those of the stage, which measures again.
     fn near_filter(
         &self,
         exec: &ExecContext<'_>,
@@ -397,15 +398,15 @@ impl GeoNear {
     }
 }
 
-/// Reads all of what comes in any order, or a batch of what comes from near to far, measures, and
-/// gives it in order.
+/// Measures documents and gives them in order of distance. If the input is in any order, all of it
+/// is read first; if it is in order of distance, one batch at a time.
 struct GeoStream {
     stage: Arc<GeoNear>,
     read: OpenedRead,
     field: FieldPath,
     origin: Origin,
     more: bool,
-    /// What was measured and not given yet: documents, and their distance and number in order.
+    /// Documents measured and not given yet, and their distances and numbers in order.
     docs: DocBatch,
     order: Vec<(f64, usize)>,
     next: usize,

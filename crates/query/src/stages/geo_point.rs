@@ -1,5 +1,5 @@
-//! Points and the distance to what documents store: GeoJSON geometries and legacy pairs.
-//! Errors: 2 a point that is none or lies off the sphere, 16433 a pair outside the plane's bounds.
+//! Points, and the distance to stored locations: GeoJSON geometries and legacy pairs. Errors: 2 a
+//! value that is no point or is off the sphere, 16433 a pair outside the plane's bounds.
 
 use model::{Doc, FieldPath, Result, Value, bail, code};
 
@@ -13,7 +13,7 @@ pub(super) struct Point {
     pub(super) y: f64,
 }
 
-/// Where distances are measured from, and how.
+/// The point from which distances are measured, and the geometry.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum QueryPoint {
     /// On the plane.
@@ -131,8 +131,8 @@ impl QueryPoint {
         if length == 0.0 || beside {
             self.point(a).min(self.point(b))
         } else {
-            // Through the foot itself, as the distance to a point, so that both agree to the last
-            // bit.
+            // The distance to the foot of the perpendicular is computed like any distance to a
+            // point, so that both agree to the last bit.
             let height = dot(normal, p) / dot(normal, normal);
             let foot = [
                 p[0] - normal[0] * height,
@@ -143,7 +143,7 @@ impl QueryPoint {
         }
     }
 
-    /// The nearest of the places stored in a document, with its distance; `None` without any.
+    /// The nearest of the locations stored in a document, with its distance; `None` if it has none.
     pub(super) fn nearest<'a>(
         &self,
         walked: Value<'a>,

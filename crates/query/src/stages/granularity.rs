@@ -2,7 +2,7 @@
 
 use model::{Decimal128, OwnedValue, Value};
 
-/// A series to round in.
+/// A series of preferred numbers.
 pub(super) enum Granularity {
     /// Numbers that repeat in every decade, ascending; the first is the decade's start.
     Series(&'static [f64]),
@@ -115,7 +115,7 @@ impl Granularity {
             .map(|(_, s)| Granularity::Series(s))
     }
 
-    /// The next number of the series above a value; zero stays.
+    /// The next larger number of the series; zero stays zero.
     pub(super) fn round_up(&self, v: &Value<'_>) -> OwnedValue {
         self.round(v, |n| match self {
             Granularity::PowersOf2 => 2f64.powf(n.log2().floor() + 1.0),
@@ -123,7 +123,7 @@ impl Granularity {
         })
     }
 
-    /// The next number of the series below a value; zero stays.
+    /// The next smaller number of the series; zero stays zero.
     pub(super) fn round_down(&self, v: &Value<'_>) -> OwnedValue {
         self.round(v, |n| match self {
             Granularity::PowersOf2 => 2f64.powf(n.log2().ceil() - 1.0),
@@ -137,7 +137,7 @@ impl Granularity {
         match v {
             Value::Decimal128(_) => Value::Decimal128(Decimal128::from_f64(rounded)),
             _ if n == 0.0 => *v,
-            // A power of two is computed from whole numbers, whatever was rounded.
+            // A power of two is a whole number, whatever the type of the rounded value.
             _ if matches!(self, Granularity::PowersOf2) => whole(rounded),
             _ => Value::Double(rounded),
         }
@@ -145,7 +145,7 @@ impl Granularity {
     }
 }
 
-/// A whole number in the smallest type that holds it; others as they are.
+/// A whole number in the smallest type that holds it; other numbers stay doubles.
 fn whole(n: f64) -> Value<'static> {
     const LONG: f64 = 9_223_372_036_854_775_808.0;
     if n.fract() != 0.0 || n.abs() >= LONG {
@@ -163,7 +163,8 @@ fn step(series: &[f64], n: f64, up: bool) -> f64 {
     while n >= last * decade {
         decade *= 10.0;
     }
-    // The smallest number of the decade above, for what lies between two decades.
+    // Between the last number of a decade and the next decade, the next decade's first number is
+    // taken.
     let mut above = first * decade;
     while n < first * decade {
         above = first * decade;

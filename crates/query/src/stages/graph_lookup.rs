@@ -56,7 +56,7 @@ fn source(options: &ParseOptions, from: Value<'_>) -> Result<Namespace> {
     Namespace::to_read(options.target.db(), text("from", from)?)
 }
 
-/// Of `from` given several times the last counts, and all are needed.
+/// If `from` is given several times the last one is used, but the privilege is needed for all.
 fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Result<()> {
     for (field, v) in specification(name, arg)?.iter() {
         if field == "from" {
@@ -188,7 +188,7 @@ struct GraphStream {
     stage: Arc<GraphLookup>,
     input: Box<dyn BatchStream>,
     inbox: DocBatch,
-    /// Next document of the inbox.
+    /// Next document of the input batch.
     at: usize,
     more: bool,
     cache: JoinCache,

@@ -1,8 +1,8 @@
 //! `$group: {_id: expression, field: {accumulator}, ...}`: a hash table on the equality of `_id`;
-//! groups come out in the order their first document came in. Past the memory budget documents of
-//! groups not yet in the table go to temporary files, partitioned by hash, and are grouped
-//! afterwards; the order inside a group never changes. Errors: 15947 no document, 15955 no `_id`,
-//! 17390 a field of `_id` as in a projection, 292 past the budget without disk use, and those of
+//! groups come in the order of their first document. Beyond the memory budget documents of groups
+//! not yet in the table go to temporary files, partitioned by hash, and are grouped afterwards; the
+//! order inside a group never changes. Errors: 15947 no document, 15955 no `_id`, 17390 a field of
+//! `_id` as in a projection, 292 past the budget without disk use, and those of
 //! [`super::accumulate`].
 
 use super::accumulate::{Field, States, emit, parse_field};
@@ -68,7 +68,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     },
 }];
 
-/// Fields of an `_id` are computed; none can be asked for as in a projection.
+/// The fields of an `_id` document are expressions; a projection's 0 or 1 is refused.
 fn check_id(id: Value<'_>) -> Result<()> {
     let fields = id
         .as_doc()
@@ -81,7 +81,7 @@ fn check_id(id: Value<'_>) -> Result<()> {
 }
 
 /// Stages after which MongoDB runs a group in its other execution engine, whose errors have other
-/// numbers.
+/// codes.
 fn selects(kind: Kind<'_>) -> bool {
     matches!(
         kind,
@@ -89,7 +89,7 @@ fn selects(kind: Kind<'_>) -> bool {
     )
 }
 
-/// An error as that engine numbers it.
+/// Gives an error the code that this engine uses.
 fn renumbered(e: MongoError) -> MongoError {
     let number = match e.code() {
         code::BAD_VALUE if e.is(ErrorKind::DivisionByZero) => 4848401,
@@ -105,13 +105,13 @@ pub(crate) struct Group {
     in_engine: bool,
     id: BoxExpr,
     fields: Vec<Field>,
-    /// What was written as a `$group`; `None` when another stage made it.
+    /// The stage as written if it was a `$group`; `None` if another stage made it.
     spec: Option<DocBuf>,
     shown: DocBuf,
 }
 
 impl Group {
-    /// A group by an expression of ours; `shown` is what explain shows.
+    /// A group that another stage makes; `shown` is what explain shows.
     pub(super) fn new(
         cx: &mut ParseCx<'_>,
         id: BoxExpr,
@@ -170,7 +170,7 @@ impl Stage for Group {
     }
 }
 
-/// The stage as a read does it, on columns.
+/// The stage in the form that a read can do, on columns.
 struct GroupFold {
     stage: Arc<Group>,
     columns: Columns,
@@ -253,7 +253,8 @@ impl BatchStream for FoldedGroups {
     }
 }
 
-/// How many files documents that do not fit are spread over, and how often that may repeat.
+/// Number of files over which documents that do not fit are spread, and how often a file may be
+/// spread again.
 const FAN_OUT: usize = 16;
 const MAX_SPLITS: u32 = 6;
 
@@ -317,12 +318,12 @@ impl Table {
 
 struct GroupStream {
     stage: Arc<Group>,
-    /// What is being grouped; `None` once the table is complete.
+    /// The documents to group; `None` once the table is complete.
     input: Option<Box<dyn BatchStream>>,
     table: Table,
-    /// Files for documents of groups that did not fit, while reading.
+    /// Files for documents of groups that did not fit into the table.
     partitions: Vec<SpillFile>,
-    /// Full files still to be grouped, and how deep each is split.
+    /// Files that are still to be grouped, and how often each was spread.
     waiting: Vec<(SpillFile, u32)>,
     depth: u32,
     next: usize,
@@ -422,7 +423,7 @@ impl GroupStream {
     }
 }
 
-/// Keeps a document for later, in the file its hash names at this depth.
+/// Writes a document to the file for its hash at this depth.
 fn spill(
     partitions: &mut Vec<SpillFile>,
     depth: u32,

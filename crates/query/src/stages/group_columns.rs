@@ -1,6 +1,6 @@
 //! `$group` over columns: the groups of a part of the input, with the states of each accumulator
-//! side by side. Keys, states and errors are those of documents one by one, since the same
-//! functions make them. Must not know: how documents are read, spilling.
+//! side by side. Keys, states and errors equal those of grouping document by document, because the
+//! same functions make them. Must not know: how documents are read, spilling.
 
 use super::accumulate::Field;
 use crate::exec::{ExecContext, Folded};
@@ -14,7 +14,7 @@ use operators::{Cx, Env};
 use std::any::Any;
 use std::sync::Arc;
 
-/// What a `$group` takes out of documents.
+/// The values that a `$group` needs of documents.
 pub(super) struct Columns {
     pub(super) paths: Arc<Paths>,
     id: Form,
@@ -22,8 +22,8 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Those of a group; `None` when something of it needs whole documents, or states that cannot
-    /// be made one.
+    /// The columns of a group; `None` if it needs whole documents, or if the states of an
+    /// accumulator cannot be merged.
     pub(super) fn of(id: &dyn Expr, fields: &[Field]) -> Option<Columns> {
         let mut paths = Paths::default();
         let id = Form::of(id, &mut paths)?;
@@ -72,7 +72,7 @@ impl Columns {
     }
 }
 
-/// The error of the first document that has one, as the stage says it document by document.
+/// The error of the first document that fails, as the stage reports it document by document.
 fn first_error(
     id: &dyn Expr,
     fields: &[Field],
@@ -101,7 +101,7 @@ pub(super) struct Groups {
     list: Vec<Group>,
     states: Vec<Box<dyn Many>>,
     id_bytes: usize,
-    /// The group of each row of the batch at hand.
+    /// The group of each row of the current batch.
     found: Vec<u32>,
     key: Vec<u8>,
 }
@@ -187,7 +187,7 @@ impl Groups {
         at
     }
 
-    /// Takes over the groups of later documents.
+    /// Adds the groups of later documents.
     ///
     /// # Errors
     /// Those of the accumulators; the operation's interrupt.
@@ -211,7 +211,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Asks whether there is memory for the results of a group.
+    /// Checks that there is memory for the results of a group.
     ///
     /// # Errors
     /// 146 ExceededMemoryLimit.
@@ -241,7 +241,7 @@ impl Groups {
     }
 }
 
-/// Missing groups as null.
+/// A missing `_id` counts as null.
 fn id_of(v: Value<'_>) -> Value<'_> {
     match v {
         Value::Missing => Value::Null,
@@ -257,12 +257,12 @@ fn write_key(ids: &Operand<'_>, row: usize, collate: Option<&dyn Collate>, out: 
     }
 }
 
-/// The value of a row; one that is put together is not.
+/// The value of a row; the default for a computed document.
 fn value<'o>(operand: &'o Operand<'_>, at: usize) -> Value<'o> {
     operand.scalar(at).unwrap_or_default()
 }
 
-/// The key of a value; nothing for one that is missing and so leaves its field out.
+/// The key of a value. A missing value leaves its field out and has no key.
 fn write_below(
     operand: &Operand<'_>,
     row: usize,

@@ -1,4 +1,4 @@
-//! The hash by which groups and joins find equal values.
+//! The hash by which groups and joins look up equal values.
 
 use std::hash::Hasher;
 

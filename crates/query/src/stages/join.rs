@@ -1,9 +1,10 @@
-//! The equality join of `$lookup` and `$graphLookup`: foreign documents by the values at a field.
+//! The equality join of `$lookup` and `$graphLookup`: finds foreign documents by the values of a
+//! field.
 //!
-//! With an index of the host each batch of inputs is one lookup, until so much was looked up that a
-//! small foreign side might have been read as a whole: then it is. Without an index it is read once
-//! into a hash table, or, when that does not fit the budget, once per batch for the values of the
-//! batch.
+//! If the host has an index, each input batch is one lookup. Once the lookups have read as many
+//! documents as a small foreign side has, that side is read as a whole instead. Without an index
+//! the foreign side is read once into a hash table, or, if it does not fit the budget, once per
+//! batch for the batch's values.
 
 use super::hash::hash_bytes;
 use crate::exec::{BatchStream, DocBatch, ExecContext, Resolved, drain};
@@ -13,16 +14,16 @@ use hashbrown::{HashMap, HashTable};
 use model::{Doc, FieldPath, OwnedValue, Result, Value, compare};
 use operators::filter;
 
-/// Documents looked up by index before it is asked whether the foreign side is as small.
+/// Fewest documents looked up by index before the size of the foreign side is checked.
 const LOOKED_UP_MIN: u64 = 512;
 
-/// What is joined.
+/// The parameters of a join.
 pub(super) struct Join {
     /// Gives the foreign documents.
     pub(super) source: Pipeline,
     pub(super) local: FieldPath,
     pub(super) foreign: FieldPath,
-    /// A path counts as null where a filter would say so because of arrays (9.0).
+    /// A path counts as null if a filter would treat it so because of arrays (9.0).
     pub(super) null_in_arrays: bool,
 }
 
@@ -31,7 +32,7 @@ impl Join {
         self.null_in_arrays && filter::counts_as_null(exec.env.profile, doc, path)
     }
 
-    /// Whether an index may lack entries that null is to find.
+    /// Whether null must also match documents for which an index has no entry.
     fn is_beyond_indexes(&self, values: &[Value<'_>], exec: &ExecContext<'_>) -> bool {
         self.null_in_arrays
             && exec.env.profile.finds_null_in_arrays()
@@ -39,7 +40,8 @@ impl Join {
             && values.iter().any(Value::is_nullish)
     }
 
-    /// Shows the equality keys a local document joins by: elements of arrays, null without any.
+    /// Shows the equality keys of a local document: its value, the elements of an array, or null if
+    /// there is no value.
     pub(super) fn local_keys(
         &self,
         doc: Doc<'_>,
@@ -60,15 +62,15 @@ impl Join {
     }
 }
 
-/// Null and missing join alike.
+/// The equality key of a value; null and missing have the same one.
 pub(super) fn key_of(v: Value<'_>, exec: &ExecContext<'_>, out: &mut Vec<u8>) {
     out.clear();
     let v = if v.is_missing() { Value::Null } else { v };
     compare::equality_key(&v, exec.env.collate(), out);
 }
 
-/// Every value at a local path: arrays are looked into, at the end as well; numeric components are
-/// indexes of arrays too.
+/// Shows every value at a local path. It descends into arrays, also at the end; numeric components
+/// are also array positions.
 pub(super) fn values_on_path<'a>(
     v: Value<'a>,
     path: &[model::path::PathPart],
@@ -98,7 +100,7 @@ pub(super) fn values_on_path<'a>(
     }
 }
 
-/// Foreign documents and where their keys lead.
+/// Foreign documents and a hash table of their keys.
 #[derive(Default)]
 pub(super) struct JoinTable {
     docs: DocBatch,
@@ -150,31 +152,31 @@ impl JoinTable {
     }
 }
 
-/// What a join has read so far.
+/// The documents a join has read so far.
 #[derive(Default)]
 pub(super) struct JoinCache {
     table: JoinTable,
     state: State,
-    /// Documents that were read by index.
+    /// Number of documents read by index.
     looked_up: u64,
-    /// It is not asked before so many whether the foreign side is as small.
+    /// Number of documents read by index at which the size of the foreign side is checked next.
     ask_at: u64,
 }
 
 #[derive(Default, PartialEq, Eq, Clone, Copy)]
 enum State {
-    /// Nothing was read yet.
+    /// Nothing was read.
     #[default]
     New,
     /// The table holds the whole foreign side.
     Whole,
-    /// The table holds what the current batch needs, read by index.
+    /// The table holds the documents for the current batch, read by index.
     ByIndex,
-    /// The table holds what the current batch needs, read by a scan.
+    /// The table holds the documents for the current batch, read by a scan.
     ByScan,
 }
 
-/// Documents that matched.
+/// The matching documents.
 pub(super) struct Matched<'t> {
     table: &'t JoinTable,
     rows: Vec<u32>,
@@ -189,14 +191,14 @@ impl<'t> Matched<'t> {
         self.rows.dedup();
         self
     }
-    /// In the order of the foreign side.
+    /// In the order in which the foreign side was read.
     pub(super) fn iter(&self) -> impl Iterator<Item = Doc<'t>> {
         self.rows.iter().map(|i| self.table.docs.doc(*i as usize))
     }
 }
 
 impl JoinCache {
-    /// Reads what the documents of a batch need.
+    /// Reads the documents that a batch needs.
     ///
     /// # Errors
     /// Those of the host.
@@ -215,7 +217,7 @@ impl JoinCache {
         self.prepare_values(join, &values, exec)
     }
 
-    /// Reads what these values need.
+    /// Reads the documents that these values need.
     ///
     /// # Errors
     /// Those of the host.
@@ -259,8 +261,8 @@ impl JoinCache {
         })
     }
 
-    /// Reads the whole foreign side into the table when it is no larger than what was looked up by
-    /// index already; false when lookups go on.
+    /// Reads the whole foreign side into the table if it is no larger than what was looked up by
+    /// index so far; false if lookups continue.
     fn read_all(&mut self, join: &Join, exec: &ExecContext<'_>) -> Result<bool> {
         let PipelineSource::Collection(ns) = join.source.target() else {
             return Ok(false);
@@ -293,7 +295,7 @@ impl JoinCache {
         })
     }
 
-    /// Reads everything into the table; false, with an empty table, when it does not fit.
+    /// Reads everything into the table; false, with an empty table, if it does not fit.
     fn fill(
         &mut self,
         join: &Join,

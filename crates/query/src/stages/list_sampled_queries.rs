@@ -1,6 +1,6 @@
-//! `$listSampledQueries: {namespace}`: the queries that `configureQueryAnalyzer` has let the server
-//! sample; only on the admin database. Errors: 14 no object and wrong types, 40415 unknown, 73
-//! elsewhere and for a name that is none.
+//! `$listSampledQueries: {namespace}`: the queries that the server has sampled for
+//! `configureQueryAnalyzer`; only on the admin database. Errors: 14 no object and wrong types,
+//! 40415 unknown, 73 elsewhere and for an invalid name.
 
 use super::fields::Fields;
 use super::listed::{Listed, only_on_admin};

@@ -54,7 +54,7 @@ fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Resul
     Ok(())
 }
 
-/// Checks the argument and tells whose sessions it asks for.
+/// Checks the argument and returns whose sessions are wanted.
 fn check(name: &'static str, arg: Value<'_>) -> Result<Report> {
     let Value::Document(spec) = arg else {
         bail!(

@@ -1,4 +1,4 @@
-//! Stages whose documents come ready from the host: server lists and statistics.
+//! Stages whose documents come from the host: server lists and statistics.
 
 use crate::exec::{BatchStream, DocBatch, ExecContext, Host, ReadyBatch, Resolved};
 use crate::stage::{PipelineSource, Stage, StageContext};
@@ -15,7 +15,7 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    /// `ask` makes the documents when the pipeline starts; `shown` is what explain shows.
+    /// `ask` makes the documents when the pipeline starts; explain shows `shown`.
     pub(super) fn new(
         shown: DocBuf,
         ask: impl Fn(&dyn Host) -> Result<Vec<DocBuf>> + Send + Sync + 'static,
@@ -47,7 +47,7 @@ impl Stage for Listed {
     }
 }
 
-/// Refuses a stage anywhere but in `{aggregate: 1}` on the admin database (73).
+/// Refuses the stage except in `{aggregate: 1}` on the admin database (73).
 pub(super) fn only_on_admin(scx: &StageContext<'_, '_>, name: &str) -> Result<()> {
     match &scx.options.target {
         PipelineSource::Database(db) if db == "admin" => Ok(()),
@@ -58,8 +58,8 @@ pub(super) fn only_on_admin(scx: &StageContext<'_, '_>, name: &str) -> Result<()
     }
 }
 
-/// The collection below views that add nothing; the stages of any other view come before this one
-/// (40602).
+/// The collection below views without stages. With any other view the view's stages would come
+/// before this one, which is refused (40602).
 pub(super) fn under_views(host: &dyn Host, mut ns: Namespace, stage: &str) -> Result<Namespace> {
     while let Resolved::View { on, pipeline } = host.resolve(&ns)? {
         if !pipeline.doc().is_empty() {

@@ -1,8 +1,9 @@
-//! `$lookup: {from, localField, foreignField, let, pipeline, as}`: the documents of another
-//! collection that belong to each. By field: equal values, arrays on either side counting by their
-//! elements, missing counting as null. By pipeline: what it gives for the document's `let`
-//! variables. Both: the pipeline over the equal ones. Errors: 9 no object, missing or mixed fields;
-//! 14 wrong types; 73 a pipeline that needs a database; strict field codes.
+//! `$lookup: {from, localField, foreignField, let, pipeline, as}`: adds to each document the
+//! matching documents of another collection. By fields: equal values; an array on either side
+//! counts by its elements, a missing value as null. By pipeline: its output for the document's
+//! `let` variables. Both: the pipeline over the documents with equal values. Errors: 9 no object,
+//! missing or mixed fields; 14 wrong types; 73 a pipeline that needs a database; strict field
+//! codes.
 
 use super::fields::Fields;
 use super::join::{Join, JoinCache};
@@ -36,7 +37,7 @@ pub(super) fn starts_with_documents(stages: Array<'_>) -> bool {
         .is_some_and(|d| d.contains("$documents"))
 }
 
-/// What a `$lookup` joins with.
+/// The foreign side of a `$lookup`.
 struct Foreign<'a> {
     spec: Doc<'a>,
     target: PipelineSource,
@@ -81,7 +82,7 @@ fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Resul
 }
 
 fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Lookup> {
-    // An absent collection is said before an unknown field.
+    // A missing collection is reported before an unknown field.
     let Foreign {
         spec,
         target,
@@ -116,7 +117,7 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
     let (vars, pipeline) = Let::parse(scx.cx, vars, |cx| {
         Pipeline::parse(cx, stages.unwrap_or(Array::EMPTY), &options)
     })?;
-    // A pipeline that makes its documents is joined on what its first stage makes.
+    // A pipeline that makes documents itself is joined on the output of its first stage.
     let (source, pipeline) = match by_field.is_some() && own_documents {
         true => pipeline.split_first(),
         false => (
@@ -140,9 +141,9 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
     })
 }
 
-/// The fields whose values are compared, when the join is by values.
+/// The fields whose values are compared, if there are any.
 fn joined_fields(name: &str, f: &Fields<'_>) -> Result<Option<(FieldPath, FieldPath)>> {
-    // Beside a pipeline an empty name is none.
+    // Next to a pipeline an empty field name counts as missing.
     let piped = !f.get("pipeline").is_missing();
     let field = |name| -> Result<_> { Ok(f.string(name)?.filter(|s| !(piped && s.is_empty()))) };
     match (field("localField")?, field("foreignField")?) {
@@ -189,7 +190,7 @@ fn target(
     }
 }
 
-/// Whether the pipeline may give other documents for another input: it names a variable.
+/// Whether the pipeline may give other documents for other input: it uses a variable.
 fn is_correlated(spec: Doc<'_>) -> bool {
     fn names_variable(v: Value<'_>) -> bool {
         match v {
@@ -230,7 +231,7 @@ impl Stage for Lookup {
         else {
             return None;
         };
-        // A field inside of another would leave that one behind.
+        // With a nested field its parent would be left in the document.
         let same = path == self.as_field.as_str() && self.as_field.parts().len() == 1;
         same.then(|| -> Arc<dyn Stage> {
             Arc::new(LookupUnwind {
@@ -254,10 +255,10 @@ impl Stage for Lookup {
     }
 }
 
-/// The stage and a `$unwind` of what it finds: the arrays are never in a document.
+/// The stage together with a `$unwind` of its result: the arrays never become part of a document.
 struct LookupUnwind {
     lookup: Arc<Lookup>,
-    /// Documents for which nothing is found stay.
+    /// Documents without a match are kept.
     preserve: bool,
 }
 
@@ -281,19 +282,20 @@ impl Stage for LookupUnwind {
 
 struct LookupStream {
     stage: Arc<Lookup>,
-    /// Each document that is found becomes one; whether there is one where none is found.
+    /// `Some` if each matching document becomes a document of its own; true if an input without a
+    /// match is kept.
     unwind: Option<bool>,
-    /// What was found for the document before `at` and is not given yet: an array, and how many of
-    /// its bytes.
+    /// The matches of the document before `at` that were not given yet: an array, and how many of
+    /// its bytes are left.
     found: Vec<u8>,
     found_left: usize,
     input: Box<dyn BatchStream>,
     inbox: DocBatch,
-    /// Next document of the inbox.
+    /// Next document of the input batch.
     at: usize,
     more: bool,
     cache: JoinCache,
-    /// What an uncorrelated pipeline gave.
+    /// The output of an uncorrelated pipeline.
     same_for_all: Option<Spooled>,
     arena: Bump,
 }
@@ -312,8 +314,8 @@ impl BatchStream for LookupStream {
                 self.cache.prepare(join, &self.inbox, exec)?;
             }
         }
-        // What belongs to one document may be much: the others of the inbox wait for the next pull
-        // then.
+        // One document may have very many matches; the other input documents then wait for the next
+        // call.
         self.unwind_found(out);
         while self.at < self.inbox.len() && !out.is_full() {
             exec.env.check_interrupt()?;
@@ -355,7 +357,7 @@ impl LookupStream {
         }
     }
 
-    /// Gives a document for each that was found, until the batch is full.
+    /// Gives a document for each match, until the batch is full.
     fn unwind_found(&mut self, out: &mut DocBatch) {
         if self.found_left == 0 {
             return;
@@ -373,7 +375,7 @@ impl LookupStream {
         self.found_left = left.rest_bytes();
     }
 
-    /// The array of documents that belong to input document `i`.
+    /// The array of matches of input document `i`.
     fn found_for(&mut self, stage: &Lookup, i: usize, exec: &ExecContext<'_>) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let mut list = ArrayWriter::new(&mut bytes);

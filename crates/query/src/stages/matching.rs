@@ -38,8 +38,8 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     },
 }];
 
-/// Whether an operator of these names is anywhere in a filter (values under `$eq` and the like
-/// excepted).
+/// Whether one of these operators is anywhere in a filter (except in values under `$eq` and the
+/// like).
 pub(super) fn uses(spec: Doc<'_>, names: &[&str]) -> bool {
     spec.iter().any(|(name, v)| {
         names.contains(&name)

@@ -31,14 +31,14 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
 
-/// What becomes of a document that matches.
+/// What to do with a document that has a match.
 enum Matched {
     Replace,
     KeepExisting,
     Merge,
     Fail,
     Pipeline(Let, Pipeline),
-    /// A pipeline that no update may have: an error once there is a document to write.
+    /// A pipeline that is not allowed in updates: an error once there is a document to write.
     Refused(MongoError),
 }
 
@@ -286,7 +286,7 @@ fn no_let(vars: Option<Doc<'_>>, mode: Matched) -> Result<Matched> {
     Ok(mode)
 }
 
-/// Only stages that change one document may stand in an update; of `$fill`, values.
+/// Checks that an update has only stages that change one document; `$fill` only with values.
 fn check_update_stages(stages: Array<'_>, table: StageTable) -> Result<()> {
     const ALLOWED: &[&str] = &[
         "$addFields",
@@ -352,24 +352,23 @@ impl Stage for Merge {
     }
 }
 
-/// Called again after the error that sets an operation aside, it goes on with the document at which
-/// it was.
+/// If it is called again after [`ErrorKind::SetAside`](model::ErrorKind::SetAside), it continues
+/// with the same document.
 struct MergeStream {
     stage: Arc<Merge>,
     input: Box<dyn BatchStream>,
     arena: Bump,
-    /// Documents read last, and how many of them were taken.
+    /// The documents read last, and how many of them were taken.
     read: DocBatch,
     taken: usize,
     read_all: bool,
-    /// Documents to write, and how many of them are written.
+    /// The documents to write, and how many of them were written.
     write: DocBatch,
     written: usize,
     first_error: Result<()>,
 }
 
-/// Documents written at a time. An error of one does not keep the others of its batch from being
-/// written.
+/// Documents written at a time. After an error the other documents of the batch are still written.
 const WRITE_BATCH_DOCS: usize = 1000;
 const WRITE_BATCH_BYTES: usize = 16 * 1024 * 1024;
 
@@ -395,7 +394,7 @@ impl BatchStream for MergeStream {
 }
 
 impl MergeStream {
-    /// Moves documents from those read to those to write; true when these are enough.
+    /// Moves documents from `read` to `write`; true if there are enough to write.
     fn take_documents(&mut self, exec: &ExecContext<'_>) -> Result<bool> {
         let out = &mut self.write;
         loop {
@@ -415,7 +414,7 @@ impl MergeStream {
         }
     }
 
-    /// Writes all it can; the first error is the batch's.
+    /// Writes the batch as far as possible; the first error is returned.
     fn write_batch(&mut self, exec: &ExecContext<'_>) -> Result<()> {
         while self.written < self.write.len() {
             exec.env.check_interrupt()?;
@@ -437,7 +436,7 @@ impl MergeStream {
 }
 
 impl Merge {
-    /// The values documents are matched by.
+    /// The values by which a document is matched.
     fn on_values<'a>(&'a self, doc: Doc<'a>) -> Result<Vec<(&'a str, Value<'a>)>> {
         let mut on = Vec::with_capacity(self.on.len());
         for (name, path) in self.on.iter().zip(&self.on_paths) {
@@ -453,7 +452,7 @@ impl Merge {
         Ok(on)
     }
 
-    /// The error of a match that `whenMatched` does not want: that of a duplicate key.
+    /// The error for a match that `whenMatched: "fail"` forbids: a duplicate key.
     fn found(&self, on: &[(&str, Value<'_>)]) -> MongoError {
         let values = DocBuf::build(|w| {
             on.iter().for_each(|(k, v)| {
@@ -481,7 +480,7 @@ impl Merge {
 
     fn write(&self, exec: &ExecContext<'_>, arena: &Bump, doc: Doc<'_>) -> Result<()> {
         let on = self.on_values(doc)?;
-        // Inserted by an update of single fields, a document gets its fields in the order of their
+        // An update of single fields inserts a document with its fields in the order of their
         // names.
         let sorted = matches!(self.matched, Matched::Merge | Matched::KeepExisting)
             .then(|| sorted_by_name(&with_nulls(doc, &on)));
@@ -516,7 +515,7 @@ impl Merge {
     }
 }
 
-/// A document with a random identifier first.
+/// The document with a new `_id` in front.
 fn with_new_id(exec: &ExecContext<'_>, doc: Doc<'_>) -> DocBuf {
     let mut id = [0u8; 12];
     let seconds = u32::try_from(exec.env.now_ms / 1000).unwrap_or(0);
@@ -527,7 +526,7 @@ fn with_new_id(exec: &ExecContext<'_>, doc: Doc<'_>) -> DocBuf {
     })
 }
 
-/// The new document; it keeps the old identifier when it brings none.
+/// The new document; it keeps the old `_id` if it has none.
 fn replaced(old: Doc<'_>, new: Doc<'_>) -> DocBuf {
     if new.contains("_id") {
         return new.to_buf();
@@ -537,7 +536,7 @@ fn replaced(old: Doc<'_>, new: Doc<'_>) -> DocBuf {
     })
 }
 
-/// The old document with the fields of the new one set, those it lacks at the end.
+/// The old document with the fields of the new one set; fields it lacks are appended.
 fn merged(old: Doc<'_>, new: Doc<'_>) -> DocBuf {
     DocBuf::build(|w| {
         for e in old.elements() {
@@ -552,7 +551,7 @@ fn merged(old: Doc<'_>, new: Doc<'_>) -> DocBuf {
     })
 }
 
-/// The fields that were looked for by null, then the document.
+/// The missing `on` fields as nulls, and the document.
 struct WithNulls<'d> {
     doc: Doc<'d>,
     nulls: DocBuf,
@@ -570,7 +569,7 @@ fn with_nulls<'d>(doc: Doc<'d>, on: &[(&str, Value<'_>)]) -> WithNulls<'d> {
     WithNulls { doc, nulls }
 }
 
-/// `_id`, fields looked for by null, then the other fields by name, numeric names by value.
+/// `_id`, the `on` fields that are null, then the other fields by name; numeric names by value.
 fn sorted_by_name(of: &WithNulls<'_>) -> DocBuf {
     let nulls = of.nulls.doc();
     let mut fields: Vec<_> = nulls.elements().chain(of.doc.elements()).collect();

@@ -1,6 +1,5 @@
-//! The stages, one file and one line here each, and above them the table by which pipelines are
-//! parsed. A stage knows its context and, where it has a pipeline of its own, pipelines; it does
-//! not know the table.
+//! The stages, one file and one line here each, and the table by which pipelines are parsed. A
+//! stage knows its context and, if it has an inner pipeline, pipelines; it does not know the table.
 
 pub mod each;
 
@@ -78,12 +77,12 @@ stages! {
     unwind,
 }
 
-/// How the pipeline of a command over a collection is parsed.
+/// The options for parsing a command's pipeline over a collection.
 pub fn collection_options(ns: Namespace) -> ParseOptions {
     ParseOptions::top(TABLE, PipelineSource::Collection(ns))
 }
 
-/// How the pipeline of a command over a database (`{aggregate: 1}`) is parsed.
+/// The options for parsing a command's pipeline over a database (`{aggregate: 1}`).
 pub fn database_options(db: &str) -> ParseOptions {
     ParseOptions::top(TABLE, PipelineSource::Database(db.to_owned()))
 }

@@ -1,14 +1,14 @@
-//! What is made of scores so that they can be compared: `none`, `sigmoid`, `minMaxScaler`.
+//! Normalization that makes scores comparable: `none`, `sigmoid`, `minMaxScaler`.
 
 use model::{Result, bail, code};
 
-/// What is made of a score.
+/// How a score is normalized.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Normalization {
     None,
     /// `1 / (1 + e^-score)`
     Sigmoid,
-    /// The least becomes 0, the greatest 1.
+    /// The least score becomes 0, the greatest 1.
     MinMax,
 }
 
@@ -33,7 +33,7 @@ impl Range {
 }
 
 impl Normalization {
-    /// Reads its name, which is at `path`.
+    /// Parses the name of a normalization; `path` is its place, for the error.
     ///
     /// # Errors
     /// 2 for any other name.
@@ -57,7 +57,7 @@ impl Normalization {
         }
     }
 
-    /// A score among others.
+    /// Normalizes a score within a range of scores.
     pub(super) fn apply(self, score: f64, among: Range) -> f64 {
         match self {
             Normalization::None => score,

@@ -142,12 +142,13 @@ impl Stage for Out {
     }
 }
 
-/// Called again after the error that sets an operation aside, it goes on where it was.
+/// If it is called again after [`ErrorKind::SetAside`](model::ErrorKind::SetAside), it continues
+/// where it was.
 struct OutStream {
     stage: Arc<Out>,
     input: Box<dyn BatchStream>,
     writer: Option<Box<dyn OutWriter>>,
-    /// Everything is written; what is left is to put it in place.
+    /// Everything is written, but not yet committed.
     read_all: bool,
 }
 

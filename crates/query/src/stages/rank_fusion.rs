@@ -120,7 +120,7 @@ impl Stage for RankFusion {
 }
 
 impl Input {
-    /// Runs it; documents with equal sort keys share a rank.
+    /// Runs input number `n`; documents with equal sort keys share a rank.
     fn rank(&self, n: usize, exec: &ExecContext<'_>, fusion: &mut Fusion<i64>) -> Result<()> {
         let (mut position, mut rank) = (0i64, 0i64);
         let mut previous: Option<Vec<u8>> = None;

@@ -1,6 +1,7 @@
-//! `$redact: expression`: `$$KEEP` keeps a level whole, `$$PRUNE` drops it, `$$DESCEND` keeps it
-//! and asks again for every document below, arrays included. Field paths are relative to the level
-//! asked about; `$$ROOT` stays the whole document. Errors: 17053 for any other value.
+//! `$redact: expression`: `$$KEEP` keeps a level whole, `$$PRUNE` removes it, `$$DESCEND` keeps it
+//! and evaluates the expression again for every document inside, also in arrays. Field paths are
+//! relative to the current level; `$$ROOT` is the whole document. Errors: 17053 for any other
+//! value.
 
 use super::each::{Each, EachStream, Emit};
 use crate::exec::{BatchStream, ExecContext};
@@ -71,7 +72,7 @@ impl Redact {
         }))
     }
 
-    /// `Missing` for what is pruned.
+    /// `Missing` for a value that is pruned.
     fn value<'a>(&'a self, cx: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
         Ok(match v {
             Value::Document(d) => self.level(cx, d)?.map_or(Value::Missing, Value::Document),

@@ -1,5 +1,5 @@
-//! `$sample: {size: n}`: n documents by chance. Errors: 28745 no object, 28746 size no number,
-//! 28747 size not positive, 28748 unknown field, 28749 no size.
+//! `$sample: {size: n}`: n random documents. Errors: 28745 no object, 28746 size no number, 28747
+//! size not positive, 28748 unknown field, 28749 no size.
 
 use super::sort::Sort;
 use crate::exec::SortPattern;
@@ -48,8 +48,8 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     },
 }];
 
-/// A sort by chance that keeps the first n: every document is as likely as any other, and so is
-/// their order.
+/// A sort by random numbers that keeps the first n: every document has the same probability, and so
+/// has every order.
 fn sample(size: u64) -> Result<Vec<Arc<dyn Stage>>> {
     let by_chance = SortPattern::parse(doc! { "$rand": { "$meta": "randVal" } }.doc())?;
     Ok(Sort::new(by_chance).with_limit(size).into_iter().collect())

@@ -1,8 +1,8 @@
-//! `$score: {score, normalization, weight, scoreDetails}`: gives each document a score, an
-//! expression over it and its metadata, normalized among all of them and weighted; it is the
-//! `$meta` value `score`, and other values stay. Errors: 9 no object, strict field codes, 14 a
+//! `$score: {score, normalization, weight, scoreDetails}`: gives each document a score, which is an
+//! expression over it and its metadata, normalized over all documents and weighted. It is the
+//! `$meta` value `score`; other values are kept. Errors: 9 no object, strict field codes, 14 a
 //! score that is no number, 2 a normalization or a weight that is not allowed, 292 too many
-//! documents for memory, which only minMaxScaler has to hold.
+//! documents for memory (only minMaxScaler holds them all).
 
 use super::fields::Fields;
 use super::fusion::provided;
@@ -69,7 +69,7 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
 }
 
 impl Score {
-    /// The score of a document before it is normalized.
+    /// The score of a document before normalization.
     fn raw(
         &self,
         exec: &ExecContext<'_>,
@@ -147,7 +147,7 @@ impl Stage for Score {
     }
 }
 
-/// Scores each document by itself.
+/// Scores each document independently.
 struct ScoreStream {
     stage: Arc<Score>,
     input: Box<dyn BatchStream>,
@@ -156,7 +156,7 @@ struct ScoreStream {
 }
 
 impl ScoreStream {
-    /// All documents with their scores, which depend on each other.
+    /// Scores all documents together, because their normalized scores depend on each other.
     fn all(mut self, exec: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
         let (stage, budget) = (&self.stage, exec.host.memory_limit_bytes());
         let (mut scores, mut bytes) = (Vec::new(), 0);

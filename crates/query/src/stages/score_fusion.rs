@@ -1,7 +1,7 @@
 //! `$scoreFusion: {input: {pipelines, normalization}, combination: {weights, method, expression},
-//! scoreDetails}`: documents of several pipelines by their scores in all of them. Each pipeline
-//! begins with a stage that scores; scores are normalized, weighted and combined, and a document
-//! that a pipeline does not have counts zero there. Errors: those of `$rankFusion`; 2 a method,
+//! scoreDetails}`: documents of several pipelines, ordered by their combined scores. Each pipeline
+//! begins with a stage that scores; scores are normalized, weighted and combined; a document that a
+//! pipeline does not give has the score zero there. Errors: those of `$rankFusion`; 2 a method,
 //! normalization or expression that is not allowed, 9191100 a pipeline that does not score.
 
 use super::facet::check_name;
@@ -32,10 +32,10 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
 
 const INPUT: &[&str] = &["pipelines", "normalization"];
 
-/// How the scores of a document become one.
+/// How the scores of a document are combined.
 enum Method {
     Average,
-    /// With a variable for each pipeline.
+    /// An expression with a variable for each pipeline.
     Expression(BoxExpr),
 }
 
@@ -124,7 +124,7 @@ fn parse_combination<'d>(
             "combination.expression is required where the method is expression"
         ),
         (Some("expression"), v) => {
-            // A variable for each pipeline, from a document with all scores.
+            // The variables get their values from a document that holds all scores.
             let paths: Vec<String> = (0..names.len()).map(|n| format!("$s{n}")).collect();
             let spec = DocBuf::build(|w| {
                 let mut whole = w.doc("$let");
@@ -149,7 +149,7 @@ fn parse_combination<'d>(
     Ok((f.document("weights")?.unwrap_or(Doc::EMPTY), method))
 }
 
-/// A pipeline must begin with a stage that scores.
+/// Checks that a pipeline begins with a stage that scores.
 fn check_scored(name: &str, input: &str, stages: Array<'_>) -> Result<()> {
     let first = stages.iter().next();
     let scores = match first.as_ref().and_then(|v| single_field(v.as_doc()?)) {

@@ -1,5 +1,5 @@
-//! `$search` (`$searchBeta`), `$searchMeta`, `$vectorSearch`: documents by a search index, with
-//! their scores as `$meta` values. What an argument means is the server's to know. Errors: 31082
+//! `$search` (`$searchBeta`), `$searchMeta`, `$vectorSearch`: documents found by a search index,
+//! with their scores as `$meta` values. The server interprets the argument. Errors: 31082
 //! SearchNotEnabled, 10065 no object, 9 an array, 73 without a collection, and those of the server.
 
 use super::listed::under_views;
@@ -82,7 +82,7 @@ impl Stage for SearchStage {
         exec: &ExecContext<'_>,
     ) -> Result<Box<dyn BatchStream>> {
         let ns = under_views(exec.host, self.ns.clone(), self.name)?;
-        // The same under its first name.
+        // `$searchBeta` is an older name of the same stage.
         let name = match self.name {
             "$searchBeta" => "$search",
             name => name,

@@ -120,7 +120,7 @@ pub(super) struct SetWindowFields {
     by: Option<BoxExpr>,
     sort: Option<SortPattern>,
     fields: Vec<(FieldPath, Box<dyn WindowFn>)>,
-    /// It was written as a `$setWindowFields`; another stage may have made it.
+    /// It was written as `$setWindowFields`, not made by another stage.
     is_own: bool,
     shown: DocBuf,
 }
@@ -222,7 +222,7 @@ struct Source {
     more: bool,
 }
 
-/// A partition and the values of its new fields, one column each.
+/// A partition and the values of its new fields, one column for each field.
 struct Computed {
     docs: DocBatch,
     columns: Vec<Vec<OwnedValue>>,
@@ -233,9 +233,9 @@ struct WindowStream {
     input: Option<Box<dyn BatchStream>>,
     order: Option<SortPattern>,
     source: Source,
-    /// The first document of the next partition, already taken.
+    /// The first document of the next partition, which was read already.
     next_partition: Option<(OwnedValue, DocBuf)>,
-    /// The partition being given out.
+    /// The partition whose documents are being given.
     ready: Option<Computed>,
     at: usize,
     arena: Bump,
@@ -307,7 +307,7 @@ impl WindowStream {
         Ok(())
     }
 
-    /// The next wrapped document, unwrapped.
+    /// The next document, without its wrapper.
     fn take(&mut self) -> Result<Option<(OwnedValue, DocBuf)>> {
         let s = &mut self.source;
         while s.at >= s.inbox.len() {
@@ -327,7 +327,7 @@ impl WindowStream {
         Ok(Some((wrapped.field("p").to_owned_value(), doc)))
     }
 
-    /// Collects one partition and computes its fields; `false` when there is none any more.
+    /// Reads one partition and computes its fields; `false` if there is none left.
     fn compute_next(&mut self, exec: &ExecContext<'_>) -> Result<bool> {
         let budget = exec.host.memory_limit_bytes();
         self.ready = None;

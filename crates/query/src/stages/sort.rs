@@ -1,6 +1,7 @@
-//! `$sort`: stable, by a compound order; with a limit only that many rows are kept; past the memory
-//! budget sorted runs go to temporary files and are merged. Errors: 15973 for no document, 40218
-//! for `$meta` nobody provides, 292 past the budget without disk use, and those of [`SortPattern`].
+//! `$sort`: stable, by a compound order. With a limit only that many rows are kept; beyond the
+//! memory budget sorted runs go to temporary files and are merged. Errors: 15973 for no document,
+//! 40218 for a `$meta` that no stage provides, 292 past the budget without disk use, and those of
+//! [`SortPattern`].
 
 use crate::exec::{BatchStream, ExecContext, SortBy, SortPattern};
 use crate::physical;

@@ -1,6 +1,6 @@
-//! `$unionWith: "collection"` or `{coll, pipeline}`: the input, then the documents of the other
-//! pipeline. Errors: 9 neither string nor object, or no collection where the pipeline needs one;
-//! strict field codes.
+//! `$unionWith: "collection"` or `{coll, pipeline}`: the input, followed by the documents of the
+//! other pipeline. Errors: 9 neither string nor object, or no collection although the pipeline
+//! needs one; strict field codes.
 
 use super::fields::Fields;
 use super::lookup::starts_with_documents;
@@ -21,7 +21,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
 
-/// What comes behind the input.
+/// The pipeline that follows the input.
 struct Other<'a> {
     target: PipelineSource,
     stages: Array<'a>,

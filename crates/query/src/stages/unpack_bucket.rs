@@ -1,6 +1,6 @@
 //! `$_internalUnpackBucket: {timeField, metaField, bucketMaxSpanSeconds, ...}`: the measurements of
-//! buckets as tools read them. Errors: 5346500 no object, 5346504 an option of another type,
-//! 5346508 no time field, 5346509 a bucket that is none.
+//! buckets, for tools that read buckets. Errors: 5346500 no object, 5346504 an option of another
+//! type, 5346508 no time field, 5346509 a document that is no bucket.
 
 use super::each::{Each, EachStream, Emit};
 use crate::exec::{BatchStream, ExecContext};
@@ -66,7 +66,7 @@ struct Unpack {
     options: SeriesOptions,
     /// The only fields wanted.
     include: Option<Vec<String>>,
-    /// Fields left out.
+    /// Fields to leave out.
     exclude: Vec<String>,
 }
 

@@ -113,7 +113,8 @@ impl Unwind {
         }
     }
 
-    /// Unwinds one document until the batch is full. Where to go on then; `None` when it is done.
+    /// Unwinds one document until the batch is full. Returns the position at which to go on; `None`
+    /// if the document is done.
     fn unwind(
         &self,
         from: Origin<'_>,
@@ -149,26 +150,26 @@ impl Unwind {
     }
 }
 
-/// The document an output comes from.
+/// The input document of an output document.
 #[derive(Clone, Copy)]
 struct Origin<'d> {
     doc: Doc<'d>,
     meta: Option<Doc<'d>>,
 }
 
-/// A place inside of an array.
+/// A position inside an array.
 #[derive(Clone, Copy)]
 struct Position {
     index: usize,
     rest_bytes: usize,
 }
 
-/// An array may be long and its document large, so a batch may end in the middle of it.
+/// A batch may end in the middle of an array, because the array may be long and its document large.
 struct UnwindStream {
     stage: Arc<Unwind>,
     input: Box<dyn BatchStream>,
     inbox: DocBatch,
-    /// Document of the inbox being unwound, and how far.
+    /// The document of the input batch that is being unwound, and the position in its array.
     at: usize,
     on: Option<Position>,
     more: bool,

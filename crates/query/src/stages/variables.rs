@@ -9,7 +9,7 @@ use operators::{Frame, Reads, VarId};
 /// Parsed variables.
 pub(super) struct Let {
     vars: Vec<(VarId, BoxExpr)>,
-    /// Variables whose value may not be missing, in the same order.
+    /// For each variable, whether its value must exist.
     must_exist: Vec<bool>,
 }
 
@@ -43,18 +43,18 @@ impl Let {
         })
     }
 
-    /// What the variables are computed from.
+    /// Adds the fields from which the variables are computed.
     pub(super) fn reads(&self, reads: &mut Reads) {
         self.vars.iter().for_each(|(_, e)| e.reads(reads));
     }
 
-    /// Says which variables must have a value (17276 when one has none).
+    /// Sets which variables must have a value (17276 otherwise).
     pub(super) fn must_exist(self, must_exist: Vec<bool>) -> Let {
         Let { must_exist, ..self }
     }
 }
 
-/// Names begin with a lower-case letter or beyond ASCII.
+/// A name must begin with a lower-case letter or a character beyond ASCII.
 fn check_name(name: &str) -> Result<()> {
     let first = name.chars().next();
     if !first.is_some_and(|c| c.is_ascii_lowercase() || !c.is_ascii()) {
@@ -103,7 +103,8 @@ pub(super) fn with_variables<T>(
 
 type Inner<'i, T> = Box<dyn FnOnce(&ExecContext<'_>) -> Result<T> + 'i>;
 
-/// Binds the first value and recurses: a frame lives on the stack of the call that binds it.
+/// Binds the first variable and recurses, because a frame lives on the stack of the call that binds
+/// it.
 fn bind<'i, T>(
     values: &[(VarId, Value<'_>)],
     exec: &ExecContext<'_>,

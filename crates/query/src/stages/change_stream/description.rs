@@ -1,4 +1,5 @@
-//! `updateDescription`: from the log's difference of two documents to paths. Must not know: events.
+//! `updateDescription`: makes paths from the log's difference of two documents. Must not know:
+//! events.
 
 use model::{Doc, DocBuf, DocWriter, Value};
 
@@ -8,7 +9,7 @@ struct Found {
     removed: Vec<String>,
     /// Path and new length.
     truncated: Vec<(String, i32)>,
-    /// Paths that could be read in several ways: dots in a name, or a name that is a number.
+    /// Paths that can be read in several ways: with a dot in a name, or a name that is a number.
     ambiguous: Vec<(String, Vec<Part>)>,
 }
 
@@ -19,7 +20,7 @@ enum Part {
     Position(i32),
 }
 
-/// Writes `updateDescription`; `paths` adds what disambiguates paths.
+/// Writes `updateDescription`; `paths` adds `disambiguatedPaths`.
 pub(super) fn write(w: &mut DocWriter<'_>, diff: Doc<'_>, paths: bool) {
     let mut found = Found::default();
     within(diff, &mut Vec::new(), &mut found);
@@ -103,7 +104,7 @@ impl Found {
         self.updated.put(&text, value);
     }
 
-    /// The path with dots; noted when it does not say by itself what its parts are.
+    /// The path with dots; an ambiguous one is noted.
     fn text(&mut self, path: &[Part]) -> String {
         let parts: Vec<String> = path
             .iter()
@@ -115,7 +116,7 @@ impl Found {
         let text = parts.join(".");
         let number = |name: &String| !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit());
         let ambiguous = |(n, p): (usize, &Part)| match p {
-            // At the top a number can only be a name.
+            // The first component cannot be a position, so a number there is a name.
             Part::Name(name) => name.contains('.') || number(name) && n > 0,
             Part::Position(_) => false,
         };

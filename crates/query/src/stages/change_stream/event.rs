@@ -1,23 +1,23 @@
-//! From an entry of the log to events. Promises: one entry gives its events in order; which of them
-//! a stream shows is decided here. Must not know: how the log is read.
+//! Makes events from a log entry. Promises: the events of an entry come in order, filtered for the
+//! stream. Must not know: how the log is read.
 
 use super::description;
 use super::spec::{Scope, Spec};
 use crate::exec::ResumeToken;
 use model::{Array, Doc, DocWriter, Timestamp, Value};
 
-/// One event, as far as its entry tells it.
+/// One event, with the data that its log entry has.
 #[derive(Clone, Copy)]
 pub(super) struct Event<'e> {
     pub(super) token: ResumeToken,
     pub(super) kind: &'static str,
     /// The entry, or the operation of a transaction in it.
     pub(super) operation: Doc<'e>,
-    /// Time and transaction are in the entry.
+    /// The entry with the time and the transaction.
     pub(super) entry: Doc<'e>,
     pub(super) db: &'e str,
     pub(super) coll: &'e str,
-    /// The stream ends behind it.
+    /// The stream ends after this event.
     pub(super) ends: bool,
 }
 
@@ -25,14 +25,14 @@ fn split(ns: &str) -> (&str, &str) {
     ns.split_once('.').unwrap_or((ns, ""))
 }
 
-/// How an entry belongs to a transaction that several entries tell of.
+/// The place of an entry in a transaction that was logged in several entries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chained {
-    /// It does not.
+    /// The entry is no part of such a transaction.
     No,
-    /// The last follows: its events are told with that, at its time.
+    /// An earlier entry: its events are shown with the last entry, at that entry's time.
     Before,
-    /// It is the last, with so many before it.
+    /// The last entry, with the number of entries before it.
     Last(u64),
 }
 
@@ -69,8 +69,8 @@ pub(super) fn each<'e>(
     }
 }
 
-/// Shows the events of a list of operations of a transaction, whose last entry is `entry`; `number`
-/// counts the operations of the whole transaction.
+/// Shows the events of a list of operations of a transaction. `entry` is the transaction's last log
+/// entry; `number` counts the operations of the whole transaction.
 pub(super) fn each_operation<'e>(
     spec: &Spec,
     time: Timestamp,
@@ -111,7 +111,7 @@ fn event_of(time: Timestamp, entry: Doc<'_>) -> Event<'_> {
     }
 }
 
-/// True for collections whose changes are the stream's.
+/// True for collections that the stream watches.
 fn watched(spec: &Spec, db: &str, coll: &str) -> bool {
     let shown = spec.system || !coll.starts_with("system.");
     match &spec.scope {
@@ -124,7 +124,7 @@ fn watched(spec: &Spec, db: &str, coll: &str) -> bool {
 fn document<'e>(spec: &Spec, event: Event<'e>, show: &mut dyn FnMut(Event<'e>)) {
     let op = event.operation;
     let (db, coll) = split(op.field("ns").as_str().unwrap_or(""));
-    // A measurement is a part of a bucket, which streams do not show.
+    // A measurement is part of a bucket, and change streams do not show buckets.
     if !watched(spec, db, coll) || op.field("isTimeseries").truthy() {
         return;
     }
@@ -206,7 +206,7 @@ fn command<'e>(spec: &Spec, event: Event<'e>, show: &mut dyn FnMut(Event<'e>)) {
 }
 
 impl Event<'_> {
-    /// The event with the documents that were looked for.
+    /// Writes the event with the documents found for it.
     pub(super) fn write(
         &self,
         w: &mut DocWriter<'_>,
@@ -276,7 +276,7 @@ impl Event<'_> {
         }
     }
 
-    /// What events that are shown on demand say besides.
+    /// Writes the further fields of expanded events.
     fn write_operation(&self, w: &mut DocWriter<'_>, o: Doc<'_>) {
         let o2 = self.operation.field("o2").as_doc().unwrap_or(Doc::EMPTY);
         match self.kind {

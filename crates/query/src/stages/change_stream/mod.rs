@@ -1,8 +1,8 @@
 //! `$changeStream`: the changes of a collection, a database or the deployment as events, from the
-//! log. `$changeStreamSplitLargeEvent`: an event too large for a reply in fragments. Errors: those
-//! of `spec`, 40573 on a server without a log, 166 for a view or time-series collection, 286 when
-//! the place to resume at is not in the log any more, 280 when it is not in the stream, 47 when a
-//! document that is required is not there.
+//! log. `$changeStreamSplitLargeEvent`: splits an event that is too large for a reply into
+//! fragments. Errors: those of `spec`, 40573 on a server without a log, 166 for a view or
+//! time-series collection, 286 when the log no longer reaches back to the resume point, 280 when
+//! the resume token is not in the stream, 47 when a required document is missing.
 
 mod description;
 mod event;
@@ -45,13 +45,13 @@ pub(super) static STAGES: &[StageOp] = &[
     },
 ];
 
-/// Version 1 of the stable API has the events that all releases know.
+/// Version 1 of the stable API has only the events that all releases know.
 fn is_in_api(arg: Value<'_>) -> bool {
     !arg.as_doc()
         .is_some_and(|d| d.contains("showExpandedEvents"))
 }
 
-/// A stream of changes to be opened.
+/// A change stream that is not open yet.
 struct ChangeStage {
     spec: Arc<Spec>,
     progress: Arc<ChangeProgress>,

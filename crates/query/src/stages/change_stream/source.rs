@@ -1,5 +1,5 @@
-//! The source of a change stream: reads the log, shows what is the stream's. Promises: each event
-//! once and in order; nothing of the log is read for changes that do not concern the stream. Must
+//! The source of a change stream: reads the log and shows the events of the stream. Promises: each
+//! event once and in order; the log is not read for changes that do not concern the stream. Must
 //! not know: sessions, cursors.
 
 use super::event::{Chained, Event, each, each_operation};
@@ -11,9 +11,10 @@ use model::{Doc, DocBuf, MongoError, Namespace, Result, Timestamp, Value, code};
 use std::sync::Arc;
 use store::{LogReader, Read, ReadView, Store, Watch};
 
-/// Commits looked at between two looks at the clock.
+/// Commits read between two checks of the interrupt.
 const STEP_ROWS: usize = 64;
-/// Steps after which a batch without events is given, so that the caller can tell how far it is.
+/// Steps after which a batch is returned even without events, so that the caller learns the
+/// progress.
 const STEPS_MAX: usize = 256;
 
 pub(super) fn open(
@@ -51,7 +52,7 @@ pub(super) fn open(
     Ok(Box::new(source))
 }
 
-/// A place right before a whole event: fragments of it are still to be shown.
+/// A position right before a whole event, so that its remaining fragments are shown.
 fn before(token: ResumeToken) -> ResumeToken {
     match token.whole() {
         t if t.invalidates => ResumeToken {
@@ -84,24 +85,24 @@ struct Source {
     store: Arc<Store>,
     watch: Arc<Watch>,
     reader: LogReader,
-    /// A transaction that several entries tell of, in the middle of its events.
+    /// A transaction logged in several entries, some of whose events were shown.
     chain: Option<Chain>,
-    /// Events up to here were shown before.
+    /// Events up to this one were shown before.
     behind: Option<ResumeToken>,
-    /// This event must be in the stream.
+    /// The stream must contain this event, or it fails.
     must_find: Option<ResumeToken>,
-    /// Milliseconds for which documents before changes are kept; `None` as long as the log.
+    /// How long pre-images are kept, in milliseconds; `None` keeps them as long as the log.
     image_ms: Option<i64>,
     ended: bool,
 }
 
-/// The events of a transaction that several entries tell of, up to the last of them.
+/// The events of a transaction that was logged in several entries.
 struct Chain {
-    /// The last entry, whose time is that of all events.
+    /// The last entry; its time is the time of all events.
     last: DocBuf,
     time: Timestamp,
     reader: LogReader,
-    /// Operations shown.
+    /// Operations shown so far.
     operations: u32,
 }
 
@@ -111,7 +112,8 @@ impl BatchStream for Source {
             return Ok(false);
         }
         let log = self.store.log().ok_or_else(no_log)?;
-        // First how far it may be read, then whether anything up to there is of concern.
+        // The visible end must be read first, and only then whether any change up to it concerns
+        // the stream.
         let visible = log.visible().as_u64();
         let mut at_end = true;
         if self.chain.is_some() || self.watch.has_from(self.reader.next()) {
@@ -193,7 +195,7 @@ impl Chain {
         })
     }
 
-    /// Shows the events of the next entries until the batch is full; true behind the last.
+    /// Shows the events of the next entries until the batch is full; true after the last entry.
     fn read(&mut self, shown: &mut Shown<'_>) -> Result<bool> {
         let (last, at, operations) = (self.last.doc(), self.time, &mut self.operations);
         let mut over = false;
@@ -217,7 +219,7 @@ impl Chain {
     }
 }
 
-/// What becomes of events: where they go, and from which on.
+/// Receives events, filters those that were shown before, and writes them to the batch.
 struct Shown<'s> {
     images: Images<'s>,
     behind: Option<ResumeToken>,
@@ -248,16 +250,16 @@ impl Shown<'_> {
         }
     }
 
-    /// Shows the events of an entry; false when no other can follow now.
+    /// Shows the events of an entry; false if no further event can be taken now.
     fn entry(&mut self, time: Timestamp, entry: Doc<'_>) -> bool {
         let spec = self.images.spec;
         each(spec, time, entry, &mut |event| self.event(&event));
         self.passed(time)
     }
 
-    /// All events of a time were shown; false when no other can follow now.
+    /// Notes that all events of a time were shown; false if no further event can be taken now.
     fn passed(&mut self, time: Timestamp) -> bool {
-        // Its entry has been passed and it was not there.
+        // The log has passed the time of the resume token without finding its event.
         if self.must_find.is_some_and(|t| t.time <= time.as_u64()) {
             self.failure = Some(not_found());
         }
@@ -273,11 +275,11 @@ fn not_found() -> MongoError {
     .label("NonResumableChangeStreamError")
 }
 
-/// The documents that come with events.
+/// The pre-images and post-images of events.
 struct Images<'s> {
     store: &'s Store,
     spec: &'s Spec,
-    /// Documents before changes that are older do not count any more.
+    /// Older pre-images count as expired.
     oldest_ms: Option<i64>,
 }
 
@@ -305,7 +307,7 @@ impl Images<'_> {
         Ok(())
     }
 
-    /// The document before the change, where it was kept and has not expired.
+    /// The pre-image, if it was stored and has not expired.
     fn before<'e>(&self, event: &Event<'e>) -> Option<Doc<'e>> {
         let wall = match event.entry.field("wall") {
             Value::Date(ms) => ms,
@@ -334,7 +336,7 @@ impl Images<'_> {
         Ok(made)
     }
 
-    /// The document as it is now, unless the collection is another one.
+    /// The document as it is now, unless the collection was replaced by another one.
     fn look_up(&self, event: &Event<'_>) -> Result<Option<DocBuf>> {
         let ns = Namespace::new(event.db, event.coll)?;
         let Some(coll) = self.store.collection(&ns)? else {

@@ -25,16 +25,16 @@ const KNOWN: &[&str] = &[
     "version",
 ];
 
-/// Which document comes with an event.
+/// Which pre-image or post-image an event has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Image {
-    /// None that has to be looked for.
+    /// None that must be looked up.
     Off,
     /// The document as it is when the event is read.
     Lookup,
-    /// The document as it was, or null.
+    /// The document at the time of the change, or null.
     WhenAvailable,
-    /// The document as it was, or an error.
+    /// The document at the time of the change, or an error.
     Required,
 }
 
@@ -42,9 +42,9 @@ pub(super) enum Image {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
     Now,
-    /// With the entries of this time.
+    /// At the entries of this time.
     At(Timestamp),
-    /// Behind this place.
+    /// After this position.
     Behind(ResumeToken),
 }
 
@@ -76,9 +76,9 @@ pub(super) struct Spec {
     pub(super) expanded: bool,
     /// Events of system collections are shown.
     pub(super) system: bool,
-    /// The update as the log has it, in place of its description.
+    /// Show the update as it is in the log instead of its description.
     pub(super) raw_update: bool,
-    /// As it was given, for explain.
+    /// The argument as given, for explain.
     pub(super) given: DocBuf,
 }
 
@@ -93,7 +93,7 @@ fn specification<'a>(name: &'static str, arg: Value<'a>) -> Result<Fields<'a>> {
     Fields::new(name, given, KNOWN)
 }
 
-/// To see changes of what the stage runs on, or of everything.
+/// The privilege to see the changes of the stage's collection or database, or of everything.
 pub(super) fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Result<()> {
     let all = specification(name, arg)?.boolean("allChangesForCluster")?;
     let target = cx.options.target.clone();
@@ -130,7 +130,7 @@ impl Spec {
     }
 }
 
-/// The refusal of a server without a log.
+/// The error of a server without a log.
 pub(super) fn no_log() -> MongoError {
     MongoError::new(
         40_573,

@@ -1,5 +1,5 @@
-//! `$changeStreamSplitLargeEvent`: an event larger than a reply may hold comes as fragments of
-//! whole fields, each with a token of its own to resume behind. Errors: 7182800 without a change
+//! `$changeStreamSplitLargeEvent`: splits an event that is too large for a reply into fragments of
+//! whole fields, each with a token of its own for resuming. Errors: 7182800 without a change
 //! stream, 50808 an argument, 10334 a single field that is too large.
 
 use crate::exec::{BatchStream, CHANGE_TOKEN, ChangeProgress, DocBatch, ExecContext, ResumeToken};
@@ -7,7 +7,7 @@ use crate::stage::{Stage, StageContext, one};
 use model::{Doc, DocBuf, Element, Result, Value, bail, code};
 use std::sync::Arc;
 
-/// Bytes of the fields of a fragment; the rest is for its token and number.
+/// Most bytes of fields in a fragment; the rest is for its token and number.
 const FRAGMENT_BYTES_MAX: usize = model::bson::MAX_DOCUMENT_BYTES - 1024;
 
 pub(super) fn parse(
@@ -55,7 +55,7 @@ impl Stage for Split {
 struct SplitStream {
     input: Box<dyn BatchStream>,
     inbox: DocBatch,
-    /// Fragments up to here were shown before.
+    /// Fragments up to this one were shown before.
     behind: Option<ResumeToken>,
 }
 
@@ -88,8 +88,8 @@ fn token(meta: Option<Doc<'_>>) -> Option<ResumeToken> {
     ResumeToken::from_data(meta?.field(CHANGE_TOKEN).as_str()?).ok()
 }
 
-/// The fragments of an event, each with its metadata. Tokens count from one, so that none is that
-/// of the whole event.
+/// The fragments of an event, each with its metadata. Their numbers begin at one, so no fragment
+/// has the token of the whole event.
 fn fragments(doc: Doc<'_>, meta: Option<Doc<'_>>) -> Result<Vec<(DocBuf, DocBuf)>> {
     let mut parts: Vec<Vec<Element<'_>>> = vec![Vec::new()];
     let mut bytes = 0;

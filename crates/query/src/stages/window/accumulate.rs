@@ -1,6 +1,6 @@
-//! Every accumulator over a window. A window that only grows is accumulated on; another one is
-//! computed anew per document, but for standard deviations, which slide as in MongoDB: there they
-//! are null with an infinity or NaN in the window, and the integer zero of a single number.
+//! Every accumulator over a window. If the window only grows its state is kept; otherwise it is
+//! computed again for each document. Standard deviations slide instead, as in MongoDB: they are
+//! null with an infinity or NaN in the window, and the integer zero for a single number.
 
 use super::bounds::Bounds;
 use super::function::{WindowContext, WindowFn};
@@ -31,7 +31,7 @@ pub(super) fn parse(
 struct Accumulate {
     spec: AccumulatorSpec,
     bounds: Bounds,
-    /// Set for standard deviations: whether of a sample.
+    /// `Some` for standard deviations: true for that of a sample.
     std_dev_of_sample: Option<bool>,
 }
 
@@ -39,7 +39,7 @@ impl Accumulate {
     fn begin(&self, exec: &ExecContext<'_>, arena: &Bump) -> Result<Box<dyn Accumulator>> {
         self.spec.begin(&exec.cx(arena, Doc::EMPTY))
     }
-    /// The standard deviation of each window, by what comes in and goes out.
+    /// The standard deviation of each window, from the values that enter and leave it.
     fn slide(
         &self,
         part: &Partition,

@@ -1,7 +1,7 @@
-//! `window: {documents: [lo, hi]}` or `{range: [lo, hi], unit}`: which documents around one count.
-//! Errors: 9 for bad shapes, 5339900 lower above upper, 5339901 documents without sortBy, 5339902
-//! range without one sort field, 8947401 a descending one; at run time 5429413 a date without unit,
-//! 5429414 a sort value that is no number, 5429513 one that is no date.
+//! `window: {documents: [lo, hi]}` or `{range: [lo, hi], unit}`: the documents in the window of a
+//! document. Errors: 9 for bad shapes, 5339900 lower above upper, 5339901 documents without sortBy,
+//! 5339902 range without one sort field, 8947401 a descending one; at run time 5429413 a date
+//! without unit, 5429414 a sort value that is no number, 5429513 one that is no date.
 
 use super::partition::Partition;
 use crate::exec::{ExecContext, SortBy, SortPattern};
@@ -14,9 +14,9 @@ use std::cmp::Ordering;
 /// One end of a window.
 #[derive(Clone, Debug)]
 pub(in crate::stages) enum Bound<T> {
-    /// The partition's end.
+    /// The end of the partition.
     Unbounded,
-    /// So far from the current document.
+    /// This distance from the current document.
     At(T),
 }
 
@@ -43,7 +43,7 @@ impl Bounds {
     pub(in crate::stages) const WHOLE: Bounds =
         Bounds::Documents(Bound::Unbounded, Bound::Unbounded);
 
-    /// True when every window begins where the partition does.
+    /// Whether every window begins at the start of the partition.
     pub(in crate::stages) fn begins_with_partition(&self) -> bool {
         match self {
             Bounds::Documents(lower, _) => matches!(lower, Bound::Unbounded),
@@ -184,7 +184,7 @@ impl Bounds {
         })))
     }
 
-    /// For every document of a partition, the half-open span of positions in its window.
+    /// For every document of a partition, the half-open range of positions in its window.
     ///
     /// # Errors
     /// Sort values of other types than the bounds'.

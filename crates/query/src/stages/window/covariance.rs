@@ -1,5 +1,5 @@
-//! `$covariancePop` and `$covarianceSamp`, `[x, y]`: covariance over a window; pairs with anything
-//! but numbers do not count. Null for no pairs (for a sample: fewer than two).
+//! `$covariancePop` and `$covarianceSamp`, `[x, y]`: covariance over a window; a pair counts only
+//! if both are numbers. Null without pairs (for a sample: with fewer than two).
 
 use super::bounds::Bounds;
 use super::function::{WindowContext, WindowFn};
@@ -24,7 +24,7 @@ pub(super) fn parse(
             );
             Some((expr::parse(wcx.cx, x)?, expr::parse(wcx.cx, y)?))
         }
-        // Anything else never gives a pair, but is still an expression.
+        // Any other argument never gives a pair, but it must be a valid expression.
         other => {
             expr::parse(wcx.cx, other)?;
             None
@@ -50,22 +50,22 @@ struct Pair {
     y: Number,
 }
 
-/// Welford's recurrence over sums that pairs can be taken out of again.
+/// Welford's recurrence, with sums from which pairs can be removed.
 #[derive(Default, Clone, Copy)]
 struct State {
     count: i64,
     x: RemovableSum,
     y: RemovableSum,
     products: RemovableSum,
-    /// Pairs that are not finite.
+    /// Number of pairs with an infinity or NaN.
     beyond: i64,
-    /// The sum of what is not finite in them.
+    /// The sum of these infinities and NaNs.
     beyond_sum: RemovableSum,
 }
 
 impl State {
-    /// Counts a pair with something that is not finite; true when it was one. Each coordinate
-    /// counts by itself: infinities of both signs cancel to NaN.
+    /// Counts a pair with an infinity or NaN; returns whether it was one. The coordinates are added
+    /// separately: infinities of both signs give NaN.
     fn update_beyond(&mut self, pair: Pair, times: i64) -> bool {
         let special = [pair.x, pair.y].into_iter().filter(|n| !is_finite(*n));
         let mut found = false;
@@ -81,7 +81,7 @@ impl State {
         found
     }
 
-    /// The product of the distances from the means; none while there is no mean.
+    /// The product of the distances from the means; `None` while there is no mean.
     fn product(&self, Pair { x, y }: Pair) -> Option<Number> {
         Some(multiply(
             subtract(x, self.x.mean()?),
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(over(&nan, false), "Double(NaN)");
     }
 
-    /// The rounding that taking out leaves behind is MongoDB's own.
+    /// Removing pairs leaves the same rounding errors as in MongoDB.
     #[test]
     fn pairs_leave_in_the_order_they_came() {
         let pairs = [

@@ -82,7 +82,7 @@ struct OverField {
 }
 
 impl OverField {
-    /// Where a document stands on the axis: numbers as they are, dates in milliseconds.
+    /// The position of a document on the axis: numbers as they are, dates in milliseconds.
     fn position(&self, v: Value<'_>) -> Result<OwnedValue> {
         match (v, self.unit_ms) {
             (Value::Date(ms), Some(_)) => Ok(Value::Int64(ms).to_owned_value()),
@@ -120,12 +120,12 @@ impl OverField {
         let slope = divide(rise.get(), run.get(), exec.env)?;
         match self.unit_ms {
             None => Ok(slope),
-            // In this order: the last digit depends on it, and the manual shows it.
+            // The order of the operations decides the last digit; MongoDB's documentation shows it.
             Some(ms) => multiply(slope.get(), Value::Int64(ms), exec.env),
         }
     }
 
-    /// The area between two neighbours; zero when either value is no number.
+    /// The area between two neighbours; zero if either value is not a number.
     fn trapezoid(
         &self,
         x: [Value<'_>; 2],

@@ -1,5 +1,5 @@
-//! `$expMovingAvg: {input, N}` or `{input, alpha}`: the exponential moving average; anything but
-//! numbers is passed over. Errors: 9 for bad arguments, a window, or no sortBy.
+//! `$expMovingAvg: {input, N}` or `{input, alpha}`: the exponential moving average; values that are
+//! not numbers are skipped. Errors: 9 for bad arguments, a window, or no sortBy.
 
 use super::function::{WindowContext, WindowFn};
 use super::partition::Partition;

@@ -1,4 +1,5 @@
-//! What a window function is, and what its parser is given. Must not know: which there are.
+//! The contract of a window function and the context of its parser. Must not know: which functions
+//! there are.
 
 use super::bounds::Bounds;
 use super::partition::Partition;
@@ -9,21 +10,22 @@ use operators::expr::ParseCx;
 
 /// A parsed window function.
 pub(in crate::stages) trait WindowFn: Send + Sync {
-    /// The values, one per document.
+    /// Its values, one for each document of the partition.
     ///
     /// # Errors
     /// The function's own.
     fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>>;
 
-    /// Says which fields it looks at, besides those of the order.
+    /// Adds the fields that it uses, besides those of the order.
     fn reads(&self, reads: &mut Reads);
 }
 
-/// What parsers of window functions work with.
+/// The context for parsing a window function.
 pub(in crate::stages) struct WindowContext<'c, 'e> {
     pub(in crate::stages) cx: &'c mut ParseCx<'e>,
     pub(in crate::stages) sort: Option<&'c SortPattern>,
-    /// Whether `sortBy` was given; one without fields is no order, but allows bounds by documents.
+    /// Whether `sortBy` was given. A `sortBy` without fields gives no order, but allows bounds by
+    /// documents.
     pub(in crate::stages) has_sort_by: bool,
     /// The `window` argument, when given.
     pub(in crate::stages) window: Option<Doc<'c>>,
@@ -53,6 +55,6 @@ impl WindowContext<'_, '_> {
     }
 }
 
-/// Parses the argument of a window function; the name is given for messages.
+/// Parses the argument of a window function; the name is for error messages.
 pub(super) type Parse =
     fn(&mut WindowContext<'_, '_>, &'static str, Value<'_>) -> Result<Box<dyn WindowFn>>;

@@ -1,8 +1,8 @@
-//! `$locf: expression`: null and missing take the last other value. `$linearFill: expression`: they
-//! are interpolated between the nearest numbers over the single sort field. Errors: `$locf` 9 with
-//! a window; `$linearFill` 605001 without a single sort field or with a window, 605002 for two
-//! documents with the same sort value, 6050106 for values or sort values that are no numbers (sort
-//! values may be dates).
+//! `$locf: expression`: replaces null and missing by the last other value. `$linearFill:
+//! expression`: interpolates them between the nearest numbers over the single sort field. Errors:
+//! `$locf` 9 with a window; `$linearFill` 605001 without a single sort field or with a window,
+//! 605002 for two documents with the same sort value, 6050106 for values or sort values that are no
+//! numbers (sort values may be dates).
 
 use super::function::{WindowContext, WindowFn};
 use super::partition::Partition;

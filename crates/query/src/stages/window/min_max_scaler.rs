@@ -1,6 +1,6 @@
-//! `$minMaxScaler: {input, min, max}`, or the input alone: the value's place between the least and
-//! the greatest of its window, scaled to min..max (0..1 without). Errors: 10487002-10487006 for bad
-//! arguments, 10487001 a value that is no number.
+//! `$minMaxScaler: {input, min, max}`, or the input alone: scales the value from the range of its
+//! window's values to min..max (by default 0..1). Errors: 10487002-10487006 for bad arguments,
+//! 10487001 a value that is no number.
 
 use super::bounds::Bounds;
 use super::function::{WindowContext, WindowFn};
@@ -62,7 +62,7 @@ pub(super) fn parse(
     scaler(wcx, input, range)
 }
 
-/// The function of an input and the range to scale to, 0 to 1 without.
+/// The function for an input and a target range, by default 0 to 1.
 fn scaler(
     wcx: &mut WindowContext<'_, '_>,
     input: BoxExpr,

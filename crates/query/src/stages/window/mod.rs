@@ -21,7 +21,7 @@ use model::{Result, Value, bail, code};
 use operators::accumulator;
 pub(super) use partition::Partition;
 
-/// Window functions that are no accumulators.
+/// Window functions that are not accumulators.
 static FUNCTIONS: &[(&str, Parse)] = &[
     ("$covariancePop", covariance::parse),
     ("$covarianceSamp", covariance::parse),
@@ -37,10 +37,10 @@ static FUNCTIONS: &[(&str, Parse)] = &[
     ("$shift", shift::parse),
 ];
 
-/// Accumulators that work on groups only.
+/// Accumulators that work in groups only.
 const GROUP_ONLY: &[&str] = &["$accumulator", "$_internalJsReduce", "$mergeObjects"];
 
-/// The names of everything that works over windows.
+/// The names of all functions that work over windows.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     let accumulators = accumulator::names().filter(|name| !GROUP_ONLY.contains(name));
     FUNCTIONS.iter().map(|(name, _)| *name).chain(accumulators)

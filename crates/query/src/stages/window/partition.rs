@@ -1,4 +1,4 @@
-//! The documents a window function works on.
+//! The documents of a partition, for window functions.
 
 use crate::exec::{DocBatch, ExecContext};
 use model::{Bump, OwnedValue, Result};

@@ -1,5 +1,6 @@
-//! `$rank`, `$denseRank`, `$documentNumber`, all with `{}`: the place in the order; equal documents
-//! share ranks. Errors: 5371601 a window or another key, 5371602 no sortBy of exactly one
+//! `$rank`, `$denseRank`, `$documentNumber`, all with `{}`: the position in the order; equal
+//! documents share ranks. Errors: 5371601 a window or another key, 5371602 no sortBy of exactly one
+//! component, 5371603 arguments.
 //! component, 5371603 arguments.
 
 use super::function::{WindowContext, WindowFn};
@@ -60,7 +61,7 @@ impl WindowFn for Rank {
 
     fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>> {
         let mut previous: Option<(SmallVec<[Value<'_>; 4]>, bool)> = None;
-        // Null and missing sort alike, yet do not share a rank.
+        // Null and missing are equal for sorting, but do not share a rank.
         let absent = |doc| {
             matches!(self.sort.parts(), [p] if matches!(&p.by, SortBy::Path(path)
             if plain_at(doc, path).is_missing()))

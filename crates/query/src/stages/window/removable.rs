@@ -1,13 +1,12 @@
-//! Sums and deviations that values can be taken out of again, step by step as MongoDB keeps them
-//! for sliding windows: rounding, the type of a result and the effect of infinities follow from the
-//! order of these steps.
+//! Sums and deviations from which values can be removed. The steps are MongoDB's for sliding
+//! windows, because rounding, result types and the effect of infinities depend on their order.
 
 use model::decimal::Parts;
 use model::{Decimal128, Number, Value};
 use operators::numeric::DoubleDouble;
 use std::ops::Range;
 
-/// The sum of the numbers in a window, a double or, with a decimal in the window, a decimal.
+/// The sum of the numbers in a window: a double or, if the window has a decimal, a decimal.
 #[derive(Clone, Copy)]
 pub(super) struct RemovableSum {
     count: i64,
@@ -38,7 +37,7 @@ impl RemovableSum {
         self.update(n, 1);
     }
 
-    /// Takes out a number that was added.
+    /// Removes a number that was added.
     pub(super) fn remove(&mut self, n: Number) {
         self.update(n, -1);
     }
@@ -85,7 +84,7 @@ impl RemovableSum {
         }
     }
 
-    /// The mean; `None` of nothing.
+    /// The mean; `None` without numbers.
     pub(super) fn mean(&self) -> Option<Number> {
         (self.count > 0).then(|| match self.value() {
             Number::Decimal(d) => Number::Decimal(d / Decimal128::from_i64(self.count)),
@@ -106,7 +105,7 @@ pub(super) fn is_finite(n: Number) -> bool {
 /// The standard deviation of the numbers in a sliding window.
 #[derive(Clone, Copy, Default)]
 pub(super) struct SlidingDeviation {
-    /// Finite numbers, and others.
+    /// Number of finite values, and of others.
     count: i64,
     beyond: i64,
     sum: DoubleDouble,
@@ -118,7 +117,7 @@ impl SlidingDeviation {
         self.update(n, 1);
     }
 
-    /// Takes out a number that was added.
+    /// Removes a number that was added.
     pub(super) fn remove(&mut self, n: Number) {
         self.update(n, -1);
     }
@@ -148,8 +147,8 @@ impl SlidingDeviation {
         self.squares.add(delta * delta * times as f64 / weight);
     }
 
-    /// Null with numbers that are not finite or with too few; the integer zero of a single number
-    /// and where rounding has made the squares negative.
+    /// Null with infinities, NaN or too few numbers; the integer zero for a single number, and if
+    /// rounding has made the sum of squares negative.
     pub(super) fn value(&mut self, sample: bool) -> Value<'static> {
         let divisor = self.count - i64::from(sample);
         if self.beyond > 0 || divisor <= 0 {
@@ -164,8 +163,8 @@ impl SlidingDeviation {
     }
 }
 
-/// Moves a window from span to span of a partition: first what comes in is added, then what has
-/// gone out is removed, as MongoDB does.
+/// Moves a window from one range of a partition to the next: first the new values are added, then
+/// the old ones are removed, as in MongoDB.
 #[derive(Default)]
 pub(super) struct Slider {
     start: usize,
@@ -173,7 +172,7 @@ pub(super) struct Slider {
 }
 
 impl Slider {
-    /// Calls `add` and `remove` with the positions that change.
+    /// Calls `add` and `remove` with the positions that enter and leave.
     pub(super) fn move_to<S>(
         &mut self,
         positions: Range<usize>,
@@ -221,7 +220,7 @@ mod tests {
         d.remove(Number::Double(f64::NAN));
         d.remove(Number::Int32(1));
         assert!(matches!(d.value(false), Value::Int32(0)));
-        // What was not finite leaves nothing behind, also when it came first.
+        // An infinity or NaN leaves no trace when it is removed, even if it came first.
         let mut d = SlidingDeviation::default();
         for n in [f64::INFINITY, 10.0, 20.0] {
             d.add(Number::Double(n));

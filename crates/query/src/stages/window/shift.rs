@@ -1,4 +1,4 @@
-//! `$shift: {output, by, default}`: a value of the document so many places away. Errors: 9 for bad
+//! `$shift: {output, by, default}`: a value of the document `by` positions away. Errors: 9 for bad
 //! arguments, a window, or no sortBy.
 
 use super::function::{WindowContext, WindowFn};
