@@ -1,5 +1,5 @@
-//! What an operator may know besides its arguments: the arena for results, the current document,
-//! variables, collation, the operation's fixed time and its randomness.
+//! What an operator may use besides its arguments: the arena for results, the current document,
+//! variables, the collation, and the fixed time and the randomness of the operation.
 
 use crate::Profile;
 use crate::script::{self, Call};
@@ -10,17 +10,17 @@ use operation::Operation;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Units of work between two looks at the interrupt: some tenths of a millisecond.
+/// Units of work between two checks of the interrupt: some tenths of a millisecond.
 const WORK_BETWEEN_CHECKS: usize = 1 << 14;
-/// Most bytes of one value made on the way; MongoDB's limit for `$map`, `$filter`, `$reduce` and
+/// Most bytes of one intermediate value; MongoDB's limit for `$map`, `$filter`, `$reduce` and
 /// `$range`.
 const VALUE_BYTES_MAX: usize = 100 << 20;
-/// Bytes of a list of the values of an array for each byte of the array: an element takes eight at
-/// least.
+/// Bytes of memory for a list of the values of an array, per byte of the array: an element has at
+/// least eight bytes.
 pub(crate) const VALUE_BYTES_PER_BYTE: usize = 5;
-/// Bytes of constants made from expressions after which expressions are left as they are.
+/// Most bytes of constants folded from expressions; further expressions are not folded.
 const FOLDED_BYTES_MAX: usize = 128 << 20;
-/// Most bytes of everything made for one document.
+/// Most bytes of all values made for one document.
 const EVALUATION_BYTES_MAX: usize = 256 << 20;
 
 /// What is fixed for one operation (one command).
@@ -35,40 +35,40 @@ pub struct Env {
     pub collation: Option<Arc<dyn Collate>>,
     /// Values of the command's `let`, by name.
     pub let_vars: Vec<(String, OwnedValue)>,
-    /// Seed of the operation's randomness, advanced by each draw.
+    /// State of the operation's random number generator, advanced by each draw.
     random_state: AtomicU64,
-    /// Bytes of constants made from expressions.
+    /// Bytes of constants folded from expressions.
     folded_bytes: AtomicUsize,
-    /// Work done since the interrupt was last asked; see [`Env::work`].
+    /// Work done since the last check of the interrupt; see [`Env::work`].
     work: AtomicUsize,
-    /// The operation, asked now and then by loops that may run long: an error ends it (maxTimeMS,
-    /// killOp, memory). It counts what is read.
+    /// The running operation, checked now and then by loops that may run long: its error
+    /// (maxTimeMS, killOp, memory) ends the loop. It also counts what is read.
     pub operation: Option<Arc<Operation>>,
     /// Runs JavaScript; `None` where it is switched off.
     pub scripts: Option<Arc<dyn Scripts>>,
     /// Global variables of scripts (`scope` of mapReduce).
     pub script_scope: Option<DocBuf>,
-    /// Functions and values that are stored for scripts, by name; a script may change what they
-    /// mean for itself.
+    /// Stored functions and values for scripts, by name; a script may redefine them for itself.
     pub script_library: Option<DocBuf>,
-    /// The release of MongoDB that is followed.
+    /// The release of MongoDB whose behavior is followed.
     pub profile: Profile,
     /// A query that finds no index for its filter is refused (`notablescan`).
     pub refuses_scans: bool,
-    /// Tells this operation's scripts from others'.
+    /// Distinguishes the scripts of this operation from those of others.
     pub id: u64,
 }
 
 /// An engine that runs scripts.
 pub trait Scripts: Send + Sync {
-    /// Calls a function and gives what is wanted, in the arena of `cx`.
+    /// Calls a function and returns the requested result, in the arena of `cx`.
     ///
     /// # Errors
-    /// 139 JSInterpreterFailure when it does not compile, throws, recurses too deep or needs too
-    /// much memory; 11601 when it takes too long; 31220 / 31292 of `emit`; those of the interrupt.
+    /// 139 JSInterpreterFailure when the function does not compile, throws, recurses too deep or
+    /// needs too much memory; 11601 when it takes too long; 31220 / 31292 of `emit`; the errors of
+    /// the interrupt.
     fn call<'a>(&self, cx: &Cx<'_, 'a>, call: &Call<'_, '_>) -> Result<Value<'a>>;
 
-    /// Forgets what an operation's scripts left on this thread.
+    /// Drops the state that the scripts of an operation left on this thread.
     fn end(&self, operation: u64);
 }
 
@@ -79,7 +79,7 @@ impl Drop for Env {
 }
 
 impl Env {
-    /// An environment at a time, with a seed.
+    /// An environment with a time and a random seed.
     pub fn new(now_ms: i64, seed: u64) -> Env {
         Env {
             now_ms,
@@ -100,17 +100,18 @@ impl Env {
         }
     }
 
-    /// Forgets what scripts left on this thread: at the end, and when a cursor is parked.
+    /// Drops the state of this operation's scripts on this thread: at the end, and when a cursor is
+    /// parked.
     pub fn end_scripts(&self) {
         if let Some(scripts) = &self.scripts {
             scripts.end(self.id);
         }
     }
 
-    /// The engine.
+    /// The JavaScript engine.
     ///
     /// # Errors
-    /// 31264 without one.
+    /// 31264 when there is no engine.
     pub fn scripts(&self) -> Result<&dyn Scripts> {
         self.scripts.as_deref().ok_or_else(|| {
             MongoError::new(
@@ -147,7 +148,8 @@ impl Env {
     /// memory.
     ///
     /// # Errors
-    /// What the interrupt says: 50 MaxTimeMSExpired, 11601 Interrupted; 146 ExceededMemoryLimit.
+    /// The errors of the interrupt: 50 MaxTimeMSExpired, 11601 Interrupted, 146
+    /// ExceededMemoryLimit.
     pub fn check_interrupt(&self) -> Result<()> {
         self.operation.as_ref().map_or(Ok(()), |op| op.check())
     }
@@ -164,32 +166,33 @@ impl Env {
         }
     }
 
-    /// True when the operation holds so much memory that a stage that can use temporary files had
-    /// better do so now.
+    /// True when the operation holds so much memory that a stage that can use temporary files
+    /// should do so now.
     pub fn is_short_of_memory(&self) -> bool {
         self.operation
             .as_ref()
             .is_some_and(|op| op.memory().is_short())
     }
 
-    /// Notes that a constant was made from an expression.
+    /// Counts the bytes of a constant folded from an expression.
     pub(crate) fn fold(&self, bytes: usize) {
         self.folded_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// True when no more constants are to be made from expressions.
+    /// True when no more expressions are to be folded into constants.
     pub(crate) fn folded_enough(&self) -> bool {
         self.folded_bytes.load(Ordering::Relaxed) > FOLDED_BYTES_MAX
     }
 
-    /// Notes work done, in units of about ten nanoseconds, and asks the interrupt when there was
-    /// much of it: loops whose steps may themselves be long cannot count on their own steps.
+    /// Counts work, in units of about ten nanoseconds, and checks the interrupt after enough of it.
+    /// Loops need this when a single step may take long, so that counting steps does not bound
+    /// their time.
     ///
     /// # Errors
-    /// Those of the interrupt.
+    /// The errors of the interrupt.
     #[inline]
     pub fn work(&self, units: usize) -> Result<()> {
-        // A lost update between threads only moves the next look.
+        // A lost update between threads only delays the next check.
         let done = self.work.load(Ordering::Relaxed).saturating_add(units);
         if done < WORK_BETWEEN_CHECKS {
             self.work.store(done, Ordering::Relaxed);
@@ -200,8 +203,8 @@ impl Env {
     }
 }
 
-/// What parsing one node of a filter, an expression or an update counts as work. Nodes are some
-/// hundred bytes, so memory is looked at every few megabytes.
+/// Work counted for parsing one node of a filter, an expression or an update. Nodes have some
+/// hundred bytes, so memory is checked every few megabytes.
 pub(crate) const NODE_WORK: usize = 1;
 
 /// Number of a variable, given at parse time.
@@ -209,7 +212,7 @@ pub type VarId = u32;
 
 /// One bound variable; frames chain outward.
 pub struct Frame<'s, 'a> {
-    /// Which variable.
+    /// The variable's number.
     pub id: VarId,
     /// Its value.
     pub value: Value<'a>,
@@ -220,17 +223,17 @@ pub struct Frame<'s, 'a> {
 /// The context of one evaluation. Copy: binding a variable makes a new one on the stack.
 #[derive(Clone, Copy)]
 pub struct Cx<'s, 'a> {
-    /// Where results that need bytes are made.
+    /// The arena for results that need bytes.
     pub arena: &'a Bump,
-    /// `$$ROOT`: usually the document being worked on.
+    /// `$$ROOT`: usually the document being processed.
     pub root: Value<'a>,
     /// Bound variables, innermost first.
     pub vars: Option<&'s Frame<'s, 'a>>,
     /// The operation.
     pub env: &'s Env,
-    /// Metadata of the document (`$meta`), a field per name.
+    /// Metadata of the document (`$meta`), one field per name.
     pub meta: Option<Doc<'a>>,
-    /// Bytes in arenas of evaluations around this one.
+    /// Bytes in the arenas of enclosing evaluations.
     pub held_bytes: usize,
 }
 
@@ -270,11 +273,11 @@ impl<'s, 'a> Cx<'s, 'a> {
         }
     }
 
-    /// To be called before `bytes` are made, and by loops for each step: bounds memory and asks the
-    /// interrupt.
+    /// To be called before `bytes` are allocated, and by loops for each step: bounds memory and
+    /// checks the interrupt.
     ///
     /// # Errors
-    /// 146 ExceededMemoryLimit; those of the interrupt.
+    /// 146 ExceededMemoryLimit; the errors of the interrupt.
     #[inline]
     pub fn spend(&self, bytes: usize) -> Result<()> {
         let all = self
@@ -293,7 +296,7 @@ impl<'s, 'a> Cx<'s, 'a> {
     /// An array of values.
     ///
     /// # Errors
-    /// Those of [`Cx::spend`].
+    /// The errors of [`Cx::spend`].
     pub fn array(&self, values: &[Value<'_>]) -> Result<Value<'a>> {
         self.spend(values.iter().map(|v| bytes_of(v) + 8).sum())?;
         Ok(Value::Array(Array::from_values_in(
@@ -308,7 +311,7 @@ impl<'s, 'a> Cx<'s, 'a> {
     }
 }
 
-/// About the bytes of a value in a document.
+/// Approximate bytes of a value in a document.
 pub(crate) fn bytes_of(v: &Value<'_>) -> usize {
     match v {
         Value::Document(d) => d.len_bytes(),
@@ -336,7 +339,7 @@ mod tests {
     use super::*;
     use operation::Clock;
 
-    /// A clock that counts how often it is asked, as an operation with a deadline does.
+    /// A clock that counts how often it is read, as an operation with a deadline reads it.
     #[derive(Default)]
     struct Looks(AtomicUsize);
 

@@ -1,8 +1,8 @@
 //! Every operator as a pure function over raw BSON: expressions, filters, updates, projections,
-//! accumulators.
-//! Must not know: stores, commands, clocks (time and randomness come in through [`Env`]).
+//! accumulators. Must not know: stores, commands, clocks (time and randomness come from [`Env`]).
 //!
-//! A file per operator, named after it, registered by one line in its family's `mod.rs`.
+//! There is one file per operator, named after it and registered by one line in its family's
+//! `mod.rs`.
 
 pub mod collation;
 pub mod columns;

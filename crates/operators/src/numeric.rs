@@ -14,7 +14,7 @@ pub fn int_or_long(n: i64) -> Value<'static> {
 pub struct DoubleDouble {
     sum: f64,
     rest: f64,
-    /// The plain sum: right when infinities make the pair NaN.
+    /// The plain sum; used when infinities make the pair NaN.
     plain: f64,
 }
 
@@ -35,7 +35,7 @@ impl DoubleDouble {
         self.sum = s + small;
         self.rest = small - (self.sum - s);
     }
-    /// Adds an integer exactly as far as 106 bits go.
+    /// Adds an integer, exactly within 106 bits.
     pub fn add_integer(&mut self, n: i128) {
         let high = n as f64;
         self.add(high);
@@ -68,8 +68,8 @@ impl DoubleDouble {
     }
 }
 
-/// A double to 34 digits, without the zeros behind its last fraction digit: they would count in the
-/// sum's exponent.
+/// A double with 34 digits, without trailing zeros in its fraction: they would count in the sum's
+/// exponent.
 fn exact(n: f64) -> Decimal128 {
     let d = Decimal128::from_f64_exact34(n);
     let Parts::Finite {
@@ -87,8 +87,8 @@ fn exact(n: f64) -> Decimal128 {
     Decimal128::from_parts(negative, coefficient, exponent).unwrap_or(d)
 }
 
-/// The sum of numbers as `$add` makes it, typed by the widest: int, long, double, decimal. Unlike
-/// in `$sum`, doubles meet decimals with 15 digits.
+/// The sum of numbers as `$add` computes it, typed by the widest: int, long, double, decimal.
+/// Unlike in `$sum`, doubles are converted to decimals with 15 digits.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct NumberSum {
     integers: i128,
@@ -111,7 +111,7 @@ impl NumberSum {
         }
     }
 
-    /// All but the decimals, when there is a double among them.
+    /// The sum of everything but the decimals, if there is a double.
     fn binary(&self) -> Option<DoubleDouble> {
         let mut sum = self.doubles?;
         sum.add_integer(self.integers);
@@ -139,7 +139,7 @@ impl NumberSum {
         }
     }
 
-    /// The sum rounded to a long; `None` when it has none.
+    /// The sum rounded to a long; `None` when it does not fit a long.
     pub(crate) fn to_i64(self) -> Option<i64> {
         match (self.decimal(), self.binary()) {
             (Some(d), _) => d.to_i64(model::Rounding::HalfEven),

@@ -1,25 +1,25 @@
-//! Which release of MongoDB is followed where releases differ. This is the one place that decides:
-//! a difference is a method here, and what differs asks it.
+//! Which release of MongoDB is followed where releases differ. Only this module decides: each
+//! difference is a method here, and the code that differs calls it.
 //!
 //! Must not know: operators, commands.
 
 use model::code;
 
-/// A release that is followed.
+/// A release whose behavior is followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Profile {
     /// MongoDB 8.2, with the expressions and arguments that 8.3 added.
     #[default]
     V8_2,
-    /// MongoDB 9.0, with all that 8.3 brought.
+    /// MongoDB 9.0, with everything from 8.3.
     V9_0,
 }
 
 impl Profile {
-    /// All that are known.
+    /// All known releases.
     pub const ALL: [Profile; 2] = [Profile::V8_2, Profile::V9_0];
 
-    /// As an option names it.
+    /// The name of the release in options.
     pub fn name(self) -> &'static str {
         match self {
             Profile::V8_2 => "8.2",
@@ -38,43 +38,44 @@ impl Profile {
         self >= Profile::V9_0
     }
 
-    /// `$convert` reads numbers that are so small that digits are lost (8.3).
+    /// `$convert` parses numbers so small that digits are lost (8.3).
     pub fn reads_subnormal_numbers(self) -> bool {
         self >= Profile::V9_0
     }
 
-    /// A dotted path that leads into an empty array, to a scalar or an array inside of an array
-    /// leads to null.
+    /// A dotted path that leads into an empty array, to a scalar inside an array or to an array
+    /// inside an array counts as null.
     pub fn finds_null_in_arrays(self) -> bool {
         self >= Profile::V9_0
     }
 
-    /// `$group` refuses a field without a name.
+    /// `$group` refuses a field with an empty name.
     pub fn refuses_groups_without_a_name(self) -> bool {
         self >= Profile::V9_0
     }
 
-    /// The level `constraint` of validation, and what prepares for it.
+    /// Validation has the level `constraint`, and the options that prepare for it.
     pub fn has_constraints(self) -> bool {
         self >= Profile::V9_0
     }
 
-    /// `find`, `aggregate` and `distinct` take query settings of their own.
+    /// `find`, `aggregate` and `distinct` take the argument for query settings.
     pub fn takes_query_settings(self) -> bool {
         self >= Profile::V9_0
     }
 
-    /// The transactions that may be open at once, and the memory of one operation, are bounded.
+    /// The number of open transactions and the memory of one operation are bounded.
     pub fn bounds_operations(self) -> bool {
         self >= Profile::V9_0
     }
 
-    /// The local time of dates in scripts is UTC, whatever zone the host is in.
+    /// Dates in scripts use UTC as local time, whatever the host's time zone is.
     pub fn has_utc_scripts(self) -> bool {
         self >= Profile::V9_0
     }
 
-    /// The error of a document that a geospatial index cannot take; `number` is that of 8.2.
+    /// The error code for a document that a geospatial index cannot take; `number` is the code of
+    /// 8.2.
     pub fn geo_key_error(self, number: i32) -> i32 {
         match number {
             16755 | 16756 if self >= Profile::V9_0 => code::GEO_KEY_EXTRACTION_FAILED,

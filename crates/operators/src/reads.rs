@@ -1,11 +1,12 @@
-//! The fields of a document that expressions, filters and projections look at, which these tell
-//! from their parsed trees. What a node does not say it is taken to do: a node that gives another
-//! value each time may look at everything. Must not know: any of them.
+//! The top-level fields that expressions, filters and projections read, collected from their parsed
+//! trees. A node that does not report more is taken to read what its operands read; a node whose
+//! value changes from call to call may read everything. Must not know: expressions, filters,
+//! projections.
 
 use model::FieldPath;
 use std::collections::BTreeSet;
 
-/// Top-level fields that are looked at.
+/// Top-level fields that are read.
 #[derive(Debug, Default)]
 pub struct Reads {
     names: BTreeSet<String>,
@@ -13,25 +14,25 @@ pub struct Reads {
 }
 
 impl Reads {
-    /// The names; `None` when it may be any field, or when what is told depends on more than
+    /// The names; `None` when any field may be read, or when the result depends on more than
     /// fields.
     pub fn names(self) -> Option<BTreeSet<String>> {
         (!self.everything).then_some(self.names)
     }
 
-    /// Any field may be looked at.
+    /// Adds every field.
     pub fn add_everything(&mut self) {
         self.everything = true;
     }
 
-    /// A path is looked at.
+    /// Adds the first field of a path.
     pub fn add_path(&mut self, path: &FieldPath) {
         if let Some(first) = path.parts().first() {
             self.add_field(&first.name);
         }
     }
 
-    /// A top-level field is looked at.
+    /// Adds a top-level field.
     pub fn add_field(&mut self, name: &str) {
         if !self.names.contains(name) {
             self.names.insert(name.to_owned());

@@ -1,23 +1,23 @@
 //! Regular expressions: PCRE2 in UTF mode, with the options of MongoDB and a bound on the work of
-//! one match, so that a hostile pattern ends with an error instead of holding a thread.
+//! one match, so that a hostile pattern ends with an error instead of blocking a thread.
 
 use model::MongoError;
 use pcre2::bytes::{CaptureLocations, RegexBuilder};
 use std::sync::OnceLock;
 
-/// Work of one match before it is given up: about a second of backtracking at the worst.
+/// Bounds of the work of one match: about a second of backtracking at worst.
 const LIMITS: &str = "(*LIMIT_MATCH=10000000)(*LIMIT_DEPTH=250000)(*LIMIT_HEAP=64000)";
 
-/// Longest pattern.
+/// Most bytes of a pattern.
 const MAX_PATTERN_BYTES: usize = 16_384;
 
 /// A compiled pattern.
 pub struct Regex {
     source: Source,
-    /// For ASCII texts, where bytes are characters: spares PCRE2 checking the text's UTF-8 from
-    /// each start of a search.
+    /// For ASCII texts, where each byte is a character: PCRE2 then need not check the text as UTF-8
+    /// at each start of a search.
     bytes: Option<One>,
-    /// For all texts; made when needed if there is the other.
+    /// For all texts; compiled on first use when `bytes` exists.
     utf: OnceLock<Result<One, Refusal>>,
 }
 
@@ -29,12 +29,12 @@ struct Source {
 /// A pattern compiled for one kind of text.
 pub struct One(pcre2::bytes::Regex);
 
-/// Why a pattern is refused; every user has error codes of its own.
+/// Why a pattern is refused; each caller has its own error codes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// An option letter other than `i m s x u`.
     Option(char),
-    /// It does not compile; what PCRE2 says.
+    /// It does not compile; the message of PCRE2.
     Pattern(String),
 }
 
@@ -74,10 +74,10 @@ impl Regex {
         Ok(Regex { source, bytes, utf })
     }
 
-    /// The form of the pattern for a text.
+    /// The compiled form for a text.
     ///
     /// # Errors
-    /// 51091 in theory: what compiles for bytes compiles for characters.
+    /// 51091 in theory: a pattern that compiles for bytes also compiles for characters.
     pub fn on(&self, text: &str) -> model::Result<&One> {
         match &self.bytes {
             Some(bytes) if text.is_ascii() => Ok(bytes),
@@ -94,14 +94,14 @@ impl Regex {
     /// True when the pattern is found in a text.
     ///
     /// # Errors
-    /// 51156 when a match runs into a limit.
+    /// 51156 when a match reaches a limit.
     pub fn is_match(&self, text: &str) -> model::Result<bool> {
         self.on(text)?.0.is_match(text.as_bytes()).map_err(given_up)
     }
 }
 
-/// Whether a pattern finds the same in an ASCII text read as bytes: it names no characters by
-/// number or property.
+/// Whether a pattern finds the same matches in an ASCII text read as bytes: it names no characters
+/// by number or property.
 fn means_the_same_on_bytes(pattern: &str) -> bool {
     let special = ["(*", "\\x{", "\\o{", "\\N", "\\p", "\\P", "\\X", "\\C"];
     pattern.is_ascii() && !special.iter().any(|s| pattern.contains(s))
@@ -121,7 +121,7 @@ impl Source {
                 other => return Err(Refusal::Option(other)),
             };
         }
-        // Limits given first cannot be raised by later ones in the pattern itself.
+        // Limits at the start of the pattern cannot be raised by later ones.
         match builder.build(&format!("{LIMITS}{}", self.pattern)) {
             Ok(regex) => Ok(One(regex)),
             Err(e) => Err(Refusal::Pattern(e.to_string())),
@@ -130,16 +130,16 @@ impl Source {
 }
 
 impl One {
-    /// Room for the places of a match.
+    /// Space for the positions of a match.
     pub fn places(&self) -> CaptureLocations {
         self.0.capture_locations()
     }
 
-    /// Finds the first match at or after byte `from`; its place and those of its groups are in
+    /// Finds the first match at or after byte `from`; its position and those of its groups are in
     /// `places`.
     ///
     /// # Errors
-    /// 51156 when a match runs into a limit.
+    /// 51156 when a match reaches a limit.
     pub fn find_at(
         &self,
         places: &mut CaptureLocations,

@@ -1,5 +1,5 @@
-//! Functions in JavaScript as operators see them: what is called, with what, and what is wanted of
-//! it. Promises: a script is ended when its operation is, and what it leaves behind ends with the
+//! JavaScript functions as operators see them: the function, its arguments and the requested
+//! result. Promises: a script ends when its operation is ended, and its state is dropped with the
 //! operation. Must not know: the engine, which the server puts into an operation's environment.
 
 use model::Value;
@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// statements with a `return`.
 #[derive(Debug)]
 pub struct Script {
-    /// The text.
+    /// The source text.
     pub source: Box<str>,
-    /// No other script of the process has it: what compiled code is kept by.
+    /// Unique in the process; the key of the compiled code.
     pub id: u64,
 }
 
 impl Script {
-    /// A script of this text.
+    /// A script with this source text.
     pub fn new(source: &str) -> Script {
         Script {
             source: source.into(),
@@ -33,14 +33,14 @@ impl Script {
     }
 }
 
-/// A number nobody else has.
+/// An id that is unique in the process.
 pub(crate) fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Relaxed)
 }
 
-/// Whether a command may run a script, by the names of operators that do in its bytes. It may be
-/// wrong about texts.
+/// Whether a command may run a script: its bytes contain the name of an operator that runs scripts.
+/// True also when the name is part of a text.
 pub fn is_named_in(command: &[u8]) -> bool {
     const NAMES: [&[u8]; 3] = [b"$where", b"$function", b"$accumulator"];
     NAMES
@@ -48,34 +48,35 @@ pub fn is_named_in(command: &[u8]) -> bool {
         .any(|name| memchr::memmem::find(command, name).is_some())
 }
 
-/// Whether a command may hold a `$where`, by its bytes. It may be wrong about texts.
+/// Whether a command may contain a `$where`, by its bytes. True also when the name is part of a
+/// text.
 pub fn names_where(command: &[u8]) -> bool {
     memchr::memmem::find(command, b"$where").is_some()
 }
 
-/// What is wanted of a call.
+/// The requested result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallResult {
-    /// The value it returns.
+    /// The returned value.
     Value,
-    /// Whether what it returns is true as JavaScript sees it.
+    /// Whether the returned value is true in JavaScript.
     Truth,
-    /// The array of `{k, v}` it gave to `emit`.
+    /// The array of `{k, v}` passed to `emit`.
     Emitted,
     /// `args` are a first state and arrays of further arguments; the function is called once for
-    /// each of these with the state before it, and its last state is wanted.
+    /// each array with the state before it, and the last state is returned.
     Fold,
 }
 
 /// One call.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'c, 'v> {
-    /// What is called.
+    /// The function.
     pub script: &'c Script,
     /// `this`, and the global `obj`.
     pub this: Option<Value<'v>>,
     /// The arguments.
     pub args: &'c [Value<'v>],
-    /// What is wanted.
+    /// The requested result.
     pub wants: CallResult,
 }

@@ -1,11 +1,11 @@
-//! The sum of numbers of mixed types as `$sum` and `$avg` make it: integers exactly, doubles in
+//! The sum of numbers of mixed types as `$sum` and `$avg` compute it: integers exactly, doubles in
 //! double-double precision, decimals as decimals; the widest type seen decides the type of the
 //! result.
 
 use crate::numeric::DoubleDouble;
 use model::{Decimal128, Number, Value};
 
-/// Types seen, narrow to wide.
+/// Types seen, from narrow to wide.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Default)]
 enum Width {
     #[default]
@@ -25,7 +25,7 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
-    /// Adds a number; anything else is left out.
+    /// Adds a number; other values are ignored.
     pub(crate) fn add(&mut self, v: &Value<'_>) {
         let Some(n) = Number::of(v) else { return };
         let width = match n {
@@ -51,7 +51,7 @@ impl Sum {
         }
     }
 
-    /// Adds what another one has added up.
+    /// Adds another sum.
     pub(crate) fn merge(&mut self, other: &Sum) {
         self.integers += other.integers;
         self.doubles.merge(&other.doubles);
@@ -72,7 +72,8 @@ impl Sum {
         self.decimals.unwrap_or(Decimal128::ZERO) + self.binary().to_decimal()
     }
 
-    /// The sum, in the widest type seen; integers that overflow theirs become long, then double.
+    /// The sum, in the widest type seen; integers that overflow their type become long, then
+    /// double.
     pub(crate) fn total(&self) -> Value<'static> {
         match self.width {
             Width::Decimal => Value::Decimal128(self.decimal()),
@@ -86,7 +87,7 @@ impl Sum {
     }
 }
 
-/// The sum of two sums, of which each may be of nothing.
+/// The sum of two sums; `None` is the sum of no numbers.
 fn added(a: Option<Decimal128>, b: Option<Decimal128>) -> Option<Decimal128> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a + b),
@@ -94,7 +95,8 @@ fn added(a: Option<Decimal128>, b: Option<Decimal128>) -> Option<Decimal128> {
     }
 }
 
-/// The running mean. As an expression MongoDB adds integers as doubles; as an accumulator exactly.
+/// The running mean. MongoDB adds integers as doubles in the expression, and exactly in the
+/// accumulator.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Mean<const EXACT: bool> {
     doubles: DoubleDouble,
@@ -103,7 +105,7 @@ pub(crate) struct Mean<const EXACT: bool> {
 }
 
 impl<const EXACT: bool> Mean<EXACT> {
-    /// Adds a number; anything else is left out.
+    /// Adds a number; other values are ignored.
     pub(crate) fn add(&mut self, v: &Value<'_>) {
         let Some(n) = Number::of(v) else { return };
         self.count += 1;
@@ -116,14 +118,14 @@ impl<const EXACT: bool> Mean<EXACT> {
         }
     }
 
-    /// Adds what another one has added up.
+    /// Adds the numbers of another mean.
     pub(crate) fn merge(&mut self, other: &Mean<EXACT>) {
         self.count += other.count;
         self.doubles.merge(&other.doubles);
         self.decimals = added(self.decimals, other.decimals);
     }
 
-    /// A double, or a decimal when one was seen; null of nothing.
+    /// A double, or a decimal when one was seen; null without numbers.
     pub(crate) fn result(&self) -> Value<'static> {
         match (self.count, self.decimals) {
             (0, _) => Value::Null,
@@ -144,7 +146,7 @@ pub(crate) struct Deviation {
 }
 
 impl Deviation {
-    /// Adds a number; anything else is left out.
+    /// Adds a number; other values are ignored.
     pub(crate) fn add(&mut self, v: &Value<'_>) {
         let Some(x) = v.as_f64() else { return };
         self.count += 1;

@@ -1,5 +1,5 @@
-//! `$addToSet`: the distinct values (by the operation's collation) in the order they came; missing
-//! is left out.
+//! `$addToSet`: the distinct values (by the operation's collation) in input order; missing values
+//! are ignored.
 
 use super::elements::Elements;
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec, Merge};
@@ -11,7 +11,7 @@ pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
     parse: |cx, _, spec| AccumulatorSpec::of_parts::<DistinctValues>(cx, spec),
 }];
 
-/// Values with the keys by which they are told apart.
+/// Values with the keys that distinguish them.
 #[derive(Default)]
 pub(super) struct DistinctValues {
     keys: rustc_hash::FxHashSet<Vec<u8>>,
@@ -20,7 +20,7 @@ pub(super) struct DistinctValues {
     scratch: Vec<u8>,
 }
 
-/// What a set entry costs besides its bytes.
+/// Bytes of memory for an entry of the set besides its value.
 const ENTRY_BYTES: usize = 32;
 
 impl Accumulator for DistinctValues {

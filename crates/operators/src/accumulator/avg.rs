@@ -1,5 +1,5 @@
-//! `$avg`: the mean of the numbers, a double or (once a decimal was seen) a decimal; null of none.
-//! Other types are left out.
+//! `$avg`: the mean of the numbers, a double or (once a decimal was seen) a decimal; null without
+//! numbers. Other types are ignored.
 
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec, Merge};
 use crate::Cx;

@@ -1,5 +1,5 @@
-//! `$concatArrays`: all elements of all arrays; missing is left out. Errors: 14 no array (null
-//! too).
+//! `$concatArrays`: all elements of all arrays; missing values are ignored. Errors: 14 no array
+//! (null too).
 
 use super::elements::Elements;
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};

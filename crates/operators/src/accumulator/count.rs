@@ -1,4 +1,4 @@
-//! `$count: {}`: how many documents. Errors: 14 with arguments.
+//! `$count: {}`: the number of documents. Errors: 14 with arguments.
 
 use super::many::many;
 use super::sum::Total;

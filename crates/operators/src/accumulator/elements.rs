@@ -10,7 +10,7 @@ pub(super) struct Elements {
 }
 
 impl Elements {
-    /// Appends a copy; missing becomes null.
+    /// Appends a copy; a missing value becomes null.
     pub(super) fn push(&mut self, v: &Value<'_>) {
         let v = if v.is_missing() { Value::Null } else { *v };
         self.buf.put(itoa::Buffer::new().format(self.count), v);

@@ -1,10 +1,10 @@
 //! `$accumulator: {init, initArgs, accumulate, accumulateArgs, merge, finalize, lang}`, and
-//! `$_internalJsReduce: {data, eval}`, which mapReduce is made of. A group's partial states are
-//! never merged here: `$group` keeps documents, not states, when memory is short. Errors: 4544701
-//! no constant, 4544702 no text, 4544703 no document, 4544704 / 4544705 the language, 4544706
-//! unknown, 4544707-4544710 missing, 4544711 / 4544712 no arrays; 31242-31245, 31251, 31326, 31349
-//! and 31392 of the internal one; at run time 31264 without the engine and those of
-//! [`crate::script::Scripts::call`].
+//! `$_internalJsReduce: {data, eval}`, with which mapReduce is built. Partial states of a group are
+//! never merged here: `$group` writes documents, not states, to temporary files when memory is
+//! short. Errors: 4544701 no constant, 4544702 no text, 4544703 no document, 4544704 / 4544705 the
+//! language, 4544706 unknown, 4544707-4544710 missing, 4544711 / 4544712 no arrays; 31242-31245,
+//! 31251, 31326, 31349 and 31392 of the internal one; at run time 31264 without the engine and
+//! those of [`crate::script::Scripts::call`].
 
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
@@ -24,7 +24,8 @@ pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[
     },
 ];
 
-/// Arguments that wait are handed over together: a call costs more than what most functions do.
+/// Most pending arguments, passed to the engine together: a call costs more than the work of most
+/// functions.
 const PENDING_MAX: usize = 1000;
 const PENDING_BYTES_MAX: usize = 1 << 20;
 
@@ -129,7 +130,7 @@ fn parse_accumulator(
 struct Accumulate {
     functions: Arc<Functions>,
     state: OwnedValue,
-    /// Arguments of calls that are still to be made.
+    /// Arguments of calls that are not made yet.
     pending: Vec<OwnedValue>,
     pending_bytes: usize,
 }
@@ -151,7 +152,7 @@ fn called<'a>(
 }
 
 impl Accumulate {
-    /// The state after the calls that wait.
+    /// The state after the pending calls.
     fn reached<'a>(&self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
         if self.pending.is_empty() {
             return Ok(self.state.get().copy_into(cx.arena));
@@ -269,7 +270,7 @@ struct Reduce {
     bytes: usize,
 }
 
-/// Largest array a reduce function gets.
+/// Most bytes of the array passed to a reduce function.
 const REDUCE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 impl Reduce {

@@ -1,6 +1,6 @@
-//! The states of one accumulator in all groups, side by side: fed from columns, and made one with
-//! those of a later part of the input. What an input value does to a state says the accumulator
-//! itself. Must not know: which accumulators there are.
+//! The states of one accumulator in all groups, side by side: fed from columns, and merged with the
+//! states of a later part of the input. The accumulator itself decides how an input value changes a
+//! state. Must not know: which accumulators there are.
 
 use super::state::Accumulator;
 use crate::Cx;
@@ -8,27 +8,27 @@ use crate::columns::Operand;
 use model::{Bump, MongoError, Result, Value};
 use std::any::Any;
 
-/// An accumulator whose state of the first documents and that of later ones make the state of both.
+/// An accumulator whose states of earlier and of later documents can be merged.
 pub trait Merge: Accumulator + Default + 'static {
-    /// Takes over what a state of later documents holds.
+    /// Merges a state of later documents into this one.
     ///
     /// # Errors
     /// The operator's own codes.
     fn merge(&mut self, cx: &Cx<'_, '_>, later: Self) -> Result<()>;
 }
 
-/// The states of one field of a `$group`, by the number of the group.
+/// The states of one field of a `$group`, indexed by the number of the group.
 pub trait Many: Send {
-    /// Makes room for groups up to this number.
+    /// Adds states until there are this many groups.
     fn grow(&mut self, groups: usize);
 
-    /// Feeds the value of each row to the group it belongs to; groups are given row by row.
+    /// Adds the value of each row to the group it belongs to; `groups` has one number per row.
     ///
     /// # Errors
     /// The operator's own codes.
     fn add(&mut self, cx: &Cx<'_, '_>, groups: &[u32], input: &Operand<'_>) -> Result<()>;
 
-    /// Takes over states of later documents: those of its group number `i` go to group `to[i]`.
+    /// Merges states of later documents: the state of their group `i` is merged into group `to[i]`.
     ///
     /// # Errors
     /// The operator's own codes.
@@ -43,21 +43,21 @@ pub trait Many: Send {
     /// Bytes held by one group.
     fn group_bytes(&self, group: usize) -> usize;
 
-    /// Bytes held by all.
+    /// Bytes held by all groups.
     fn memory_bytes(&self) -> usize;
 
-    /// For [`Many::merge`].
+    /// Needed by [`Many::merge`].
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
 /// States of one kind.
 struct States<A> {
     list: Vec<A>,
-    /// What they hold beside themselves.
+    /// Bytes that the states hold outside of this vector.
     heap_bytes: usize,
 }
 
-/// No states yet.
+/// An empty list of states.
 pub(super) fn many<A: Merge>() -> Box<dyn Many> {
     Box::new(States::<A> {
         list: Vec::new(),

@@ -1,5 +1,5 @@
 //! `$max`, `$min`: the largest / smallest value in BSON order (by the operation's collation), the
-//! first of equal ones. Nullish values are left out; null of none.
+//! first of equal values. Nullish values are ignored; null without values.
 
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec, Merge};
 use crate::Cx;

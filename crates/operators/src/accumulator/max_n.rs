@@ -1,5 +1,5 @@
 //! `$maxN`, `$minN`: `{n, input}`, the n largest / smallest values, best first. Nullish values are
-//! left out. Errors: see `n_spec`.
+//! ignored. Errors: see `n_spec`.
 
 use super::n_values::NValues;
 use super::{Accumulator, AccumulatorOp};

@@ -1,5 +1,5 @@
-//! `$mergeObjects`: one document of all fields, later values in the place of earlier ones. Nullish
-//! values are left out. Errors: 40400 no document.
+//! `$mergeObjects`: one document of all fields; later values replace earlier ones. Nullish values
+//! are ignored. Errors: 40400 no document.
 
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;

@@ -1,5 +1,5 @@
-//! Accumulators of `$group` and of windows, a file each. Input values are borrowed from their
-//! document; a state copies what it keeps and says how many bytes that is.
+//! Accumulators of `$group` and of windows, one file each. Input values are borrowed from their
+//! document; a state copies what it keeps and reports how many bytes that is.
 
 use crate::{Cx, Reads, expr::BoxExpr, expr::ParseCx};
 use model::{Doc, ErrorKind, MongoError, Result, Value, code};
@@ -12,7 +12,7 @@ mod state;
 pub use many::{Many, Merge};
 pub use state::Accumulator;
 
-/// Declares the accumulators of this folder: a module a name, and their table.
+/// Declares the accumulators of this folder: one module per name, and their table.
 macro_rules! accumulators {
     ($($module:ident),* $(,)?) => {
         $(pub(crate) mod $module;)*
@@ -39,15 +39,15 @@ accumulators!(
     top,
 );
 
-/// A parsed accumulator: the expression fed to it, and how to begin a group.
+/// A parsed accumulator: its input expression, and how to begin a group.
 pub struct AccumulatorSpec {
-    /// Evaluated on each document; its value goes to [`Accumulator::add`].
+    /// Evaluated on each document; the value is passed to [`Accumulator::add`].
     pub input: BoxExpr,
-    /// Evaluated once a group (`n` of `$topN` and its like).
+    /// Evaluated once per group (`n` of `$topN` and similar).
     pub init: Option<BoxExpr>,
     /// Makes the state of a new group, before [`Accumulator::init`].
     pub start: Box<dyn Fn() -> Box<dyn Accumulator> + Send + Sync>,
-    /// Makes room for the states of many groups, where those of parts of the input can be made one.
+    /// Makes the states of many groups; only for accumulators whose partial states can be merged.
     pub many: Option<fn() -> Box<dyn Many>>,
 }
 
@@ -55,7 +55,7 @@ impl AccumulatorSpec {
     /// An accumulator of one expression without further arguments.
     ///
     /// # Errors
-    /// Those of the expression.
+    /// The errors of the expression.
     pub fn of<A: Accumulator + Default + 'static>(
         cx: &mut ParseCx<'_>,
         spec: Value<'_>,
@@ -69,10 +69,10 @@ impl AccumulatorSpec {
         })
     }
 
-    /// The same for one whose states of parts of the input can be made one.
+    /// Like [`AccumulatorSpec::of`], for an accumulator whose partial states can be merged.
     ///
     /// # Errors
-    /// Those of the expression.
+    /// The errors of the expression.
     pub fn of_parts<A: Merge>(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<AccumulatorSpec> {
         Ok(AccumulatorSpec {
             many: Some(many::many::<A>),
@@ -80,7 +80,7 @@ impl AccumulatorSpec {
         })
     }
 
-    /// What it looks at in each document.
+    /// Adds the fields that it reads of each document.
     pub fn reads(&self, reads: &mut Reads) {
         self.input.reads(reads);
         if let Some(init) = &self.init {
@@ -88,10 +88,10 @@ impl AccumulatorSpec {
         }
     }
 
-    /// Makes the state of a new group. `cx.root` is the group's `_id`: what `init` may refer to.
+    /// Makes the state of a new group. `cx.root` is the group's `_id`, which `init` may refer to.
     ///
     /// # Errors
-    /// Those of `init`.
+    /// The errors of `init`.
     pub fn begin<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Box<dyn Accumulator>> {
         let mut state = (self.start)();
         if let Some(init) = &self.init {
@@ -108,10 +108,10 @@ impl AccumulatorSpec {
 
 impl AccumulatorSpec {
     /// The input of one document as `$group` computes it. MongoDB runs `$group` in its other
-    /// engine, whose divisions by zero have numbers of their own.
+    /// engine, which has its own error codes for divisions by zero.
     ///
     /// # Errors
-    /// Those of the expression; 4848401 / 4848403 for a division / modulo by zero.
+    /// The errors of the expression; 4848401 / 4848403 for a division / modulo by zero.
     pub fn group_input<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
         self.input.eval(cx).map_err(|e| match e.code() {
             code::BAD_VALUE if e.is(ErrorKind::DivisionByZero) => {
@@ -125,13 +125,13 @@ impl AccumulatorSpec {
 
 /// One registered accumulator.
 pub struct AccumulatorOp {
-    /// With the dollar sign.
+    /// Including the dollar sign.
     pub name: &'static str,
     /// Parses the accumulator's argument.
     pub parse: fn(&mut ParseCx<'_>, &'static str, Value<'_>) -> Result<AccumulatorSpec>,
 }
 
-/// The accumulator called `name` (with the dollar sign).
+/// The accumulator called `name` (including the dollar sign).
 pub fn find(name: &str) -> Option<&'static AccumulatorOp> {
     ACCUMULATORS
         .iter()

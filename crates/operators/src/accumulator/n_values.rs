@@ -1,4 +1,4 @@
-//! What `$firstN`, `$lastN`, `$maxN` and `$minN` share: at most `n` values and the bytes they hold.
+//! Shared by `$firstN`, `$lastN`, `$maxN` and `$minN`: at most `n` values and the bytes they hold.
 //! Must not know: which values are kept.
 
 use super::{Accumulator, AccumulatorSpec};
@@ -16,7 +16,7 @@ pub(super) struct NValues {
 }
 
 impl NValues {
-    /// Parses `{n, input}` for an accumulator that `start` makes of no values.
+    /// Parses `{n, input}`; `start` makes the empty state of the accumulator.
     ///
     /// # Errors
     /// See [`NSpec`].
@@ -50,10 +50,10 @@ impl NValues {
         Ok(())
     }
 
-    /// How many may be kept.
+    /// Most values that are kept.
     ///
     /// # Errors
-    /// An internal one before [`NValues::init`].
+    /// An internal error before [`NValues::init`].
     pub(super) fn limit(&self) -> Result<usize> {
         self.n
             .ok_or_else(|| MongoError::internal("'n' must be initialized"))
@@ -64,7 +64,7 @@ impl NValues {
         &self.values
     }
 
-    /// Adds a value at a place.
+    /// Inserts a value at a position.
     pub(super) fn insert(&mut self, place: usize, value: Value<'_>) {
         let value = value.to_owned_value();
         self.bytes += value.len_bytes();
@@ -81,13 +81,13 @@ impl NValues {
         self.bytes -= self.values.pop_back().map_or(0, |v| v.len_bytes());
     }
 
-    /// All as an array.
+    /// All values as an array.
     pub(super) fn array<'a>(&self, cx: &Cx<'_, 'a>) -> Value<'a> {
         let values = self.values.iter().map(OwnedValue::get);
         Value::Array(Array::from_values_in(cx.arena, values))
     }
 
-    /// Bytes that they hold beside themselves.
+    /// Bytes that the values hold outside of this struct.
     pub(super) fn held_bytes(&self) -> usize {
         self.bytes + self.values.len() * size_of::<OwnedValue>()
     }

@@ -1,6 +1,6 @@
-//! `$percentile`, `$median`: `{input, p, method: "approximate"}`; exact here: all numbers are kept
-//! as doubles. Other types are left out; null of none. Errors: 7429703 / 7436100 no document, else
-//! see `quantile_spec`.
+//! `$percentile`, `$median`: `{input, p, method: "approximate"}`. The result is exact here: all
+//! numbers are kept as doubles. Other types are ignored; null without numbers. Errors: 7429703 /
+//! 7436100 no document, else see `quantile_spec`.
 
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;

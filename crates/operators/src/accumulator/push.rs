@@ -1,4 +1,4 @@
-//! `$push`: all values in the order they came; missing is left out.
+//! `$push`: all values in input order; missing values are ignored.
 
 use super::elements::Elements;
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec, Merge};

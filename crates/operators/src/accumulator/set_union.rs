@@ -1,5 +1,5 @@
-//! `$setUnion`: the distinct elements of all arrays; missing is left out. Errors: 14 no array (null
-//! too).
+//! `$setUnion`: the distinct elements of all arrays; missing values are ignored. Errors: 14 no
+//! array (null too).
 
 use super::add_to_set::DistinctValues;
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};

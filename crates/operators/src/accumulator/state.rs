@@ -5,7 +5,7 @@ use model::{Result, Value};
 
 /// State of one accumulator in one group.
 pub trait Accumulator: Send {
-    /// Takes the value of [`AccumulatorSpec::init`], once, before anything is added.
+    /// Takes the value of [`AccumulatorSpec::init`], once, before the first [`Accumulator::add`].
     ///
     /// # Errors
     /// The operator's own codes.
@@ -13,7 +13,7 @@ pub trait Accumulator: Send {
         Ok(())
     }
 
-    /// Takes one input value. Must copy what it keeps: the value is borrowed from its document.
+    /// Adds one input value. Must copy what it keeps: the value is borrowed from its document.
     ///
     /// # Errors
     /// The operator's own codes.

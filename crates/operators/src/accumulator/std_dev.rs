@@ -1,5 +1,5 @@
-//! `$stdDevPop`, `$stdDevSamp`: the standard deviation of the numbers, a double; null of none (of
-//! fewer than two for a sample). Other types are left out.
+//! `$stdDevPop`, `$stdDevSamp`: the standard deviation of the numbers, a double; null without
+//! numbers (for a sample: with fewer than two). Other types are ignored.
 
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;

@@ -1,5 +1,5 @@
-//! `$sum`: the sum of the numbers in the widest type seen (int, long, double, decimal); 0 of none.
-//! Other types are left out.
+//! `$sum`: the sum of the numbers in the widest type seen (int, long, double, decimal); 0 without
+//! numbers. Other types are ignored.
 
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec, Merge};
 use crate::Cx;

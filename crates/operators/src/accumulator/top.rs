@@ -1,5 +1,5 @@
 //! `$top`, `$bottom`: `{sortBy, output}` and `$topN`, `$bottomN`: `{n, sortBy, output}`: the output
-//! of the documents that sort first / last; of equal ones the earliest is kept. Missing output
+//! of the documents that sort first / last; among equal ones the earliest is kept. Missing output
 //! becomes null. Errors: 5788001 no document, 5788002 unknown argument, 5788003 / 5788004 / 5788005
 //! no `n` / `output` / `sortBy`, 9657900 sortBy empty, 10065 sortBy no document, 15974 / 15975 bad
 //! direction, else see `n_spec`.
@@ -167,13 +167,13 @@ struct Top {
     n: Option<usize>,
     kind: Kind,
     descending: Arc<[bool]>,
-    /// `[key, ..., output]` in sort order, equal keys in the order they came.
+    /// `[key, ..., output]` in sort order; equal keys in input order.
     entries: Vec<OwnedValue>,
     bytes: usize,
 }
 
-/// What an array sorts by: its smallest element, its largest when descending; undefined when it is
-/// empty.
+/// The sort key of an array: its smallest element, its largest when descending; undefined when it
+/// is empty.
 fn sort_value<'a>(v: Value<'a>, descending: bool, cx: &Cx<'_, '_>) -> Value<'a> {
     let Value::Array(a) = v else { return v };
     let order = |x: &Value<'a>, y: &Value<'a>| compare_with(x, y, cx.collate());
@@ -222,7 +222,8 @@ impl Accumulator for Top {
                 .is_some_and(|kept| self.compare(kept, entry, cx).is_le())
         });
         let full = self.entries.len() >= n;
-        // A tie with the worst kept entry loses: at the bottom that is the first one.
+        // A document whose key equals that of the worst kept entry is not kept; for `$bottom` the
+        // worst entry is the first one.
         let ties_with_first = || {
             self.entries
                 .first()

@@ -1,4 +1,5 @@
-//! The string order of a complete collation, by ICU4X. Knows the library, not the document.
+//! The string order of a complete collation, by ICU4X. Knows the library, not the collation
+//! document.
 
 use super::locale;
 use super::spec::{CaseFirst, Spec};
@@ -17,9 +18,9 @@ use std::cmp::Ordering;
 
 /// A collator of ICU4X.
 pub(super) enum Icu {
-    /// All data compiled in.
+    /// With the locale data compiled into the program.
     Static(CollatorBorrowed<'static>),
-    /// The locale's direction of the accent level overruled.
+    /// With the locale's direction of the accent level overridden.
     Turned(Box<Collator>),
 }
 
@@ -99,11 +100,11 @@ impl Collate for Icu {
     }
 }
 
-/// The compiled data with one bit of the locale's metadata set or cleared: the library takes the
-/// direction of the accent level from data only, a collation document may name it.
+/// The compiled data with one bit of the locale's metadata set or cleared: the library reads the
+/// direction of the accent level only from data, but a collation document may set it.
 struct AccentsBackwards(bool);
 
-/// `CollationMetadata`'s bit for it.
+/// The bit in `CollationMetadata` for this direction.
 const BACKWARD_SECOND_LEVEL: u32 = 1 << 7;
 
 impl DataProvider<CollationMetadataV1> for AccentsBackwards {

@@ -1,5 +1,5 @@
-//! Which locales MongoDB takes, what they default to, and what ICU4X calls them. A locale is valid
-//! only exactly as written here: other spellings of the same language are refused with a hint.
+//! Which locales MongoDB accepts, their defaults, and their names in ICU4X. A locale is valid only
+//! exactly as written here: other spellings of the same language are refused with a hint.
 
 /// The locale that means comparison by bytes.
 pub(super) const SIMPLE: &str = "simple";
@@ -20,10 +20,10 @@ const LOCALES: &[&str] = &[
         "zh", "zh_Hant", "zu",
 ];
 
-/// `@collation=` values the root has, hence every locale.
+/// `@collation=` values of the root locale, hence of every locale.
 const COMMON_VARIANTS: &[&str] = &["search", "eor", "emoji"];
 
-/// Further `@collation=` values by locale; the default of a locale is not among its own.
+/// Further `@collation=` values by locale; the default value of a locale is not listed.
 const VARIANTS: &[(&str, &[&str])] = &[
     ("ar", &["compat"]),
     ("bn", &["traditional"]),
@@ -62,11 +62,11 @@ const VARIANTS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Locales and variants with a tailoring that ICU4X's data leaves out.
+/// Locales and variants with a tailoring that is not in ICU4X's data.
 const WITHOUT_DATA: &[&str] = &["bo", "fa_AF", "haw", "kl", "lkt", "ln", "se", "smn", "yi"];
 const VARIANTS_WITHOUT_DATA: &[&str] = &["big5han", "gb2312han", "phonetic", "search", "searchjl"];
 
-/// Locales that ask for normalization.
+/// Locales with normalization on by default.
 #[rustfmt::skip]
 const NORMALIZING: &[&str] = &[
     "as", "bn", "bo", "el", "fa", "fa_AF", "gu", "he", "hi", "ig", "km", "kn", "kok", "mr", "my",
@@ -74,7 +74,7 @@ const NORMALIZING: &[&str] = &[
     "ta", "te", "th", "vi", "yi", "yo",
 ];
 
-/// What a locale sets where the document does not; everything else has one default.
+/// Defaults that depend on the locale; all other fields have one default.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Defaults {
     pub(super) upper_first: bool,
@@ -91,7 +91,7 @@ fn split(locale: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Whether MongoDB takes this locale, the simple one aside.
+/// Whether MongoDB accepts this locale; not for the simple locale.
 pub(super) fn is_valid(locale: &str) -> bool {
     let (base, variant) = split(locale);
     LOCALES.contains(&base)
@@ -124,7 +124,7 @@ pub(super) fn defaults(locale: &str) -> Defaults {
 /// ICU4X's tag of a valid locale; `None` when its data has no such order.
 pub(super) fn tag(locale: &str) -> Option<String> {
     let (base, variant) = split(locale);
-    // These variants are the root's, whatever the language.
+    // These variants belong to the root locale, whatever the language.
     let of_root = matches!(variant, Some("eor" | "emoji"));
     if variant.is_some_and(|v| VARIANTS_WITHOUT_DATA.contains(&v))
         || (WITHOUT_DATA.contains(&base) && !of_root)
@@ -137,8 +137,8 @@ pub(super) fn tag(locale: &str) -> Option<String> {
         base
     };
     let kind = match (base, variant) {
-        // Swedish takes w for a kind of v here, which was the standard once; for Chinese it is the
-        // root's order.
+        // The former standard for Swedish, which treats w as a variant of v; for Chinese it is the
+        // order of the root.
         ("sv", Some("standard")) => "trad",
         (_, Some("standard")) => return Some("und".into()),
         (_, Some("phonebook")) => "phonebk",
@@ -150,7 +150,8 @@ pub(super) fn tag(locale: &str) -> Option<String> {
     Some(format!("{}-u-co-{kind}", base.replace('_', "-")))
 }
 
-/// The valid locale an invalid one most likely means: usual case, then parts dropped from the end.
+/// The valid locale that an invalid one most likely means: with the usual case, then with parts
+/// dropped from the end.
 pub(super) fn nearest(locale: &str) -> Option<String> {
     let (base, variant) = split(locale);
     let mut parts: Vec<String> = base
@@ -170,7 +171,7 @@ pub(super) fn nearest(locale: &str) -> Option<String> {
     None
 }
 
-/// Language small, script capitalised, region and variant large.
+/// Language in lower case, script capitalized, region and variant in upper case.
 fn cased(position: usize, part: &str) -> String {
     if position == 0 {
         return part.to_ascii_lowercase();

@@ -1,11 +1,11 @@
-//! Collations: from a collation document to a string order, and to the full form the catalog keeps.
-//! Promises MongoDB's checks and codes, and that sort keys order as the comparison does.
+//! Collations: from a collation document to a string order, and to the full form that the catalog
+//! stores. Promises MongoDB's checks and codes, and that sort keys order as the comparison does.
 //! Must not know: where the document comes from, indexes, commands.
 //!
-//! MongoDB 8.2 carries ICU 57.1; this carries ICU4X with later CLDR data. Known differences:
-//! strings are always compared as if normalized (`normalization` is kept and shown, not obeyed);
-//! characters younger than Unicode 8 and tailorings revised since may order differently; locales
-//! whose tailoring ICU4X lacks are refused (238) instead of approximated.
+//! MongoDB 8.2 uses ICU 57.1; Quarry uses ICU4X with later CLDR data. Known differences: strings
+//! are always compared as if normalized (`normalization` is stored and shown, but has no effect);
+//! characters added after Unicode 8 and tailorings revised since then may order differently;
+//! locales whose tailoring ICU4X lacks are refused (238) instead of approximated.
 
 mod icu;
 mod locale;
@@ -20,20 +20,20 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 type Cache = RwLock<HashMap<Box<[u8]>, Arc<dyn Collate>>>;
 
-/// Collators by the bytes of the document that asked for them.
+/// Collators, with the bytes of their collation document as key.
 static CACHE: LazyLock<Cache> = LazyLock::new(Cache::default);
 
-/// Distinct documents are many (order and types of fields are the client's), so the cache is
+/// Clients may send many distinct documents (order and types of fields vary), so the cache is
 /// emptied when it has this many.
 const CACHE_LIMIT: usize = 256;
 
 /// The collator a collation document describes; `None` for the simple order.
 ///
 /// # Errors
-/// Those of [`normalize`].
+/// The errors of [`normalize`].
 ///
 /// # Cost
-/// A hash look-up for a document seen before; else parsing it and looking up locale data
+/// A hash lookup for a document seen before; else parsing it and looking up locale data
 /// (microseconds).
 pub fn collator(spec: Doc<'_>) -> Result<Option<Arc<dyn Collate>>> {
     let seen = CACHE
@@ -56,12 +56,12 @@ pub fn collator(spec: Doc<'_>) -> Result<Option<Arc<dyn Collate>>> {
     Ok(Some(made))
 }
 
-/// The full form of a collation document as `listIndexes` shows it: every field, what is absent
-/// from the locale's defaults. The simple collation stays `{locale: "simple"}`.
+/// The full form of a collation document as `listIndexes` shows it: every field; absent fields take
+/// the locale's defaults. The simple collation stays `{locale: "simple"}`.
 ///
 /// # Errors
 /// 40414 without a locale, 40415 unknown and 40413 repeated fields, 14 types, 2 values, locales and
-/// combinations, 161 another version, 238 for a locale or variant whose data is not at hand.
+/// combinations, 161 another version, 238 for a locale or variant without data.
 pub fn normalize(spec: Doc<'_>) -> Result<DocBuf> {
     match Spec::parse(spec)? {
         Some(parsed) => {
@@ -79,7 +79,7 @@ pub fn normalize(spec: Doc<'_>) -> Result<DocBuf> {
 /// messages.
 ///
 /// # Errors
-/// Those of [`normalize`].
+/// The errors of [`normalize`].
 pub fn normalize_typed(spec: Doc<'_>, path: &str) -> Result<DocBuf> {
     let filled = spec::Fields::parse(spec, path)?.filled();
     normalize(filled.doc())

@@ -14,7 +14,7 @@ pub(super) enum CaseFirst {
     Off,
 }
 
-/// The fields as given: `None` is absent, null is the fixed default.
+/// The fields as given: `None` when absent; null is the fixed default.
 #[derive(Default)]
 pub(super) struct Fields<'a> {
     locale: Option<&'a str>,
@@ -45,7 +45,7 @@ pub(super) struct Spec<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Reads the fields in the order given. `path` names the document in messages.
+    /// Reads the fields in the given order. `path` names the document in messages.
     pub(super) fn parse(spec: Doc<'a>, path: &str) -> Result<Fields<'a>> {
         let mut f = Fields::default();
         for (i, (name, v)) in spec.iter().enumerate() {
@@ -67,7 +67,7 @@ impl<'a> Fields<'a> {
                 "alternate" => f.shifted = Some(at.word(&v, ALTERNATE)?.unwrap_or(false)),
                 "maxVariable" => f.max_space = Some(at.word(&v, MAX_VARIABLE)?.unwrap_or(false)),
                 "normalization" => f.normalization = Some(at.bool(&v)?.unwrap_or(false)),
-                // The one field that does not take null.
+                // The only field that does not take null.
                 "backwards" => match v {
                     Value::Bool(b) => f.backwards = Some(b),
                     _ => bail!(
@@ -233,7 +233,7 @@ fn bad_word(given: &str, field: &str) -> MongoError {
     )
 }
 
-/// One field in messages.
+/// The name of a field for messages.
 struct SpecField<'p> {
     path: &'p str,
     name: &'p str,
@@ -274,8 +274,8 @@ impl SpecField<'_> {
         }
     }
 
-    /// 0 to 5: zero passes here and fails later, so that `{locale: "simple", strength: 0}` is valid
-    /// as in MongoDB.
+    /// 0 to 5: zero is accepted here and refused later, so that `{locale: "simple", strength: 0}`
+    /// is valid as in MongoDB.
     fn strength(&self, v: &Value<'_>) -> Result<Option<i32>> {
         if matches!(v, Value::Null | Value::Undefined) {
             return Ok(None);

@@ -408,7 +408,7 @@ fn specs() -> Vec<DocBuf> {
     all
 }
 
-/// Mostly strings that tie on some level, and now and then anything.
+/// Mostly strings that are equal on some level, and now and then any string.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "[aAáÁàbBoÖö0-9 _\\-]{0,8}",

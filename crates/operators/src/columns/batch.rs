@@ -1,4 +1,4 @@
-//! Documents taken apart into columns. Must not know: what is computed of them.
+//! Batches of documents split into columns. Must not know: what is computed from them.
 
 use super::column::Column;
 use super::paths::Paths;
@@ -11,15 +11,15 @@ pub struct Batch {
     paths: Arc<Paths>,
     columns: Vec<Column>,
     len: usize,
-    /// Documents with an array on the way of a path, as a whole, by their row.
+    /// Documents that are not split, because a path leads through an array, with their row.
     whole: Vec<(usize, Vec<u8>)>,
     whole_bytes: usize,
 }
 
 impl Batch {
-    /// Documents of a full batch ...
+    /// Most documents of a batch ...
     pub const DOCS: usize = 1024;
-    /// ... which is full at so many bytes, too.
+    /// ... and most bytes of it.
     const BYTES: usize = 1 << 20;
 
     /// An empty batch.
@@ -35,7 +35,7 @@ impl Batch {
         }
     }
 
-    /// Takes the values out of one more document.
+    /// Appends the values of one more document.
     pub fn push(&mut self, doc: Doc<'_>) {
         if !self.paths.take(doc, &mut self.columns) {
             self.whole.push((self.len, doc.as_bytes().to_vec()));
@@ -44,8 +44,8 @@ impl Batch {
         self.len += 1;
     }
 
-    /// Takes values of documents that were taken apart before, in these rows: of each path from the
-    /// column that `from` has in its place, or none.
+    /// Appends the given rows of documents that are already split: for each path the column at its
+    /// index in `from`, or missing values.
     pub fn push_rows(&mut self, from: &[Option<Column>], rows: Range<usize>) {
         for (column, from) in self.columns.iter_mut().zip(from) {
             match from {
@@ -56,7 +56,7 @@ impl Batch {
         self.len += rows.len();
     }
 
-    /// Forgets the documents, keeps the memory.
+    /// Removes the documents and keeps the memory.
     pub fn clear(&mut self) {
         self.columns.iter_mut().for_each(Column::clear);
         self.whole.clear();
@@ -74,7 +74,7 @@ impl Batch {
         self.len == 0
     }
 
-    /// True when it should be worked on before more is put in.
+    /// True when the batch should be processed before more documents are added.
     pub fn is_full(&self) -> bool {
         let bytes: usize = self.columns.iter().map(Column::len_bytes).sum();
         self.len >= Batch::DOCS || bytes + self.whole_bytes >= Batch::BYTES
@@ -86,7 +86,7 @@ impl Batch {
         columns + self.whole_bytes
     }
 
-    /// True when every document was taken apart: the columns tell all.
+    /// True when every document was split, so that the columns contain all values.
     pub fn is_whole(&self) -> bool {
         self.whole.is_empty()
     }
@@ -96,8 +96,7 @@ impl Batch {
         self.columns.get(at)
     }
 
-    /// A document in which the paths have the values of a row: the document itself where it could
-    /// not be taken apart.
+    /// A document with the values of a row at the paths: the original document if it was not split.
     pub fn doc<'a>(&'a self, row: usize, arena: &'a Bump) -> Doc<'a> {
         match self.whole.binary_search_by_key(&row, |(at, _)| *at) {
             Ok(at) => {

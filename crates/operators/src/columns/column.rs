@@ -1,5 +1,5 @@
-//! One column: the values of many documents at one path, as type bytes, words, and bytes for what
-//! needs more than a word; with the set of types that occur. Must not know: paths.
+//! One column: the values of many documents at one path, as type bytes, words, and bytes for values
+//! longer than a word; with the set of types that occur. Must not know: paths.
 
 use model::{DocBuf, Element, Tag, Value};
 
@@ -10,7 +10,7 @@ pub struct Types(u32);
 impl Types {
     /// The set of one type.
     pub const fn of(tag: Tag) -> Types {
-        // Type bytes go to 0x13; the two keys stand apart.
+        // Type bytes go up to 0x13; MinKey and MaxKey are handled separately.
         Types(match tag.0 {
             0xFF => 1 << 31,
             0x7F => 1 << 30,
@@ -18,7 +18,7 @@ impl Types {
         })
     }
 
-    /// Both together.
+    /// The union of both sets.
     #[must_use]
     pub const fn and(self, other: Types) -> Types {
         Types(self.0 | other.0)
@@ -35,17 +35,17 @@ impl Types {
     }
 }
 
-/// Values of many documents; `Missing` stands where a document has none.
+/// Values of many documents; `Missing` for a document without a value.
 #[derive(Default)]
 pub struct Column {
     tags: Vec<u8>,
-    /// A number or date itself; where the payload lies in `bytes`, of other types.
+    /// A number or date itself; for other types the position of the payload in `bytes`.
     words: Vec<u64>,
     bytes: Vec<u8>,
     types: Types,
 }
 
-/// The length of a payload that is a word or less.
+/// The length of a payload that fits in a word.
 const fn word_len(tag: Tag) -> Option<usize> {
     Some(match tag {
         Tag::MISSING | Tag::NULL | Tag::UNDEFINED | Tag::MIN_KEY | Tag::MAX_KEY => 0,
@@ -56,7 +56,7 @@ const fn word_len(tag: Tag) -> Option<usize> {
     })
 }
 
-/// The set of the types of values.
+/// The set of the types of the values.
 fn types_of(tags: &[u8]) -> Types {
     let mut types = Types::default();
     for run in tags.chunk_by(|a, b| a == b) {
@@ -66,8 +66,8 @@ fn types_of(tags: &[u8]) -> Types {
 }
 
 impl Column {
-    /// Of values that lie so already: numbers as their words, of longer ones start (above 32 bits)
-    /// and length in `bytes`.
+    /// A column of values in stored form: numbers as their words; for longer values start (above 32
+    /// bits) and length in `bytes`.
     pub fn of_stored(tags: Vec<u8>, words: Vec<u64>, bytes: Vec<u8>) -> Column {
         let types = types_of(&tags);
         Column {
@@ -78,7 +78,7 @@ impl Column {
         }
     }
 
-    /// Appends the values of another column in these rows.
+    /// Appends the given rows of another column.
     pub(super) fn extend(&mut self, from: &Column, rows: std::ops::Range<usize>) {
         let tags = from.tags.get(rows.clone()).unwrap_or_default();
         let words = from.words.get(rows).unwrap_or_default();
@@ -101,14 +101,14 @@ impl Column {
         }
     }
 
-    /// Appends that there is nothing, so many times.
+    /// Appends missing values, as many as `rows`.
     pub(super) fn extend_missing(&mut self, rows: usize) {
         self.tags.resize(self.tags.len() + rows, Tag::MISSING.0);
         self.words.resize(self.words.len() + rows, 0);
         self.types = self.types.and(Types::of(Tag::MISSING));
     }
 
-    /// Forgets the values, keeps the memory.
+    /// Removes the values and keeps the memory.
     pub fn clear(&mut self) {
         self.tags.clear();
         self.words.clear();
@@ -126,7 +126,7 @@ impl Column {
         self.tags.is_empty()
     }
 
-    /// Bytes of what does not fit a word.
+    /// Bytes of values that do not fit in a word.
     pub(super) fn len_bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -146,12 +146,12 @@ impl Column {
         &self.tags
     }
 
-    /// The words: ints and longs with their sign, doubles and dates as their bits.
+    /// The words: ints and longs with sign extension, doubles and dates as their bits.
     pub fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// Appends a value as it is stored.
+    /// Appends a value in BSON form.
     pub fn push_raw(&mut self, tag: Tag, payload: &[u8]) {
         let word = match word_len(tag) {
             Some(0) => 0,
@@ -194,7 +194,7 @@ impl Column {
         }
     }
 
-    /// The bytes of value number `at`; `word` is room for those of a number.
+    /// The bytes of value number `at`; a number is written into `word`.
     pub fn payload<'c>(&'c self, at: usize, word: &'c mut [u8; 8]) -> (Tag, &'c [u8]) {
         let (Some(tag), Some(bits)) = (self.tags.get(at), self.words.get(at)) else {
             return (Tag::MISSING, &[]);
@@ -243,7 +243,7 @@ impl Column {
         };
         match word_len(tag) {
             Some(len) => {
-                // A value of a word or less borrows nothing.
+                // A value that fits in a word borrows nothing.
                 let bytes = word.to_le_bytes();
                 match (tag, bytes.get(..len)) {
                     (Tag::UNDEFINED, _) => Value::Undefined,

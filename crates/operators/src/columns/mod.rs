@@ -1,5 +1,5 @@
-//! Values of many documents side by side: what is looked at is taken out of up to a thousand
-//! documents in one walk over the bytes of each. Must not know: what is computed of it.
+//! Values of many documents side by side: the needed paths of up to a thousand documents, read in
+//! one pass over the bytes of each. Must not know: what is computed from them.
 
 mod batch;
 mod column;

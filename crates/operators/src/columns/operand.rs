@@ -5,17 +5,17 @@ use model::{Bump, Doc, Value};
 
 /// The values of an expression.
 pub enum Operand<'r> {
-    /// Those of a path, at these rows.
+    /// The column of a path, restricted to these rows.
     Column(&'r Column, Option<&'r [u32]>),
-    /// One for all.
+    /// One value for all rows.
     Constant(Value<'r>),
-    /// Computed ones.
+    /// Computed values.
     Own(Column),
     /// Documents of computed fields.
     Fields(Vec<(&'r str, Operand<'r>)>),
 }
 
-/// The row in the batch of one that is wanted.
+/// The row in the batch of a selected row.
 #[inline]
 pub(crate) fn row_of(selected: Option<&[u32]>, at: usize) -> usize {
     match selected {
@@ -25,7 +25,7 @@ pub(crate) fn row_of(selected: Option<&[u32]>, at: usize) -> usize {
 }
 
 impl Operand<'_> {
-    /// The value of one of the rows that are wanted.
+    /// The value of a selected row.
     #[inline]
     pub fn value<'a>(&'a self, at: usize, arena: &'a Bump) -> Value<'a> {
         self.scalar(at).unwrap_or_else(|| {
@@ -37,7 +37,7 @@ impl Operand<'_> {
         })
     }
 
-    /// The same where it need not be put together; `None` for documents of computed fields.
+    /// The same without building a document; `None` for documents of computed fields.
     #[inline]
     pub fn scalar(&self, at: usize) -> Option<Value<'_>> {
         match self {

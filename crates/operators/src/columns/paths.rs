@@ -1,14 +1,14 @@
-//! The paths that are taken out of documents, as a tree of names: each document is walked once.
+//! The paths to read from documents, as a tree of names, so that each document is read in one pass.
 //! Must not know: what the values are for.
 
 use super::column::Column;
 use model::path::PathPart;
 use model::{Doc, DocWriter, FieldPath, Tag};
 
-/// Most names at one level; more are looked for document by document.
+/// Most names at one level; a path with a further name gets no column.
 const NAMES_MAX: usize = 64;
 
-/// Paths, each with its column.
+/// Paths with the number of their column.
 #[derive(Default, Clone)]
 pub struct Paths {
     roots: Vec<Name>,
@@ -25,7 +25,7 @@ pub(super) struct Name {
 }
 
 impl Paths {
-    /// The column of a path, which is added when it is new; `None` when there are too many.
+    /// The column of a path, which is added when it is new; `None` when there are too many paths.
     pub fn add(&mut self, path: &FieldPath) -> Option<usize> {
         if let Some(at) = self.list.iter().position(|p| p == path) {
             return Some(at);
@@ -59,7 +59,7 @@ impl Paths {
     /// Appends the values of a document, one to each column.
     ///
     /// # Output
-    /// False when an array stands on the way of a path: the values there are not to be used.
+    /// False when a path leads through an array: then the appended values must not be used.
     pub fn take(&self, doc: Doc<'_>, columns: &mut [Column]) -> bool {
         let whole = walk(&self.roots, doc, columns);
         let most = columns.iter().map(Column::len).max().unwrap_or(0);
@@ -106,7 +106,7 @@ fn walk(names: &[Name], doc: Doc<'_>, columns: &mut [Column]) -> bool {
         let Some((i, name)) = names.iter().enumerate().find(|(_, n)| named(n)) else {
             continue;
         };
-        // Of fields of one name the first counts.
+        // Of several fields of one name the first counts.
         if found & 1 << i != 0 {
             continue;
         }
@@ -135,7 +135,7 @@ fn walk(names: &[Name], doc: Doc<'_>, columns: &mut [Column]) -> bool {
     whole
 }
 
-/// Notes that nothing is at a name.
+/// Appends missing values for a name and all names below it.
 fn miss(name: &Name, columns: &mut [Column]) {
     if let Some(column) = name.column.and_then(|c| columns.get_mut(c)) {
         column.push_raw(Tag::MISSING, &[]);
@@ -145,7 +145,7 @@ fn miss(name: &Name, columns: &mut [Column]) {
 
 fn write_below(names: &[Name], w: &mut DocWriter<'_>, columns: &[Column], row: usize) {
     for name in names {
-        // What lies below a path is in its value.
+        // A name below a path is part of that path's value.
         match name.column.and_then(|c| columns.get(c)) {
             Some(column) => {
                 let mut word = [0; 8];

@@ -1,24 +1,25 @@
-//! Which of some paths' fields a document has, and in which order: what is needed beside the values
-//! of the paths to put together what the document has there. Must not know: where shapes and values
-//! are kept.
+//! Which of some paths' fields a document has, and in which order: with it and the values of the
+//! paths, the document can be rebuilt at these paths. Must not know: where shapes and values are
+//! kept.
 
 use super::column::Column;
 use super::paths::{Name, Paths};
 use model::{Doc, DocWriter, FieldPath, Tag};
 use rustc_hash::FxHashMap;
 
-/// A document below the last one ends.
+/// The end of the last begun embedded document.
 const END: u16 = 0;
-/// A document begins, below which paths go on; the number of one of these follows.
+/// The start of an embedded document through which paths lead; the number of one of these paths
+/// follows.
 const INSIDE: u16 = 1;
-/// The first number of a path with a value.
+/// The word for path 0 with a value; paths are numbered from here.
 const FIRST: u16 = 2;
 
 impl Paths {
     /// Appends the shape of a document.
     ///
     /// # Output
-    /// False when it has none: an array stands on the way of a path, or a name occurs twice.
+    /// False when the document has no shape: a path leads through an array, or a name occurs twice.
     pub fn put_shape(&self, doc: Doc<'_>, out: &mut Vec<u8>) -> bool {
         put_level(self.roots(), doc, out)
     }
@@ -64,7 +65,7 @@ fn put(number: u16, out: &mut Vec<u8>) {
     out.extend_from_slice(&number.to_le_bytes());
 }
 
-/// The number of a path that goes through one of these names.
+/// The number of any path that leads through one of these names.
 fn some_column(names: &[Name]) -> Option<u16> {
     let first = names.first()?;
     match first.column {
@@ -73,25 +74,25 @@ fn some_column(names: &[Name]) -> Option<u16> {
     }
 }
 
-/// Puts documents together from the values of some of the paths whose shapes are known.
+/// Rebuilds documents from their shapes and the values of some paths.
 pub struct Assembly {
-    /// All paths of the shapes; of those that are wanted the place of their values.
+    /// All paths of the shapes; for the wanted ones the number of the column of their values.
     paths: Vec<(FieldPath, Option<usize>)>,
-    /// What is to be done for shapes that were met, by their words.
+    /// The steps for each shape already seen, by its words.
     known: FxHashMap<u64, Vec<Step>>,
 }
 
 enum Step {
-    /// The value of this column.
+    /// Writes the value of this column.
     Value(usize, Box<str>),
-    /// A document begins.
+    /// Begins an embedded document.
     Open(Box<str>),
-    /// It ends.
+    /// Ends it.
     Close,
 }
 
 impl Assembly {
-    /// For shapes of these paths, in their order, and what of them is wanted from which column.
+    /// For shapes of these paths, in their order; each wanted path names its column.
     pub fn new(paths: Vec<(FieldPath, Option<usize>)>) -> Assembly {
         Assembly {
             paths,
@@ -99,8 +100,8 @@ impl Assembly {
         }
     }
 
-    /// Writes what the document of a row has at the wanted paths. `shapes` and `columns` are of one
-    /// set of documents.
+    /// Writes the wanted paths of the document in a row. `shapes` and `columns` belong to the same
+    /// documents.
     pub fn write(
         &mut self,
         shapes: &Column,
@@ -138,7 +139,7 @@ fn compile(
         let (path, place) = paths.get(usize::from(number))?;
         Some((path, path.parts().get(depth)?.name.as_str(), *place))
     };
-    // The last name whose whole value was put: what is inside of it is in it.
+    // The last name whose whole value was written; paths below it are part of that value.
     let mut whole = None;
     while let Some(number) = next(shape).filter(|n| *n != END) {
         if number != INSIDE {
@@ -162,7 +163,7 @@ fn compile(
     }
 }
 
-/// Whether a wanted path goes on below the first parts of another.
+/// Whether a wanted path continues below the first `depth + 1` parts of `path`.
 fn wants_below(paths: &[(FieldPath, Option<usize>)], path: &FieldPath, depth: usize) -> bool {
     let parts = path.parts().iter().take(depth + 1);
     let goes = |p: &FieldPath| {
@@ -201,7 +202,7 @@ mod tests {
     use super::*;
     use model::{DocBuf, doc};
 
-    /// What a document gives at the wanted ones of all paths, through its shape.
+    /// The document rebuilt through its shape at the wanted paths among all paths.
     fn through(doc: Doc<'_>, all: &[&str], wanted: &[&str]) -> Option<String> {
         let mut paths = Paths::default();
         let mut asked = Vec::new();

@@ -1,4 +1,4 @@
-//! Applying a tree: first fields are kept or dropped, then computed ones are added.
+//! Applies a tree: first fields are kept or dropped, then computed fields are added.
 
 use super::tree::{Field, Tree};
 use crate::Cx;
@@ -58,7 +58,8 @@ fn include_value<'a>(tree: &Tree, cx: &Cx<'_, 'a>, v: Value<'a>) -> Value<'a> {
                 .collect();
             Value::Array(Array::from_values_in(cx.arena, items))
         }
-        // Computed fields below will replace it by a document; until then it holds its place.
+        // Computed fields replace this value by a document later; until then null keeps its
+        // position.
         _ if tree.has_computed() => Value::Null,
         _ => Value::Missing,
     }

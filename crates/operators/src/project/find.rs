@@ -1,5 +1,5 @@
-//! What only `find` has: `$elemMatch` (the first matching element, from the original document),
-//! `$slice` and the positional `.$` (both cut arrays of the projected document).
+//! Projections that only `find` has: `$elemMatch` (the first matching element, from the original
+//! document), `$slice` and the positional `.$` (both cut arrays of the projected document).
 
 use crate::Cx;
 use crate::expr::ParseCx;
@@ -42,15 +42,15 @@ impl ElemMatch {
     }
 }
 
-/// Which elements of an array stay.
+/// The range of elements of an array that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slice {
-    /// From the end when negative; absent for `$slice: n`.
+    /// Counted from the end when negative; absent for `$slice: n`.
     skip: Option<i64>,
     limit: i64,
 }
 
-/// Saturating integer part; NaN is zero.
+/// The integer part, saturating; NaN is zero.
 fn clamp(n: Number) -> i64 {
     match truncate(n) {
         Some(n) => n,
@@ -164,8 +164,8 @@ impl After {
     }
 }
 
-/// Replaces the array at a path. Arrays before the end are mapped over (`map`) or are themselves
-/// what is meant.
+/// Replaces the array at a path. With `map`, arrays before the end are mapped over; else the first
+/// array on the path is the one to replace.
 fn edit<'a>(
     cx: &Cx<'_, 'a>,
     doc: Doc<'a>,

@@ -1,7 +1,6 @@
 //! Projections: `$project`, `$addFields`/`$set`, `$unset`, and those of `find`. Parsed once into a
-//! tree by path.
-//! Promises: kept fields stay in the document's order, new ones follow in the order of the
-//! specification, arrays on a path are mapped over. Must not know: cursors, indexes.
+//! tree by path. Promises: kept fields stay in the document's order, new ones follow in the order
+//! of the specification, arrays on a path are mapped over. Must not know: cursors, indexes.
 //!
 //! Errors: 15969 51272 51270 (specification), 31249 31250 (colliding paths), 31252 31253 31254
 //! 31310 (mixing inclusion, exclusion and expressions), 31325 (unknown expression), 40272 40176

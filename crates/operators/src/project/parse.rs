@@ -8,22 +8,22 @@ use model::{Doc, FieldPath, MongoError, Result, Value, bail, code};
 /// Deepest nesting of a specification.
 const MAX_DEPTH: usize = 180;
 
-/// State while a `$project` or `find` specification is read.
+/// State of reading a `$project` or `find` specification.
 #[derive(Default)]
 pub(super) struct Reading {
     pub(super) tree: Tree,
-    /// Decided by the first field that decides it.
+    /// Set by the first field that implies a mode.
     pub(super) mode: Option<Mode>,
     /// What the specification says about `_id`.
     pub(super) id: Option<bool>,
     pub(super) has_elem_match: bool,
-    /// Metadata alone makes an inclusion, as in pipelines.
+    /// A specification with only metadata is an inclusion, as in pipelines.
     pub(super) meta_includes: bool,
     has_meta: bool,
 }
 
 impl Reading {
-    /// A number or boolean: in or out.
+    /// A number or boolean: includes or excludes the field.
     pub(super) fn flag(&mut self, path: &FieldPath, keep: bool) -> Result<()> {
         if path.as_str() == "_id" {
             self.id = Some(keep);
@@ -50,14 +50,14 @@ impl Reading {
         self.tree.insert(path.parts(), Field::Named)
     }
 
-    /// An expression.
+    /// A field computed by an expression.
     pub(super) fn computed(
         &mut self,
         cx: &mut ParseCx<'_>,
         path: &FieldPath,
         v: Value<'_>,
     ) -> Result<()> {
-        // Metadata may be added in either mode and decides none.
+        // Metadata is allowed in both modes and implies neither.
         if v.as_doc().is_some_and(|d| d.contains("$meta")) {
             self.has_meta = true;
             return self
@@ -85,7 +85,7 @@ impl Reading {
             .insert(path.parts(), Field::Computed(expr::parse(cx, v)?))
     }
 
-    /// One field of an aggregation's specification.
+    /// Reads one field of an aggregation's specification.
     fn field(
         &mut self,
         cx: &mut ParseCx<'_>,
@@ -168,9 +168,9 @@ impl Reading {
     }
 }
 
-/// What a document stands for as the value of a projected field.
+/// The meaning of a document as the value of a projected field.
 pub(super) enum Sub<'a> {
-    /// More fields.
+    /// Nested fields.
     Nested,
     /// An expression, with its operator.
     Expression(&'a str),

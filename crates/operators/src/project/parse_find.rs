@@ -139,7 +139,8 @@ impl Find {
             .insert(path.parts(), Field::ElemMatch(parsed))
     }
 
-    /// `$slice: n` and `$slice: [skip, n]` cut the array itself; three operands are the expression.
+    /// `$slice: n` and `$slice: [skip, n]` cut the field's own array; with three operands it is the
+    /// expression.
     fn slice(
         &mut self,
         cx: &mut ParseCx<'_>,

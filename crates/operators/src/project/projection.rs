@@ -16,11 +16,11 @@ pub struct Projection {
 /// What happens to fields that are not named.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// They go.
+    /// They are dropped.
     Inclusion,
-    /// They stay; named ones go.
+    /// They are kept; named ones are dropped.
     Exclusion,
-    /// They stay; named ones are computed.
+    /// They are kept; named ones are computed.
     AddFields,
 }
 
@@ -28,7 +28,7 @@ impl Projection {
     /// Projects a document.
     ///
     /// # Errors
-    /// Those of computed fields.
+    /// The errors of computed fields.
     ///
     /// # Cost
     /// Linear in the document; simple inclusions stop at the last wanted field.
@@ -36,10 +36,10 @@ impl Projection {
         self.apply_at(cx, doc, None)
     }
 
-    /// Projects a document that its filter matched at an array index (for the positional `.$`).
+    /// Projects a document whose filter matched at an array index (for the positional `.$`).
     ///
     /// # Errors
-    /// Those of computed fields; 51246 when there is no position.
+    /// The errors of computed fields; 51246 when there is no position.
     pub fn apply_at<'a>(
         &'a self,
         cx: &Cx<'_, 'a>,
@@ -75,21 +75,22 @@ impl Projection {
         self.after.iter().any(find::After::is_positional)
     }
 
-    /// The fields that decide what is projected: all that are kept, or computed from.
+    /// Adds the fields that the result depends on: all kept fields, and those that computed fields
+    /// read.
     pub fn reads(&self, reads: &mut Reads) {
         match self.mode {
             _ if !self.after.is_empty() => reads.add_everything(),
-            // What an exclusion leaves is not looked at.
+            // The fields that an exclusion keeps are not read.
             Mode::Exclusion if !self.tree.has_computed() => {}
             Mode::Exclusion => reads.add_everything(),
-            // Fields that are replaced keep their place.
+            // Replaced fields keep their position in the document.
             Mode::AddFields => self.tree.reads(true, reads),
             Mode::Inclusion => self.tree.reads(false, reads),
         }
     }
 
-    /// The paths the result depends on, when these are all; `None` when the whole document is
-    /// needed. A covered query needs exactly these in its index.
+    /// The paths that the result depends on; `None` when the whole document is needed. A covered
+    /// query needs exactly these paths in its index.
     pub fn needed_paths(&self) -> Option<Vec<String>> {
         if self.mode != Mode::Inclusion || self.tree.has_computed() || !self.after.is_empty() {
             return None;

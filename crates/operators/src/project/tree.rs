@@ -6,17 +6,17 @@ use crate::expr::BoxExpr;
 use model::path::PathPart;
 use model::{MongoError, Result};
 
-/// What a projection says about one field.
+/// The projection of one field.
 pub(super) enum Field {
-    /// Keep it (inclusion) or drop it (exclusion).
+    /// Kept (inclusion) or dropped (exclusion).
     Named,
-    /// Compute it from the original document.
+    /// Computed from the original document.
     Computed(BoxExpr),
     /// `$elemMatch` of `find`.
     ElemMatch(ElemMatch),
-    /// `$slice` of `find`: kept in either mode, cut afterwards.
+    /// `$slice` of `find`: kept in both modes, cut afterwards.
     Sliced,
-    /// Named fields below it.
+    /// Fields named below it.
     Below(Tree),
 }
 
@@ -39,12 +39,12 @@ impl Tree {
             .map(|(_, f)| f)
     }
 
-    /// Only plain names at the top level.
+    /// True when the tree has only plain names at the top level.
     pub(super) fn is_flat(&self) -> bool {
         self.fields.iter().all(|(_, f)| matches!(f, Field::Named))
     }
 
-    /// Something in here is computed.
+    /// True when a field of the tree is computed.
     pub(super) fn has_computed(&self) -> bool {
         self.has_computed
     }
@@ -52,7 +52,7 @@ impl Tree {
     /// Puts a field at a path.
     ///
     /// # Errors
-    /// 31249 when a field above is taken, 31250 when this one or one below is.
+    /// 31249 when a parent path is already set, 31250 when this path or one below it is.
     pub(super) fn insert(&mut self, path: &[PathPart], field: Field) -> Result<()> {
         let Some((head, rest)) = path.split_first() else {
             return Ok(());
@@ -99,9 +99,9 @@ impl Tree {
             .retain(|(n, f)| n != name || !matches!(f, Field::Named));
     }
 
-    /// What the fields of this level and below look at; `replaced`: also at the place of those that
-    /// are computed. Below a name, documents are gone into and given new fields, so that the name
-    /// is looked at.
+    /// Adds the fields that this level and the levels below read; with `replaced` also the computed
+    /// fields themselves, whose position matters. A name with fields below it is read, because
+    /// documents there get new fields.
     pub(super) fn reads(&self, replaced: bool, reads: &mut Reads) {
         for (name, f) in &self.fields {
             match f {

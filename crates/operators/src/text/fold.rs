@@ -1,11 +1,11 @@
-//! Letters without their case and their marks.
+//! Removes case and diacritical marks from letters.
 
 use super::language::Language;
 use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
 use icu_properties::CodePointSetData;
 use icu_properties::props::Diacritic;
 
-/// Appends `text` in small letters.
+/// Appends `text` in lower case.
 pub(super) fn lower(text: &str, language: Language, out: &mut String) {
     if text.is_ascii() && !language.is_turkish() {
         out.extend(text.chars().map(|c| c.to_ascii_lowercase()));
@@ -23,7 +23,7 @@ pub(super) fn lower(text: &str, language: Language, out: &mut String) {
 /// Appends `text` without diacritical marks.
 pub(super) fn strip(text: &str, out: &mut String) {
     if text.is_ascii() {
-        // The two ASCII marks, ^ and `, never stand inside a word, but may inside a phrase.
+        // The two ASCII marks, ^ and `, never occur inside a word, but may inside a phrase.
         out.extend(text.chars().filter(|c| !matches!(c, '^' | '`')));
         return;
     }

@@ -4,7 +4,7 @@ use rust_stemmers::{Algorithm, Stemmer};
 use rustc_hash::FxHashSet;
 use std::sync::LazyLock;
 
-/// What is known of one language.
+/// A supported language.
 struct Known {
     name: &'static str,
     /// ISO 639-1.
@@ -39,7 +39,7 @@ static LANGUAGES: [Known; 15] = [
 ];
 
 static STOP_WORDS: LazyLock<Vec<FxHashSet<&'static str>>> = LazyLock::new(|| {
-    // The library files Norwegian under its macrolanguage.
+    // The stemming library lists Norwegian under its macrolanguage code.
     let code = |k: &Known| if k.code == "nb" { "no" } else { k.code };
     LANGUAGES
         .iter()
@@ -53,7 +53,7 @@ static STOP_WORDS: LazyLock<Vec<FxHashSet<&'static str>>> = LazyLock::new(|| {
         .collect()
 });
 
-/// A language of text search, or none: words are taken as they are.
+/// A language of text search, or none: then words are neither stemmed nor filtered.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Language(Option<u8>);
 
@@ -61,7 +61,7 @@ impl Language {
     /// No stemming, no stop words.
     pub const NONE: Language = Language(None);
 
-    /// By name or ISO code, whatever the case of its letters.
+    /// Finds a language by name or ISO code, ignoring case.
     pub fn find(name: &str) -> Option<Language> {
         if name.eq_ignore_ascii_case("none") {
             return Some(Language::NONE);
@@ -75,7 +75,7 @@ impl Language {
     fn known(self) -> Option<&'static Known> {
         LANGUAGES.get(usize::from(self.0?))
     }
-    /// Its English name in small letters.
+    /// The English name in lower case.
     pub fn name(self) -> &'static str {
         self.known().map_or("none", |k| k.name)
     }
@@ -91,7 +91,7 @@ impl Language {
     pub(super) fn is_turkish(self) -> bool {
         self.name() == "turkish"
     }
-    /// An apostrophe stands inside words.
+    /// Apostrophes are part of words.
     pub(super) fn keeps_apostrophes(self) -> bool {
         self.name() == "english"
     }

@@ -1,4 +1,5 @@
-//! Whether a document answers a `$search`, seen from the document: what an index alone cannot tell.
+//! Whether a document matches a `$search`, decided on the document: an index alone cannot decide
+//! it.
 
 use super::fold;
 use super::language::Language;
@@ -7,7 +8,7 @@ use super::spec::{TextSpec, Tokenizers};
 use super::tokenizer::Sensitivity;
 use model::{Doc, Result};
 
-/// A query against what one index takes of documents.
+/// A query together with the fields that one index covers.
 pub struct TextMatcher {
     spec: TextSpec,
     query: TextQuery,
@@ -16,7 +17,7 @@ pub struct TextMatcher {
 }
 
 impl TextMatcher {
-    /// Parses the words in the language given, else in that of the index.
+    /// Parses the words in the given language, else in that of the index.
     pub fn new(
         spec: TextSpec,
         search: &str,
@@ -34,15 +35,15 @@ impl TextMatcher {
         }
     }
 
-    /// What is asked for.
+    /// The parsed query.
     pub fn query(&self) -> &TextQuery {
         &self.query
     }
 
-    /// Whether a document answers it.
+    /// Whether a document matches the query.
     ///
     /// # Errors
-    /// 17261 and 17262 for a document whose language is none.
+    /// 17261 and 17262 for a document with an invalid language.
     pub fn matches(&self, doc: Doc<'_>) -> Result<bool> {
         let q = &self.query;
         let (mut found, mut refused) = (false, false);
@@ -72,7 +73,7 @@ impl TextMatcher {
     /// The score of a document: the sum over the terms.
     ///
     /// # Errors
-    /// As [`TextMatcher::matches`].
+    /// The errors of [`TextMatcher::matches`].
     pub fn score(&self, doc: Doc<'_>) -> Result<f64> {
         let scores = self.spec.scores(doc)?;
         Ok(self.query.terms.iter().filter_map(|t| scores.get(t)).sum())

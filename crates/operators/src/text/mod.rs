@@ -1,7 +1,6 @@
-//! Text search as pure functions: which terms a document has and their scores, what a
-//! `$search` asks for, and whether a document answers it. Stored entries are made by this, so a
-//! change of behaviour here is a change of the disk format.
-//! Must not know: indexes, plans, keys.
+//! Text search as pure functions: which terms a document has and their scores, the query of a
+//! `$search`, and whether a document matches it. Stored index entries are made here, so a change of
+//! behavior here changes the disk format. Must not know: indexes, plans, keys.
 
 mod fold;
 mod language;

@@ -1,5 +1,5 @@
-//! What a `$search` asks for. A document needs one of the terms and all of the phrases, and none of
-//! the excluded terms and phrases.
+//! The query of a `$search`. A document matches with at least one of the terms, all of the phrases,
+//! and none of the excluded terms and phrases.
 
 use super::language::Language;
 use super::tokenizer::{Sensitivity, Tokenizer};
@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 /// A parsed `$search`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextQuery {
-    /// Terms as entries of the index have them; any of them makes a document a candidate.
+    /// Terms in the form of index entries; each of them makes a document a candidate.
     pub terms: BTreeSet<String>,
-    /// The same terms with the sensitivity asked for.
+    /// The same terms with the requested sensitivity.
     pub(super) positive: BTreeSet<String>,
     pub(super) negated: BTreeSet<String>,
     pub(super) phrases: Vec<String>,
@@ -20,8 +20,8 @@ pub struct TextQuery {
 
 impl TextQuery {
     /// Parses the words in a language. A `"` begins and ends a phrase; a `-` after a space negates
-    /// the word or phrase behind it. Words of phrases that are not negated count as terms, too. A
-    /// phrase without its end is words.
+    /// the word or phrase behind it. Words of phrases that are not negated are also terms. A phrase
+    /// without a closing `"` is parsed as words.
     pub fn parse(search: &str, language: Language, how: Sensitivity) -> TextQuery {
         let mut q = TextQuery {
             how,
@@ -59,7 +59,7 @@ impl TextQuery {
                     }
                     let word = search.get(at..end).unwrap_or_default();
                     match (negated, phrase_start) {
-                        // What a negated phrase is made of is not unwanted word by word.
+                        // The words of a negated phrase are not excluded one by one.
                         (true, Some(_)) => {}
                         (true, None) => {
                             unwanted.push_str(word);
@@ -88,7 +88,7 @@ impl TextQuery {
         q
     }
 
-    /// Every document with one of the terms answers it.
+    /// Whether every document with one of the terms matches.
     pub fn terms_are_enough(&self) -> bool {
         !self.how.is_any()
             && self.negated.is_empty()
@@ -96,15 +96,15 @@ impl TextQuery {
             && self.negated_phrases.is_empty()
     }
 
-    /// Terms that must not be there.
+    /// Terms that must not occur.
     pub fn negated_terms(&self) -> impl Iterator<Item = &str> {
         self.negated.iter().map(String::as_str)
     }
-    /// Phrases that must be there.
+    /// Phrases that must occur.
     pub fn phrases(&self) -> &[String] {
         &self.phrases
     }
-    /// Phrases that must not be there.
+    /// Phrases that must not occur.
     pub fn negated_phrases(&self) -> &[String] {
         &self.negated_phrases
     }

@@ -1,5 +1,5 @@
-//! What a text index says: which strings of a document it takes, in which language, and the
-//! score of each term. Errors: 17261 a language that is no string, 17262 one that is not known,
+//! The definition of a text index: which strings of a document it covers, in which language, and
+//! the score of each term. Errors: 17261 a language that is no string, 17262 an unknown language,
 //! 16732 too many terms.
 
 use super::language::Language;
@@ -8,7 +8,7 @@ use model::{Doc, Result, Value, bail};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// The language of an index that names none.
+/// The language of an index that does not set one.
 pub const DEFAULT_LANGUAGE: &str = "english";
 /// The field that names a document's language, unless the index names another one.
 pub const DEFAULT_OVERRIDE: &str = "language";
@@ -19,15 +19,15 @@ const TERMS_MAX: usize = 400_000;
 /// The text part of an index specification.
 #[derive(Clone, Debug)]
 pub struct TextSpec {
-    /// Weight by path, ordered: a path stands right before those below it.
+    /// Weights by path, in order: a path comes right before the paths below it.
     weights: BTreeMap<String, f64>,
-    /// Every string is taken.
+    /// Every string is covered.
     wildcard: bool,
     language: Language,
     language_field: String,
 }
 
-/// Called for each string with its weight and language; false stops.
+/// Called for each string with its weight and language; returns false to stop.
 type EachString<'f> = dyn FnMut(&str, f64, Language) -> bool + 'f;
 
 #[derive(Default)]
@@ -38,7 +38,7 @@ struct Count {
 }
 
 impl TextSpec {
-    /// From a stored index specification, which was checked when the index was made.
+    /// From a stored index specification, which was checked when the index was created.
     pub fn of_index(spec: Doc<'_>) -> TextSpec {
         let weights = spec.field("weights").as_doc().unwrap_or(Doc::EMPTY);
         let language = spec
@@ -63,7 +63,7 @@ impl TextSpec {
         }
     }
 
-    /// The language of documents that name none.
+    /// The language of documents that do not name one.
     pub fn language(&self) -> Language {
         self.language
     }
@@ -85,7 +85,7 @@ impl TextSpec {
                 .all(|path| same(path.split('.').next().unwrap_or(path)))
     }
 
-    /// Shows every string the index takes.
+    /// Calls `each` for every string that the index covers.
     ///
     /// # Errors
     /// 17261, 17262.
@@ -116,7 +116,7 @@ impl TextSpec {
             if !matches!(v, Value::String(_) | Value::Document(_) | Value::Array(_)) {
                 continue;
             }
-            // The name of the language is no text, unless a weight says so.
+            // The name of the language is not indexed, unless it has a weight.
             if self.wildcard && name == self.language_field {
                 continue;
             }
@@ -148,7 +148,7 @@ impl TextSpec {
             Value::Document(d) if self.wildcard || self.has_below(path) => {
                 self.walk_doc(d, path, language, each)
             }
-            // Arrays inside arrays are looked into by wildcards only.
+            // Only wildcards look into arrays inside arrays.
             Value::Array(a)
                 if self.wildcard || !in_array && (exact.is_some() || self.has_below(path)) =>
             {
@@ -222,7 +222,7 @@ impl TextSpec {
     }
 }
 
-/// A tokenizer for each language met.
+/// One tokenizer for each language in use.
 #[derive(Default)]
 pub(super) struct Tokenizers(Vec<(Language, Tokenizer)>);
 
@@ -266,7 +266,7 @@ mod tests {
         }
     }
 
-    /// The scores of the manual's examples, and the formula worked by hand.
+    /// The scores of the manual's examples, and the formula calculated by hand.
     #[test]
     fn scores_follow_the_documented_formula() {
         let s = spec(doc! { "weights": { "a": 1i32 } });
@@ -281,7 +281,7 @@ mod tests {
             &[("cake", 2.0 / 3.0), ("go", 2.0 / 3.0), ("two", 2.0 / 3.0)],
         );
         is(&s, doc! { "a": "more cakes" }, &[("cake", 1.0)]);
-        // The string is the term.
+        // The string consists of the term only.
         is(&s, doc! { "a": "Ale" }, &[("ale", 1.1)]);
         // 1 + 1/2 + 1/4, of three among four: * (0.5 + 0.375).
         is(

@@ -1,5 +1,5 @@
-//! From text to terms: split at delimiters, stop words left out, stemmed, case and diacritical
-//! marks folded, in this order (stemmers and lists of stop words know marks).
+//! From text to terms: split at delimiters, drop stop words, stem, fold case and diacritical marks,
+//! in this order (stemmers and lists of stop words use marks).
 
 use super::fold;
 use super::language::Language;
@@ -9,29 +9,29 @@ use icu_properties::props::{
 };
 use rust_stemmers::Stemmer;
 
-/// What tells terms apart besides their letters.
+/// Which terms that differ only in case or marks are different.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sensitivity {
-    /// Capitals differ from small letters.
+    /// Upper case differs from lower case.
     pub case: bool,
     /// Letters with marks differ from letters without.
     pub diacritics: bool,
 }
 
 impl Sensitivity {
-    /// As entries of indexes are.
+    /// The sensitivity of index entries.
     pub const NONE: Sensitivity = Sensitivity {
         case: false,
         diacritics: false,
     };
 
-    /// Finer than entries of indexes are.
+    /// Whether it is finer than that of index entries.
     pub fn is_any(self) -> bool {
         self.case || self.diacritics
     }
 }
 
-/// Makes terms in one language.
+/// Splits text of one language into terms.
 pub struct Tokenizer {
     language: Language,
     stemmer: Option<Stemmer>,
@@ -50,7 +50,7 @@ impl Tokenizer {
         }
     }
 
-    /// Shows each term of `text` that is no stop word; `each` returns false to stop.
+    /// Calls `each` for each term of `text` that is no stop word; `each` returns false to stop.
     pub fn terms(&mut self, text: &str, how: Sensitivity, each: &mut dyn FnMut(&str) -> bool) {
         let apostrophes = self.language.keeps_apostrophes();
         for word in text

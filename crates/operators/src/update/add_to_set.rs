@@ -6,7 +6,7 @@ use super::modifier::{Modifier, Outcome, Site};
 use crate::expr::Members;
 use model::{Array, OwnedValue, Result, Value, bail, code, compare_with};
 
-/// From this many values on they are hashed and not compared one with another.
+/// From this many values on they are hashed instead of compared pairwise.
 const MANY: usize = 16;
 
 pub(super) struct AddToSet(Vec<OwnedValue>);

@@ -1,4 +1,4 @@
-//! Applying a tree of modifiers to a document: one pass over each level that is touched.
+//! Applies a tree of modifiers to a document: one pass over each level with changes.
 
 use super::array_filters::ArrayFilters;
 use super::modifier::{Applied, Outcome, Site, UpdateCx};
@@ -7,10 +7,10 @@ use model::{Array, Doc, Edit, Element, Result, Value, bail, code};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// Longest run of nulls written to reach an array index.
+/// Most nulls written to reach an array index.
 const MAX_BACKFILL: usize = 1_500_000;
 
-/// From this many names on they are looked up and not gone through.
+/// From this many names on they are looked up in a hash map instead of searched.
 const MANY: usize = 16;
 
 type Nodes<'n> = SmallVec<[&'n Node; 2]>;
@@ -36,7 +36,7 @@ pub(super) fn apply<'a>(
     })
 }
 
-/// Where the applier stands; spelled out only for messages.
+/// The current path; formatted only for messages.
 #[derive(Clone, Copy)]
 struct Path<'p> {
     above: Option<&'p Path<'p>>,
@@ -93,7 +93,7 @@ fn fields_by_name(d: Doc<'_>) -> FxHashMap<&str, Element<'_>> {
 }
 
 impl<'a> Applier<'_, 'a> {
-    /// Applies all nodes that concern one value.
+    /// Applies all nodes at the same path to one value.
     fn value(
         &self,
         nodes: &[&'a Node],
@@ -193,7 +193,7 @@ impl<'a> Applier<'_, 'a> {
             names.dedup();
         }
         let by_name = (names.len() > MANY).then(|| fields_by_name(d));
-        // In the order of names, with whether the field is new.
+        // In the order of names; the flag says whether the field is new.
         let mut outcomes: SmallVec<[(&str, Outcome<'a>, bool); 8]> = SmallVec::new();
         let mut changed = false;
         for name in names {
@@ -221,7 +221,7 @@ impl<'a> Applier<'_, 'a> {
         if !changed {
             return Ok(Outcome::Keep);
         }
-        // The new values are few and mostly small.
+        // There are few new values, and most are small.
         let bytes = d.len_bytes() + 64;
         Ok(Outcome::Set(Value::Document(Doc::build_sized_in(
             self.at.cx.arena,
@@ -312,7 +312,8 @@ impl<'a> Applier<'_, 'a> {
         Ok(nodes)
     }
 
-    /// Indexes past the end, which fill up with nulls, and names that are no indexes.
+    /// Appends elements at indexes past the end, with nulls before them; refuses names that are no
+    /// indexes.
     fn beyond(
         &self,
         branches: &[&'a Branch],

@@ -100,7 +100,7 @@ impl Modifier for Arithmetic {
             )
         };
         let new = new.value();
-        // By value, so that adding zero leaves a negative zero alone.
+        // Compared by value, so that adding zero leaves a negative zero unchanged.
         let same = current.tag() == new.tag() && model::compare(&current, &new).is_eq();
         Ok(if same {
             Outcome::Keep

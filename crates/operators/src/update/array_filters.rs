@@ -1,6 +1,6 @@
-//! `arrayFilters`: which elements `$[id]` stands for. Each filter is about one identifier.
-//! Errors: 9 (no or several identifiers, identifier twice, unused filter), 14 (not documents), 2
-//! (identifier without filter), 224 (`$expr`).
+//! `arrayFilters`: which elements `$[id]` selects. Each filter has one identifier. Errors: 9 (no or
+//! several identifiers, identifier twice, unused filter), 14 (not documents), 2 (identifier without
+//! filter), 224 (`$expr`).
 
 use super::modifier::UpdateCx;
 use super::path::{self, Part};
@@ -71,7 +71,7 @@ impl ArrayFilters {
     /// Parses a path and checks that the identifiers in it have filters.
     ///
     /// # Errors
-    /// Those of the path; 2 for an identifier without filter.
+    /// The errors of the path; 2 for an identifier without filter.
     pub(super) fn checked_path(&mut self, field: &str) -> Result<Vec<Part>> {
         let parts = path::parse(field)?;
         for p in &parts {
@@ -98,7 +98,7 @@ impl ArrayFilters {
     }
 
     /// # Errors
-    /// 9 when a filter has no path.
+    /// 9 when a filter is not used by a path.
     pub(super) fn check_all_used(&self) -> Result<()> {
         match self.list.iter().find(|o| !o.used) {
             Some(o) => bail!(
@@ -110,7 +110,7 @@ impl ArrayFilters {
         }
     }
 
-    /// Is the element one that the identifier stands for?
+    /// Whether the filter of an identifier matches an element.
     pub(super) fn matches<'a>(
         &'a self,
         id: &str,
@@ -127,7 +127,7 @@ impl ArrayFilters {
     }
 }
 
-/// Finds the one identifier all paths begin with.
+/// Finds the identifier that all paths must begin with.
 fn identifiers(d: Doc<'_>, id: &mut Option<String>) -> Result<()> {
     for (name, v) in d.iter() {
         match name {

@@ -130,7 +130,7 @@ impl Update {
             new,
             cx.inserting || matches!(self.kind, Kind::Pipeline(_)),
         )?;
-        // A replacement is compared as it was given: without an `_id` it is another document.
+        // A replacement is compared as given: without an `_id` it differs from the document.
         let compared = match &self.kind {
             Kind::Replacement(given) => given.doc().contains("_id"),
             _ => true,
@@ -142,8 +142,8 @@ impl Update {
         }
     }
 
-    /// False when the update leaves everything at, above and below the path alone, so that an index
-    /// on it needs no upkeep.
+    /// False when the update does not change anything at, above or below the path, so that an index
+    /// on it needs no change.
     pub fn may_touch(&self, path: &FieldPath) -> bool {
         match &self.kind {
             Kind::Operators { root, .. } => root.top_level().any(|name| name == path.first()),
@@ -156,12 +156,12 @@ impl Update {
         matches!(self.kind, Kind::Replacement(_))
     }
 
-    /// True for pipelines: they alone may use constants (`c`).
+    /// True for pipelines: only they may use constants (`c`).
     pub fn is_pipeline(&self) -> bool {
         matches!(self.kind, Kind::Pipeline(_))
     }
 
-    /// True when the positional `$` is used, so that the filter must say where it matched.
+    /// True when the positional `$` is used, so that the filter must report where it matched.
     pub fn needs_position(&self) -> bool {
         match &self.kind {
             Kind::Operators { root, .. } => root.uses_position(),
@@ -204,7 +204,7 @@ fn check_id(old: Doc<'_>, new: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Inserts and pipelines may bring dollar-prefixed fields, other updates leave them as they are.
+/// Inserts and pipelines may add dollar-prefixed fields; other updates may only keep existing ones.
 fn check_storable(old: Doc<'_>, new: Doc<'_>, may_bring: bool) -> Result<()> {
     if new.len_bytes() > MAX_DOCUMENT_BYTES {
         bail!(
@@ -237,7 +237,7 @@ fn is_deeper_than(d: Doc<'_>, levels: usize) -> bool {
     let Some(left) = levels.checked_sub(1) else {
         return true;
     };
-    // Most documents are too small to be nested that deeply: a level takes at least 8 bytes.
+    // Most documents are too small to be nested that deeply: a level has at least 8 bytes.
     if d.len_bytes() < levels * 8 {
         return false;
     }

@@ -1,22 +1,22 @@
-//! What an operator of an update is, what it may know and what it may ask for. Must not know: which
-//! operators there are.
+//! The interface of update operators: what an operator may use and what it may return. Must not
+//! know: which operators there are.
 
 use crate::Env;
 use model::{Bump, Doc, Result, Value};
 
-/// What one application may know.
+/// The context of one application.
 pub struct UpdateCx<'s, 'a> {
-    /// Where the result is made.
+    /// The arena of the result.
     pub arena: &'a Bump,
     /// The operation.
     pub env: &'s Env,
-    /// The document is being inserted by an upsert: `$setOnInsert` works.
+    /// The document is being inserted by an upsert: `$setOnInsert` applies.
     pub inserting: bool,
-    /// The index the filter matched at: what the positional `$` stands for.
+    /// The array index at which the filter matched: the value of the positional `$`.
     pub position: Option<usize>,
 }
 
-/// The outcome of one application.
+/// The result of applying an update.
 #[derive(Clone, Copy, Debug)]
 pub enum Applied<'a> {
     /// Nothing to write.
@@ -27,16 +27,16 @@ pub enum Applied<'a> {
 
 /// An operator at a path.
 pub(super) trait Modifier: Send + Sync {
-    /// The new value; `current` is `Missing` when there is none.
+    /// The new value; `current` is `Missing` when the field does not exist.
     fn apply<'a>(&'a self, current: Value<'a>, at: &Site<'_, 'a>) -> Result<Outcome<'a>>;
 
-    /// Refuses a path that leads through a value without fields, though it would change nothing.
+    /// True to refuse a path through a value without fields, even when nothing would change.
     fn wants_viable_path(&self) -> bool {
         false
     }
 }
 
-/// What a modifier wants done.
+/// The result of a modifier.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Outcome<'a> {
     Keep,

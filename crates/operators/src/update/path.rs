@@ -14,14 +14,14 @@ pub(super) enum Part {
     Filtered(String),
 }
 
-/// Longest path: no stored document is nested more deeply.
+/// Most components: no stored document is nested more deeply.
 const MAX_PARTS: usize = 255;
 
 /// Splits and checks a path.
 ///
 /// # Errors
 /// 15 too long, 56 empty path or component, 2 misplaced or malformed positional component.
-/// Dollar-prefixed names are looked at when the result is known.
+/// Dollar-prefixed names are checked on the result.
 pub(super) fn parse(path: &str) -> Result<Vec<Part>> {
     if path.is_empty() {
         bail!(code::EMPTY_FIELD_NAME, "An empty update path is not valid.");
@@ -75,9 +75,9 @@ pub(super) fn parse(path: &str) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// The order in which fields that are new to a document are added: numbers by value, names
-/// bytewise; names that only begin with a digit after all numbers, else there would be circles (9,
-/// 10, 5a).
+/// The order in which new fields are added to a document: numbers by value, names bytewise; names
+/// that only begin with a digit come after all numbers, else the order would have cycles (9, 10,
+/// 5a).
 pub(super) fn field_order(a: &str, b: &str) -> std::cmp::Ordering {
     use model::path::array_index;
     let digit = |name: &str| name.starts_with(|c: char| c.is_ascii_digit());

@@ -89,7 +89,7 @@ impl Pipeline {
                 },
             };
         }
-        // A pipeline that loses `_id` keeps the old one.
+        // When a pipeline drops `_id`, the old one is kept.
         if out.field("_id").is_missing()
             && let Some(id) = doc.get_element("_id")
         {

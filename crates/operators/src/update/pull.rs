@@ -1,7 +1,7 @@
 //! `$pull` (a condition or a value) and `$pullAll` (a list of values). A condition that is a plain
-//! document filters document elements; operators and regular expressions test the elements
-//! themselves. Errors: 2 for fields that are no arrays and for operands of `$pullAll` that are
-//! none.
+//! document filters elements that are documents; operators and regular expressions test the
+//! elements themselves. Errors: 2 for fields that are no arrays and for operands of `$pullAll` that
+//! are none.
 
 use super::modifier::{Modifier, Outcome, Site};
 use crate::expr::{Members, ParseCx};
@@ -70,7 +70,7 @@ impl Pull {
     }
 }
 
-/// What is left of an array when `takes` has taken its elements.
+/// The array without the elements for which `takes` is true.
 fn without<'a>(
     name: &str,
     current: Value<'a>,
@@ -104,7 +104,7 @@ impl Modifier for Pull {
     }
 }
 
-/// From this many values on they are hashed and not compared one with another.
+/// From this many values on they are hashed instead of compared pairwise.
 const MANY: usize = 16;
 
 pub(super) struct PullAll(Vec<OwnedValue>);

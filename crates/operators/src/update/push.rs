@@ -13,11 +13,11 @@ pub(super) struct Push {
     sort: Option<Sort>,
 }
 
-/// How the array is sorted.
+/// The sort order of the array.
 enum Sort {
-    /// Elements themselves.
+    /// By the elements themselves.
     Whole { descending: bool },
-    /// Documents by fields.
+    /// By fields of documents.
     Fields(Vec<(FieldPath, bool)>),
 }
 
@@ -145,7 +145,7 @@ fn directed(o: Ordering, descending: bool) -> Ordering {
     if descending { o.reverse() } else { o }
 }
 
-/// The value at a path of documents; null where there is none.
+/// The value at a path of a document; null when there is none.
 fn sort_key<'a>(v: &Value<'a>, path: &FieldPath) -> Value<'a> {
     let found = path.parts().iter().fold(*v, |v, part| match v {
         Value::Document(d) => d.field(&part.name),

@@ -1,13 +1,13 @@
-//! `$rename: {from: "to"}`: moves a value; nothing happens when there is none. Neither path may
-//! lead through an array. Errors: 2 (not a string, same path, positional paths, arrays on the way),
-//! 40 conflicts, 9867600 a null byte in the new name.
+//! `$rename: {from: "to"}`: moves a value; without a value nothing changes. Neither path may lead
+//! through an array. Errors: 2 (not a string, same path, positional paths, arrays on the way), 40
+//! conflicts, 9867600 a null byte in the new name.
 
 use super::array_filters::ArrayFilters;
 use super::modifier::{Modifier, Outcome, Site, identical};
 use super::path::Part;
 use model::{Doc, FieldPath, Result, Value, bail, code};
 
-/// Places a modifier at a path.
+/// Inserts a modifier at a path.
 type Insert<'i> = dyn FnMut(&[Part], &str, Box<dyn Modifier>) -> Result<()> + 'i;
 
 pub(super) fn parse(
@@ -115,7 +115,7 @@ impl Modifier for Target {
         }
         lookup(at.root, &self.path, "destination")?;
         if self.path.as_str() == "_id" {
-            // Even by the value it has: a rename writes.
+            // A rename of `_id` is an error even when the value is the same.
             bail!(
                 code::IMMUTABLE_FIELD,
                 "Performing an update on the path '_id' would modify the immutable field '_id'"

@@ -1,4 +1,4 @@
-//! Updates on small documents: `(document, update, result)`, and codes of refused ones.
+//! Updates on small documents: `(document, update, result)`, and error codes of refused updates.
 
 use super::*;
 use crate::Env;

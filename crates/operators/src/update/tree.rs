@@ -1,4 +1,4 @@
-//! The operators of one update arranged by path, with conflicts found while parsing.
+//! The operators of one update arranged by path; conflicts are found while parsing.
 
 use super::array_filters::ArrayFilters;
 use super::modifier::Modifier;
@@ -9,7 +9,7 @@ use crate::expr::ParseCx;
 use model::{Doc, Result, Value, bail, code};
 use rustc_hash::FxHashMap;
 
-/// What is to be done at a place.
+/// The changes at a path.
 pub(super) enum Node {
     Leaf(Box<dyn Modifier>),
     Branch(Branch),
@@ -25,12 +25,12 @@ impl Node {
     }
 }
 
-/// What is to be done below a place.
+/// The changes below a path.
 #[derive(Default)]
 pub(super) struct Branch {
-    /// By name; in the order new fields are added once everything is parsed.
+    /// By name; sorted in the order of new fields once everything is parsed.
     pub(super) fields: Vec<(String, Node)>,
-    /// Where a name stands in `fields` while parsing.
+    /// Index of each name in `fields` while parsing.
     places: FxHashMap<String, usize>,
     /// `$`
     pub(super) positional: Option<Box<Node>>,
@@ -59,12 +59,13 @@ impl Branch {
             || self.all.as_deref().is_some_and(below)
     }
 
-    /// True when arrays are wanted here (`$[]`, `$[id]`).
+    /// True when the value must be an array (`$[]`, `$[id]`).
     pub(super) fn wants_array(&self) -> bool {
         self.all.is_some() || !self.filtered.is_empty()
     }
 
-    /// The child at `part`, made when there is none; false in second place when it was there.
+    /// The child at `part`, created when it does not exist; the second value is false when it
+    /// existed.
     fn child(&mut self, part: &Part, path: &str) -> Result<&mut Node> {
         let named = !self.fields.is_empty() || self.positional.is_some();
         let array_part = matches!(part, Part::All | Part::Filtered(_));
@@ -108,7 +109,7 @@ impl Branch {
         self.fields.get(at).map(|(_, n)| n)
     }
 
-    /// Brings the fields of all branches into their order.
+    /// Sorts the fields of all branches.
     fn settle(&mut self) {
         self.places = FxHashMap::default();
         self.fields
@@ -132,7 +133,7 @@ impl Branch {
         self.fields.is_empty() && self.positional.is_none() && !self.wants_array()
     }
 
-    /// Puts a modifier at a path.
+    /// Inserts a modifier at a path.
     fn insert(&mut self, parts: &[Part], path: &str, modifier: Box<dyn Modifier>) -> Result<()> {
         let Some((head, rest)) = parts.split_first() else {
             return Err(conflict(path, path));
@@ -162,8 +163,8 @@ pub(super) fn conflict(path: &str, at: &str) -> model::MongoError {
 /// Parses an operator document.
 ///
 /// # Errors
-/// 9 for unknown operators and operands that are not documents; those of paths and operators; 40
-/// for conflicts.
+/// 9 for unknown operators and operands that are not documents; the errors of paths and operators;
+/// 40 for conflicts.
 pub(super) fn parse(
     cx: &mut ParseCx<'_>,
     spec: Doc<'_>,

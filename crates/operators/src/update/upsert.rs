@@ -1,5 +1,5 @@
-//! The document an upsert starts from: the equalities its filter demands.
-//! Errors: 54 when a path, or a path and one above it, is demanded twice.
+//! The initial document of an upsert: the equalities of its filter. Errors: 54 when a path is set
+//! twice, or both a path and one of its parents.
 
 use crate::filter::{CompareOp, Filter, Node, Test};
 use model::{DocBuf, DocWriter, FieldPath, Result, Value, bail, code};
@@ -34,7 +34,7 @@ pub fn upsert_base(filter: &Filter, only_id: bool) -> Result<DocBuf> {
             }
         }
     }
-    // `_id` leads every document.
+    // `_id` is the first field of every document.
     found.sort_by_key(|(p, _)| p.first() != "_id");
     Ok(DocBuf::build(|w| put(w, &found, 0)))
 }

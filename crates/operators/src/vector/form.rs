@@ -1,6 +1,6 @@
-//! Expressions over columns: what of an expression is a column, a constant or a function of other
-//! columns; the rest is evaluated row by row on a document of the columns' values. Must not know:
-//! operators by name.
+//! Expressions over columns: which parts of an expression are a column, a constant or a function of
+//! other columns; all other parts are evaluated row by row on a document of the columns' values.
+//! Must not know: operators by name.
 
 use crate::columns::{Batch, Column, Operand, Paths, row_of};
 use crate::expr::Expr;
@@ -8,36 +8,36 @@ use crate::{Cx, Env, Frame};
 use model::{Bump, Doc, Result, Value};
 use smallvec::SmallVec;
 
-/// How an expression is evaluated over columns; goes with that expression.
+/// How an expression is evaluated over columns; valid only for that expression.
 pub enum Form {
-    /// A column as it is.
+    /// The values of a column.
     Path(usize),
-    /// The same for every row.
+    /// The same value for every row.
     Constant,
-    /// A function of its operands, see [`Expr::applies`].
+    /// A function of its operands; see [`Expr::applies`].
     Apply(Vec<Form>),
-    /// A document of computed fields, see [`Expr::fields`].
+    /// A document of computed fields; see [`Expr::fields`].
     Fields(Vec<Form>),
-    /// Row by row.
+    /// Evaluated row by row.
     Rows,
 }
 
-/// What expressions are evaluated over.
+/// The rows on which expressions are evaluated.
 #[derive(Clone, Copy)]
 pub struct Rows<'r> {
     /// The documents.
     pub batch: &'r Batch,
-    /// The rows that are wanted; `None` is all.
+    /// The selected rows; `None` for all.
     pub selected: Option<&'r [u32]>,
     /// The operation.
     pub env: &'r Env,
-    /// Variables bound around it.
+    /// Variables bound outside of the expression.
     pub vars: Option<&'r Frame<'r, 'r>>,
 }
 
 impl Form {
-    /// The form of an expression, its paths added to those that are taken out of documents; `None`
-    /// when it may look at anything, or when there are too many paths.
+    /// The form of an expression; its paths are added to `paths`. `None` when it may read any
+    /// field, or when there are too many paths.
     pub fn of(e: &dyn Expr, paths: &mut Paths) -> Option<Form> {
         if let Some(path) = e.field_path() {
             return paths.add(path).map(Form::Path);
@@ -66,11 +66,11 @@ impl Form {
         })
     }
 
-    /// The values of the expression whose form it is.
+    /// The values of the expression `e`, which must be the one this form was made of.
     ///
     /// # Errors
-    /// One of those that the expression has on some row, not always that of the first row that has
-    /// one.
+    /// An error that the expression has on some row, not necessarily on the first row with an
+    /// error.
     pub fn eval<'r>(&'r self, e: &'r dyn Expr, rows: Rows<'r>) -> Result<Operand<'r>> {
         match self {
             Form::Constant => Ok(Operand::Constant(e.constant().unwrap_or_default())),
@@ -98,22 +98,22 @@ impl Form {
 }
 
 impl<'r> Rows<'r> {
-    /// Number of rows that are wanted.
+    /// Number of selected rows.
     pub fn len(&self) -> usize {
         self.selected.map_or(self.batch.len(), <[u32]>::len)
     }
 
-    /// True without any.
+    /// True when no row is selected.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The document of one of them.
+    /// The document of a selected row.
     pub fn doc<'a>(&'a self, at: usize, arena: &'a Bump) -> Doc<'a> {
         self.batch.doc(row_of(self.selected, at), arena)
     }
 
-    /// Evaluates on each document.
+    /// Evaluates the expression on each document.
     fn one_by_one(&self, e: &'r dyn Expr) -> Result<Operand<'r>> {
         let (mut column, mut arena) = (Column::default(), Bump::new());
         for at in 0..self.len() {

@@ -1,6 +1,6 @@
-//! Filters over columns: a test looks at the column of its path, by the function that looks at a
-//! document's field; where a value is an array, and for whatever is no test of a path, the
-//! document of the columns' values is looked at. Must not know: operators by name.
+//! Filters over columns: a test of a path reads its column, with the same function that tests a
+//! field of a document. Array values, and filters that do not test a path, are evaluated on the
+//! document of the columns' values. Must not know: operators by name.
 
 use super::form::Form;
 use crate::columns::{Batch, Column, Paths};
@@ -8,7 +8,7 @@ use crate::filter::{Filter, Node, Test};
 use crate::{Cx, Env, Frame};
 use model::{Bump, Doc, Element, Result, Tag, Value};
 
-/// How a filter is applied to columns; goes with that filter.
+/// How a filter is applied to columns; valid only for that filter.
 pub struct Sieve(Kind);
 
 enum Kind {
@@ -18,32 +18,32 @@ enum Kind {
     Or(Vec<Kind>),
     Nor(Vec<Kind>),
     Not(Box<Kind>),
-    /// A test of a path with a column.
+    /// A test of a path that has a column.
     Column(usize),
-    /// Document by document.
+    /// Applied document by document.
     Rows,
 }
 
-/// What a filter is applied in.
+/// The context in which a filter is applied.
 #[derive(Clone, Copy)]
 pub struct FilterContext<'r> {
     /// The operation.
     pub env: &'r Env,
-    /// Variables bound around it.
+    /// Variables bound outside of the filter.
     pub vars: Option<&'r Frame<'r, 'r>>,
 }
 
 impl Sieve {
-    /// Of a filter, its paths added to those that are taken out of documents; `None` when it may
-    /// look at anything, or when there are too many paths.
+    /// The sieve of a filter; its paths are added to `paths`. `None` when it may read any field, or
+    /// when there are too many paths.
     pub fn of(filter: &Filter, paths: &mut Paths) -> Option<Sieve> {
         kind_of(filter.root(), paths).map(Sieve)
     }
 
-    /// Keeps the rows of documents that match.
+    /// Keeps the rows of matching documents.
     ///
     /// # Errors
-    /// One of those that the filter has on some document.
+    /// An error that the filter has on some document.
     pub fn keep(
         &self,
         filter: &Filter,
@@ -75,7 +75,7 @@ fn kind_of(node: &Node, paths: &mut Paths) -> Option<Kind> {
     })
 }
 
-/// Takes away the rows that are in `gone`; both ascend.
+/// Removes the rows in `gone`; both lists are ascending.
 fn without(rows: &mut Vec<u32>, gone: &[u32]) {
     let mut gone = gone.iter().peekable();
     rows.retain(|row| {
@@ -134,7 +134,7 @@ fn keep(
     Ok(())
 }
 
-/// Keeps the rows for which `passes` says so.
+/// Keeps the rows for which `passes` returns true.
 fn keep_where(rows: &mut Vec<u32>, mut passes: impl FnMut(usize) -> Result<bool>) -> Result<()> {
     let mut failed = None;
     rows.retain(|row| {
@@ -173,7 +173,7 @@ where
     }
 }
 
-/// A test and the column it looks at.
+/// A test and its column.
 struct Look<'r> {
     node: &'r Node,
     test: &'r Test,
@@ -264,7 +264,7 @@ mod tests {
                 vars: None,
             };
             let paths = Arc::new(paths);
-            // Documents that can be taken apart, then all.
+            // First documents that can be split, then all.
             let whole = |d: &&Doc<'_>| !matches!(d.field("b"), Value::Array(_));
             for docs in [
                 docs.iter().filter(whole).collect::<Vec<_>>(),
