@@ -1,7 +1,7 @@
 //! Documents matched per second: the compiled filter on raw BSON, a plain walk over decoded trees
-//! of the `bson` crate, and the same walk with the decoding. `cargo bench -p quarry-operators
-//! --bench matching`; `QUARRY_PASSES=n` makes n passes of the compiled filter named by
-//! `QUARRY_FILTER` over the documents named by `QUARRY_DOCS` and ends, for instruction counts.
+//! of the `bson` crate, and the same walk including the decoding. `cargo bench -p quarry-operators
+//! --bench matching`; for instruction counts, `QUARRY_PASSES=n` runs only n passes of the compiled
+//! filter named by `QUARRY_FILTER` over the documents named by `QUARRY_DOCS`.
 
 use bson::{Bson, Document, doc, oid::ObjectId};
 use divan::counter::ItemsCount;

@@ -7,16 +7,16 @@ use super::user_variable::check_user_variable;
 use crate::{Frame, VarId};
 use model::{MongoError, Number, Result, Value};
 
-/// The value as an `i32`, when it is a number with exactly such a value.
+/// The value as an `i32`, when it is a number exactly equal to one.
 pub(crate) fn int32_exact(v: &Value<'_>) -> Option<i32> {
     i32::try_from(Number::of(v)?.to_i64_exact()?).ok()
 }
 
-/// Defines the variable named by an `as` argument, or `this` without one.
+/// Defines the variable named by an `as` argument, or `this` if absent.
 ///
 /// # Errors
-/// 9 FailedToParse for names that are no user variables (anything but a string counts as the empty
-/// name).
+/// 9 FailedToParse for names that are not allowed for user variables (a value that is not a string
+/// counts as the empty name).
 pub(crate) fn define_as(cx: &mut ParseCx<'_>, name: Value<'_>) -> Result<VarId> {
     let name = match name {
         Value::Missing => "this",
@@ -29,10 +29,10 @@ pub(crate) fn define_as(cx: &mut ParseCx<'_>, name: Value<'_>) -> Result<VarId> 
     Ok(cx.define(name))
 }
 
-/// The variable of the index of an element: as `arrayIndexAs` names it (8.3), else `IDX`.
+/// Defines the variable for the index of an element, named by `arrayIndexAs` (8.3), else `IDX`.
 ///
 /// # Errors
-/// As [`define_as`].
+/// The errors of [`define_as`].
 pub(crate) fn define_index(cx: &mut ParseCx<'_>, name: Value<'_>) -> Result<VarId> {
     match name {
         Value::Missing => Ok(cx.define("IDX")),
@@ -43,7 +43,7 @@ pub(crate) fn define_index(cx: &mut ParseCx<'_>, name: Value<'_>) -> Result<VarI
 /// Checks that the variables of an operator have different names.
 ///
 /// # Errors
-/// `code` for a name that is there twice.
+/// `code` for a name used twice.
 pub(crate) fn check_distinct(
     code: i32,
     operator: &str,

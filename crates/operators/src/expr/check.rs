@@ -1,11 +1,11 @@
-//! Table tests of expressions: `rows` over one document, `table` where each row has its own.
+//! Table tests of expressions: `rows` use one document, in `table` each row has its own.
 
 use crate::expr::{ParseCx, parse};
 use crate::{Cx, Env};
 use model::{Bump, OwnedValue, Result, Value, extjson};
 
-/// The value as text, or the number of the error. `spec` is relaxed extended JSON of one
-/// expression; the document has `a: 5, n: null, s: "x", arr: [1]`.
+/// The value as text, or the error code. `spec` is relaxed extended JSON of one expression; the
+/// document has `a: 5, n: null, s: "x", arr: [1]`.
 pub(crate) fn eval(spec: &str) -> String {
     let spec = extjson::parse_document(&format!(r#"{{"e": {spec}}}"#)).unwrap();
     let root = extjson::parse_document(r#"{"a": 5, "n": null, "s": "x", "arr": [1]}"#).unwrap();
@@ -21,21 +21,21 @@ pub(crate) fn eval(spec: &str) -> String {
     }
 }
 
-/// Rows of a specification and what it gives.
+/// Checks rows of an expression and its result.
 pub(crate) fn rows(rows: &[(&str, &str)]) {
     for (spec, expected) in rows {
         assert_eq!(eval(spec), *expected, "{spec}");
     }
 }
 
-/// The value of a text with single quotes.
+/// Parses JSON with single quotes instead of double quotes.
 pub(crate) fn json(text: &str) -> OwnedValue {
     let quoted = text.replace('\'', "\"");
     let parsed = serde_json::from_str(&quoted).unwrap_or_else(|e| panic!("{text}: {e}"));
     extjson::value(&parsed).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
-/// What an expression gives on a document, both as text with single quotes.
+/// The value of an expression on a document, both given as JSON with single quotes.
 pub(crate) fn evaluate(expr: &str, doc: &str) -> Result<OwnedValue> {
     evaluate_in(&Env::new(0, 1), expr, doc)
 }
@@ -48,7 +48,7 @@ fn evaluate_in(env: &Env, expr: &str, doc: &str) -> Result<OwnedValue> {
     Ok(v.to_owned_value())
 }
 
-/// The same on a document that has only the fields the expression says it reads.
+/// The same on a document that has only the fields the expression reports to read.
 fn evaluate_on_what_it_reads(env: &Env, expr: &str, doc: &str) -> Result<OwnedValue> {
     let root = json(doc);
     let e = parse(&mut ParseCx::new(env), json(expr).get())?;
@@ -67,16 +67,16 @@ fn evaluate_on_what_it_reads(env: &Env, expr: &str, doc: &str) -> Result<OwnedVa
     Ok(v.to_owned_value())
 }
 
-/// Rows of expression, document and outcome: a value in relaxed extended JSON with single quotes
-/// for double ones, `missing`, or `!code`.
+/// Checks rows of expression, document and result: a value in relaxed extended JSON with single
+/// quotes, `missing`, or `!code`.
 pub(crate) fn table(rows: &[(&str, &str, &str)]) {
     table_of(crate::Profile::default(), rows);
 }
 
-/// The same under a profile.
+/// The same with a profile.
 pub(crate) fn table_of(profile: crate::Profile, rows: &[(&str, &str, &str)]) {
     for (expr, doc, want) in rows {
-        // Each evaluation draws from the beginning of the same randomness.
+        // Each evaluation starts from the same random seed.
         let env = || {
             let mut env = Env::new(0, 1);
             env.profile = profile;
@@ -98,7 +98,7 @@ pub(crate) fn table_of(profile: crate::Profile, rows: &[(&str, &str, &str)]) {
             }
             (None, Ok(v)) => {
                 let want = json(want);
-                // Bytes are compared: types, the sign of zero and NaN count.
+                // Bytes are compared, so that types, the sign of zero and NaN count.
                 assert!(
                     *v == want && same_type(v.get(), want.get()),
                     "{expr} on {doc}: {v}, wanted {want}"

@@ -1,4 +1,4 @@
-//! Operators that are a function of their evaluated operands, which most are.
+//! Operators that are a function of their evaluated operands, like most operators.
 
 use super::node::{BoxExpr, Expr};
 use super::parse::parse_args;
@@ -31,7 +31,7 @@ impl Expr for Unary {
     }
     fn apply<'a>(&'a self, cx: &Cx<'_, 'a>, operands: &[Value<'a>]) -> Result<Value<'a>> {
         let v = operands.first().copied().unwrap_or_default();
-        // Conversions and the like give about as much as they take.
+        // Conversions and similar functions return about as many bytes as they take.
         cx.spend(bytes_of(&v))?;
         (self.f)(cx, v)
     }
@@ -80,8 +80,8 @@ pub fn unary(cx: &mut ParseCx<'_>, name: &str, spec: Value<'_>, f: UnaryFn) -> R
     Ok(unary_of(arg, f))
 }
 
-/// Parses an operator whose operands, as many as `counts` says, are all evaluated before the
-/// function runs.
+/// Parses an operator that evaluates all operands before its function runs; `counts` bounds their
+/// number.
 ///
 /// # Errors
 /// 16020 / 28667 for another number of operands.
@@ -96,8 +96,8 @@ pub fn nary(
     Ok(Box::new(Nary { args, f }))
 }
 
-/// As [`nary`], for operators whose operands may be taken in any order: MongoDB evaluates constants
-/// last, so that a null among the others spares them.
+/// Like [`nary`], for operators whose operands may be evaluated in any order: MongoDB evaluates
+/// constants last, so that after a null among the others they are not evaluated.
 pub fn nary_unordered(
     cx: &mut ParseCx<'_>,
     name: &str,

@@ -1,7 +1,7 @@
 //! Aggregation expressions: parsed once into boxed nodes, evaluated on raw values.
 //!
-//! A node borrows constants from itself and makes new bytes in the arena of the context; nothing
-//! else is allocated.
+//! A node borrows its constants and allocates results in the arena of the context; it allocates
+//! nothing else.
 
 pub(crate) mod args;
 #[cfg(test)]
@@ -48,7 +48,7 @@ use crate::Env;
 use rustc_hash::FxHashMap;
 use std::sync::OnceLock;
 
-/// Declares the operators of one folder: a module a name, and their table.
+/// Declares the operators of one folder: one module per name, and their table.
 #[macro_export]
 macro_rules! expr_family {
     ($($module:ident),* $(,)?) => {
@@ -58,7 +58,7 @@ macro_rules! expr_family {
     };
 }
 
-/// Every folder of operators. A new folder is one line here.
+/// Every folder of operators, one line each.
 static FAMILIES: &[&[&[Operator]]] = &[
     accumulator::OPERATORS,
     arithmetic::OPERATORS,
@@ -79,12 +79,12 @@ static FAMILIES: &[&[&[Operator]]] = &[
 ];
 
 impl<'e> ParseCx<'e> {
-    /// A fresh state; the command's `let` variables are constants in it.
+    /// A new state; the command's `let` variables are constants in it.
     pub fn new(env: &'e Env) -> ParseCx<'e> {
         ParseCx::over(env, find)
     }
 
-    /// A fresh state for the query of a client, in which scripts are allowed.
+    /// A new state for the query of a client, in which scripts are allowed.
     pub fn of_query(env: &'e Env) -> ParseCx<'e> {
         let mut cx = ParseCx::new(env);
         cx.scripts_allowed = true;
@@ -99,7 +99,7 @@ fn all() -> impl Iterator<Item = &'static Operator> {
         .flat_map(|ops| ops.iter())
 }
 
-/// The operator called `name` (with the dollar sign).
+/// The operator called `name` (including the dollar sign).
 ///
 /// # Cost
 /// One hash lookup.

@@ -1,5 +1,5 @@
-//! The argument `{n, input}` of `$firstN`, `$lastN`, `$minN`, `$maxN`, both as expressions and as
-//! accumulators, and `n`.
+//! The argument `{n, input}` of `$firstN`, `$lastN`, `$minN`, `$maxN`, as expressions and as
+//! accumulators, and the value of `n`.
 
 use crate::expr::args::missing;
 use crate::expr::{BoxExpr, ParseCx, parse};
@@ -7,14 +7,14 @@ use model::{Number, Result, Value, bail};
 
 /// A parsed argument.
 pub(crate) struct NSpec {
-    /// How many.
+    /// The number of values.
     pub(crate) n: BoxExpr,
-    /// Of what.
+    /// The array or value to choose from.
     pub(crate) input: BoxExpr,
 }
 
 impl NSpec {
-    /// Parses it.
+    /// Parses the argument.
     ///
     /// # Errors
     /// 5787801 / 5787900 no document, 5787901 unknown argument, 5787906 / 5787907 no `n` / `input`.
@@ -67,10 +67,10 @@ pub(crate) fn count_of(v: Value<'_>) -> Result<usize> {
     }
 }
 
-/// The value of an accumulator's `n`, which is known when a group begins.
+/// The value of an accumulator's `n`, which is evaluated when a group begins.
 ///
 /// # Errors
-/// 7548606 for what is no positive whole number.
+/// 7548606 for a value that is no positive whole number.
 pub(crate) fn count_of_group(v: Value<'_>) -> Result<usize> {
     count_of(v).or_else(|_| {
         bail!(
@@ -80,7 +80,7 @@ pub(crate) fn count_of_group(v: Value<'_>) -> Result<usize> {
     })
 }
 
-/// `n` ahead of time where it is a valid constant.
+/// The value of `n`, if it is a valid constant.
 pub(crate) fn known_count(n: &BoxExpr) -> Option<usize> {
     n.constant().and_then(|v| count_of(v).ok())
 }

@@ -1,5 +1,5 @@
-//! A compiled expression: what a node is, constants, and folding. Must not know: how expressions
-//! are parsed, which operators there are.
+//! A compiled expression: the interface of nodes, constants, and folding. Must not know: how
+//! expressions are parsed, which operators there are.
 
 use crate::cx::bytes_of;
 use crate::{Cx, Env};
@@ -13,18 +13,18 @@ pub trait Expr: Send + Sync {
     /// The operator's own codes.
     fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>>;
 
-    /// Shows each direct operand; leaves none.
+    /// Calls `each` for every direct operand; leaves have none.
     fn visit<'e>(&'e self, _each: &mut dyn FnMut(&'e dyn Expr)) {}
 
-    /// True when the value depends on the document, variables, time or chance even with constant
-    /// operands.
+    /// True when the value depends on the document, variables, time or randomness even with
+    /// constant operands.
     fn is_volatile(&self) -> bool {
         false
     }
 
-    /// True when the node looks at more of the document than its operands do, or when it gives
-    /// another value each time: nothing is then known of what it reads. A node that is volatile
-    /// for its operands alone says no.
+    /// True when the node reads more of the document than its operands do, or when its value
+    /// changes from call to call: then every field counts as read. A node that is volatile only
+    /// because of its operands returns false.
     fn reads_more(&self) -> bool {
         self.is_volatile()
     }
@@ -39,22 +39,23 @@ pub trait Expr: Send + Sync {
         None
     }
 
-    /// True when the value is a function of those of all operands, as [`Expr::visit`] shows them.
+    /// True when the value is a function of the values of all operands, in the order of
+    /// [`Expr::visit`].
     fn applies(&self) -> bool {
         false
     }
 
-    /// The value for these values of the operands.
+    /// The value for the given values of the operands.
     ///
     /// # Errors
-    /// The operator's own codes; 1 for a node that does not apply.
+    /// The operator's own codes; 1 for a node whose [`Expr::applies`] is false.
     fn apply<'a>(&'a self, _cx: &Cx<'_, 'a>, _operands: &[Value<'a>]) -> Result<Value<'a>> {
         Err(MongoError::internal(
             "an expression is no function of its operands",
         ))
     }
 
-    /// The fields, when this node makes a document of computed fields and leaves missing ones out.
+    /// The fields, when this node makes a document of computed fields without the missing ones.
     fn fields(&self) -> Option<&[(String, BoxExpr)]> {
         None
     }
@@ -94,11 +95,11 @@ fn is_foldable(e: &dyn Expr) -> bool {
     ok
 }
 
-/// Replaces a node whose operands are all constant by its value, as MongoDB does before it looks at
-/// any document. A node that fails becomes a node that says so: it fails the whole command at the
-/// end of the outermost [`parse`], unless a parent (a `$switch` whose branch is never taken)
-/// dropped it by then. Small expressions may make large values: when those of an operation fill
-/// their bound, further expressions stay as they are.
+/// Replaces a node with only constant operands by its value, as MongoDB does before it reads any
+/// document. A node that fails becomes a node with the error: it fails the whole command at the end
+/// of the outermost [`parse`], unless a parent has dropped it (a `$switch` whose branch is never
+/// taken). Small expressions may make large values: when an operation's folded constants reach
+/// their limit, further expressions are not folded.
 pub fn fold(e: BoxExpr, env: &Env) -> BoxExpr {
     if e.constant().is_some() || env.folded_enough() || !is_foldable(e.as_ref()) {
         return e;

@@ -70,8 +70,8 @@ fn parse_inner(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
     }
 }
 
-/// Parses an object literal whose values are expressions. Fields whose value is missing are left
-/// out of the result.
+/// Parses an object literal whose values are expressions. Fields whose value is missing are not in
+/// the result.
 ///
 /// # Errors
 /// 16410-family for dollar-prefixed and dotted names.
@@ -90,7 +90,7 @@ pub fn parse_object(cx: &mut ParseCx<'_>, d: Doc<'_>) -> Result<BoxExpr> {
     Ok(Box::new(ObjectExpr(fields)))
 }
 
-/// Rules for names in object literals and paths.
+/// Checks a name in an object literal or path.
 fn check_field_name(name: &str) -> Result<()> {
     if name.is_empty() {
         bail!(15998, "FieldPath field names may not be empty strings");
@@ -113,7 +113,7 @@ fn check_field_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Parses and checks a path as projections and expressions want it.
+/// Parses a path and checks it by the rules of projections and expressions.
 pub(crate) fn check_path(path: &str) -> Result<FieldPath> {
     if path.is_empty() {
         bail!(40352, "FieldPath cannot be constructed with empty string");
@@ -206,11 +206,11 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
     }
 }
 
-/// Gives the operation the variables of a command's `let`; each may use those before it.
+/// Adds the variables of a command's `let` to the operation; each may use those before it.
 ///
 /// # Errors
-/// 14 `let` is no object, 9 a name no user variable may have, 4890500 a value that depends on a
-/// document, and those of the expressions.
+/// 14 `let` is no object, 9 a name not allowed for user variables, 4890500 a value that depends on
+/// a document, and the errors of the expressions.
 pub fn define_let(env: &mut Env, spec: Value<'_>) -> Result<()> {
     let variables = match spec {
         Value::Missing => return Ok(()),
@@ -263,10 +263,10 @@ fn reads_document(e: &dyn Expr) -> bool {
     found
 }
 
-/// Parses operands: an array gives several, anything else is the only one.
+/// Parses operands: an array is a list of operands, any other value a single operand.
 ///
 /// # Errors
-/// 16020 when an exact number is wanted, 28667 when a range is.
+/// For a wrong number of operands: 16020 when exactly one number is allowed, 28667 when a range is.
 pub fn parse_args(
     cx: &mut ParseCx<'_>,
     name: &str,
@@ -296,7 +296,7 @@ pub fn parse_args(
     Ok(args)
 }
 
-/// Parses an expression that must be constant and gives its value.
+/// Parses an expression that must be constant and returns its value.
 ///
 /// # Errors
 /// `code` when it is not constant.

@@ -1,4 +1,4 @@
-//! Field paths in expressions: `"$a.b"` and `"$$var.a.b"`. A path maps over arrays on its way.
+//! Field paths in expressions: `"$a.b"` and `"$$var.a.b"`. Arrays on a path are mapped over.
 
 use super::node::Expr;
 use crate::{Cx, VarId};
@@ -20,7 +20,7 @@ impl Expr for CurrentPath {
     }
 }
 
-/// `"$$var"` or `"$$var.a.b"`.
+/// A path into a variable: `"$$var"` or `"$$var.a.b"`.
 pub struct VarPath {
     /// The variable; `None` is ROOT.
     pub id: Option<VarId>,
@@ -39,14 +39,14 @@ impl Expr for VarPath {
     fn is_volatile(&self) -> bool {
         true
     }
-    /// A variable was computed elsewhere.
+    /// The value of a variable is computed outside of this node.
     fn reads_more(&self) -> bool {
         self.id.is_none()
     }
 }
 
-/// `"$$SEARCH_META"` or `"$$SEARCH_META.a.b"`: what a search says of all it has found; missing
-/// where there was none.
+/// `"$$SEARCH_META"` or `"$$SEARCH_META.a.b"`: metadata of all results of a search; missing without
+/// a search.
 pub(crate) struct SearchMeta(pub(crate) Option<FieldPath>);
 
 impl Expr for SearchMeta {
@@ -62,8 +62,8 @@ impl Expr for SearchMeta {
     }
 }
 
-/// The value at a path. Arrays on the way are mapped over (elements that are not documents
-/// contribute nothing); numeric components are field names here, never indexes.
+/// The value at a path. Arrays on the path are mapped over (elements that are not documents add
+/// nothing); numeric components are field names here, never indexes.
 pub fn walk<'a>(v: Value<'a>, path: &[PathPart], arena: &'a Bump) -> Value<'a> {
     let Some((head, rest)) = path.split_first() else {
         return v;
@@ -75,7 +75,7 @@ pub fn walk<'a>(v: Value<'a>, path: &[PathPart], arena: &'a Bump) -> Value<'a> {
         },
         Value::Array(a) => Value::Array(Array::build_in(arena, |w| {
             for item in a.iter() {
-                // Arrays directly inside arrays are not looked into.
+                // Arrays directly inside arrays are skipped.
                 let found = match item {
                     Value::Document(_) => walk(item, path, arena),
                     _ => Value::Missing,

@@ -1,20 +1,20 @@
-//! The argument `{input, p, method}` of `$percentile` and `$median` (without `p`), both as
-//! expressions and as accumulators, and the percentile of a list: the smallest value with at least
-//! the share `p` of the list at or below it.
+//! The argument `{input, p, method}` of `$percentile` and `$median` (without `p`), as expressions
+//! and as accumulators, and the percentile of a list: the smallest value such that at least the
+//! share `p` of the list is at or below it.
 
 use crate::expr::{BoxExpr, ParseCx, parse};
 use model::{Array, Bump, Number, Result, Value, bail, code};
 
 /// A parsed argument.
 pub(crate) struct QuantileSpec {
-    /// Of what.
+    /// The values.
     pub(crate) input: BoxExpr,
-    /// Which shares; none for `$median`.
+    /// The values of `p`; none for `$median`.
     pub(crate) shares: Option<Vec<f64>>,
 }
 
 impl QuantileSpec {
-    /// Parses it; `not_object` is the code for anything but a document.
+    /// Parses the argument; `not_object` is the code for anything but a document.
     ///
     /// # Errors
     /// 40414 missing argument, 40415 unknown argument, 14 method no string, 2 unknown method,
@@ -110,8 +110,7 @@ fn shares(cx: &mut ParseCx<'_>, p: Value<'_>) -> Result<Vec<f64>> {
         .collect()
 }
 
-/// The percentiles of a list: an array, or the single median when no shares are given. Null of
-/// nothing.
+/// The percentiles of a list: an array, or the median alone without shares. Null for an empty list.
 pub(crate) fn quantiles<'a>(values: &[f64], shares: Option<&[f64]>, arena: &'a Bump) -> Value<'a> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|v| !v.is_nan()).collect();
     sorted.sort_by(f64::total_cmp);

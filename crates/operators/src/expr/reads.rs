@@ -1,10 +1,10 @@
-//! The fields of the document that an expression looks at, from its tree.
+//! The fields of the document that an expression reads, from its tree.
 
 use super::node::Expr;
 use crate::Reads;
 
 impl dyn Expr + '_ {
-    /// Adds the fields that it looks at.
+    /// Adds the fields that the expression reads.
     pub fn reads(&self, reads: &mut Reads) {
         match self.field_path() {
             Some(path) => reads.add_path(path),
@@ -22,7 +22,7 @@ mod tests {
     use crate::expr::check::json;
     use crate::expr::{ParseCx, parse};
 
-    /// The names, with a blank between two; `all` when it may be any field.
+    /// The names, separated by spaces; `all` when any field may be read.
     fn names(reads: Reads) -> String {
         let names = reads.names();
         names.map_or("all".to_owned(), |n| {
@@ -49,7 +49,7 @@ mod tests {
             ("{'x': '$a', 'y': ['$b']}", "a b"),
             ("{'$getField': {'field': 'x', 'input': '$a'}}", "a"),
             ("{'$sortArray': {'input': '$l', 'sortBy': {'x': 1}}}", "l"),
-            // The field is one of the whole document.
+            // The field is read from the whole document.
             ("{'$getField': 'a.b'}", "all"),
             ("'$$ROOT'", "all"),
             ("{'$mergeObjects': ['$$CURRENT', '$a']}", "all"),

@@ -1,5 +1,5 @@
-//! The state of parsing one specification: variables in scope, what the place allows, and the table
-//! of operators. Must not know: which operators there are.
+//! The state of parsing one specification: variables in scope, what is allowed at this point, and
+//! the table of operators. Must not know: which operators there are.
 
 use super::node::BoxExpr;
 use crate::{Env, VarId};
@@ -7,13 +7,13 @@ use model::{Result, Value};
 
 /// One registered operator: its name and how its argument is parsed.
 pub struct Operator {
-    /// With the dollar sign.
+    /// Including the dollar sign.
     pub name: &'static str,
     /// Parses the operator's argument.
     pub parse: fn(&mut ParseCx<'_>, &'static str, Value<'_>) -> Result<BoxExpr>,
 }
 
-/// The operator called so (with the dollar sign).
+/// Returns the operator of a name (including the dollar sign).
 pub(super) type Lookup = fn(&str) -> Option<&'static Operator>;
 
 /// Names of variables in scope while parsing.
@@ -35,29 +35,30 @@ impl Scope {
 
 /// State of parsing one specification.
 pub struct ParseCx<'e> {
-    /// The operation; constants are folded in it.
+    /// The operation, in which constants are folded.
     pub env: &'e Env,
     /// User variables in scope.
     pub scope: Scope,
-    /// Metadata (`$meta`) that documents have at this point of the pipeline.
+    /// Metadata (`$meta`) of documents at this point of the pipeline.
     pub meta: Vec<&'static str>,
-    /// Some `$meta` asks for what only a read knows: the record id or the index key.
+    /// True when a `$meta` needs the record id or the index key, which only a read knows.
     pub wants_row_metadata: bool,
     /// Finds an operator by its name.
     pub(super) operator: Lookup,
     next_var: VarId,
     pub(super) depth: usize,
-    /// Depth of filters being parsed; [`crate::filter`] keeps it.
+    /// Depth of filters being parsed; counted by [`crate::filter`].
     pub(crate) filter_depth: usize,
-    /// Results cannot be ordered by distance here; [`crate::filter`] keeps it.
+    /// `$near` is refused because results cannot be ordered by distance here; set by
+    /// [`crate::filter`].
     pub(crate) near_refused: bool,
-    /// `$where` may stand in the filter: in queries of clients, not in pipelines, listings,
-    /// validators or anything kept.
+    /// `$where` is allowed in the filter: in queries of clients, but not in pipelines, listings,
+    /// validators or stored filters.
     pub scripts_allowed: bool,
 }
 
 impl<'e> ParseCx<'e> {
-    /// A fresh state over a table of operators.
+    /// A new state with a table of operators.
     pub(super) fn over(env: &'e Env, operator: Lookup) -> ParseCx<'e> {
         ParseCx {
             env,
@@ -73,7 +74,7 @@ impl<'e> ParseCx<'e> {
         }
     }
 
-    /// Brings a variable into scope and gives it its number. Restore `scope` afterwards.
+    /// Adds a variable to the scope and returns its number. Restore `scope` afterwards.
     pub fn define(&mut self, name: &str) -> VarId {
         let id = self.next_var;
         self.next_var += 1;
@@ -81,10 +82,10 @@ impl<'e> ParseCx<'e> {
         id
     }
 
-    /// Parses with variables in scope only for the duration of `body`.
+    /// Parses `body`; variables that it defines are out of scope afterwards.
     ///
     /// # Errors
-    /// Those of `body`.
+    /// The errors of `body`.
     pub fn scoped<T>(&mut self, body: impl FnOnce(&mut ParseCx<'e>) -> Result<T>) -> Result<T> {
         let saved = self.scope.clone();
         let result = body(self);

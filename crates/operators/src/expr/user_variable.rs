@@ -1,9 +1,9 @@
-//! The names that variables may have. Must not know: scopes.
+//! Which names variables may have. Must not know: scopes.
 
 use model::{Result, bail, code};
 
-/// Checks a variable name a user wants to bind (`as`, `vars`): it begins with a lower-case letter
-/// or a non-ASCII character; `CURRENT` is the one exception.
+/// Checks a variable name that a user wants to bind (`as`, `vars`): it must begin with a lower-case
+/// letter or a non-ASCII character; `CURRENT` is the only exception.
 ///
 /// # Errors
 /// 9 FailedToParse.
@@ -26,8 +26,8 @@ pub fn check_user_variable(name: &str) -> Result<()> {
     check_rest(name)
 }
 
-/// Checks the name of a variable that is read, which may be one of the system: it begins with a
-/// letter or a non-ASCII character.
+/// Checks the name of a variable that is read, also a system variable: it must begin with a letter
+/// or a non-ASCII character.
 ///
 /// # Errors
 /// 9 FailedToParse.

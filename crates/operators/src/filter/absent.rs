@@ -1,4 +1,4 @@
-//! What a dotted path does not lead to inside of arrays: from 9.0 on that is null, too
+//! From 9.0 on, null also matches where a dotted path ends inside an array
 //! ([`crate::Profile::finds_null_in_arrays`]).
 
 use super::comparison::CompareOp;
@@ -7,7 +7,7 @@ use crate::Profile;
 use model::path::PathPart;
 use model::{Array, Doc, FieldPath, Value};
 
-/// A parsed filter as a profile reads it.
+/// A parsed filter with the behavior of a profile.
 pub(super) fn following(profile: Profile, mut root: Node) -> Node {
     if profile.finds_null_in_arrays() {
         mark(&mut root);
@@ -38,14 +38,14 @@ fn mark(n: &mut Node) {
     }
 }
 
-/// Whether a path of a document counts as null because of arrays on the way, as the profile has it.
+/// Whether a path of a document counts as null in a profile because of arrays on the path.
 pub fn counts_as_null(profile: Profile, doc: Doc<'_>, path: &FieldPath) -> bool {
     profile.finds_null_in_arrays() && is_absent_in_array(doc, path.parts())
 }
 
-/// Whether the path leads into an empty array, to a scalar or to an array inside of an array,
-/// before its last part. A part that is a number may name an element; what it names is looked at
-/// by the ordinary walk.
+/// Whether the path leads into an empty array, to a scalar or to an array inside an array, before
+/// its last part. A number in the path may be an index; the ordinary walk visits the element with
+/// that index.
 pub(super) fn is_absent_in_array(doc: Doc<'_>, path: &[PathPart]) -> bool {
     let Some((head, rest)) = path.split_first() else {
         return false;

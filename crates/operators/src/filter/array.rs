@@ -1,6 +1,6 @@
 //! `$all`, `$size`, `$elemMatch`. `$all` is a conjunction: of equalities, or of `$elemMatch`es;
-//! `$all: []` matches nothing. `$size` is exact. `$elemMatch` wants one element that passes
-//! everything. Errors: 2 throughout.
+//! `$all: []` matches nothing. `$size` is exact. `$elemMatch` matches when one element passes all
+//! conditions. Errors: 2 throughout.
 
 use super::comparison::{Compare, CompareOp, is_operator_document};
 use super::node::Test;
@@ -30,11 +30,11 @@ pub(super) fn size(spec: Value<'_>) -> Result<Test> {
     }
 }
 
-/// Parses the operand of `$all` into the tests that must all hold; empty means never. `elem_match`
-/// parses the operand of an `$elemMatch` inside.
+/// Parses the operand of `$all` into the tests that must all hold; an empty list matches nothing.
+/// `elem_match` parses the operand of an `$elemMatch` inside.
 ///
 /// # Errors
-/// 2, and those of `elem_match`.
+/// 2, and the errors of `elem_match`.
 pub(super) fn all(
     spec: Value<'_>,
     path: &str,
@@ -84,7 +84,7 @@ pub(super) fn is_value_form(d: Doc<'_>) -> bool {
         })
 }
 
-/// Operators that stand below a path. A document that begins with another name is a value.
+/// Operators that are allowed below a path. A document that begins with another name is a value.
 const BELOW_PATHS: &[&str] = &[
     "$all",
     "$bitsAllClear",

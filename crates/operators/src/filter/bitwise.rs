@@ -5,7 +5,7 @@
 
 use model::{Number, Result, Value, bail, code};
 
-/// Which test.
+/// The kind of bit test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum BitsOp {
@@ -17,7 +17,7 @@ pub enum BitsOp {
 
 /// A parsed bit test.
 pub struct Bits {
-    /// Which.
+    /// The kind of test.
     pub op: BitsOp,
     /// Bit positions.
     pub positions: Vec<u32>,
@@ -57,7 +57,7 @@ impl Bits {
 
     pub(super) fn matches(&self, v: &Value<'_>) -> bool {
         match v {
-            // As stored: the inner length of the old subtype counts.
+            // The stored bytes are tested: for the old subtype they include the inner length.
             Value::Binary(b) => self.test(|p| {
                 b.bytes
                     .get(p as usize / 8)
@@ -124,7 +124,7 @@ mod tests {
                 .unwrap()
                 .matches(&Value::Double(1.0))
         );
-        // Positions beyond 63 read the sign.
+        // Positions beyond 63 read the sign bit.
         assert!(m(BitsOp::AllSet, "p").unwrap().matches(&Value::Int32(-1)));
         assert!(!m(BitsOp::AllSet, "p").unwrap().matches(&Value::Int32(1)));
         assert!(!m(BitsOp::AllClear, "n").unwrap().matches(&Value::Null));

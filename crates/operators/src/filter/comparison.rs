@@ -1,5 +1,5 @@
 //! `$eq $ne $gt $gte $lt $lte $in $nin`: type-bracketed comparison. Null equals missing (not
-//! undefined); NaN equals only NaN; MinKey and MaxKey stand below and above everything. A regular
+//! undefined); NaN equals only NaN; MinKey and MaxKey are below and above all values. A regular
 //! expression inside `$in` matches strings. Errors: 2 for undefined or a regular expression as
 //! operand of an ordering, for `$in` without an array, and for operators nested in `$in`.
 
@@ -8,7 +8,7 @@ use model::{Collate, Element, Number, OwnedValue, Result, Tag, Value, bail, code
 use rustc_hash::FxHashSet;
 use std::cmp::Ordering;
 
-/// Which comparison.
+/// The kind of comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum CompareOp {
@@ -21,16 +21,16 @@ pub enum CompareOp {
 
 /// A comparison with a constant.
 pub struct Compare {
-    /// Which.
+    /// The kind of comparison.
     pub op: CompareOp,
     /// The constant.
     pub value: OwnedValue,
-    /// Null, and absence inside of arrays passes, too (`super::absent`).
+    /// The constant is null, and absence inside arrays matches, too (`super::absent`).
     pub finds_absent: bool,
     quick: Quick,
 }
 
-/// The constant in a form that is compared with stored bytes before anything is decoded.
+/// The constant in a form that can be compared with stored bytes before they are decoded.
 enum Quick {
     Int(i64),
     /// Not NaN.
@@ -50,7 +50,7 @@ impl Quick {
         }
     }
 
-    /// How a stored value stands to the constant, when both are of one simple type.
+    /// The order of a stored value and the constant, when both have the same simple type.
     #[inline]
     fn order(&self, e: &Element<'_>, simple: bool) -> Option<Ordering> {
         match (self, e.tag) {
@@ -78,7 +78,7 @@ impl Compare {
     /// A comparison.
     ///
     /// # Errors
-    /// 2 for operands that cannot be compared with.
+    /// 2 for operands that do not allow comparison.
     pub(super) fn new(op: CompareOp, value: Value<'_>, path: &str) -> Result<Compare> {
         if matches!(value, Value::Undefined) {
             bail!(code::BAD_VALUE, "cannot compare to undefined");
@@ -97,7 +97,7 @@ impl Compare {
         })
     }
 
-    /// One stored element that is no array.
+    /// Compares one stored element that is no array.
     #[inline]
     pub(crate) fn matches_element(&self, e: &Element<'_>, collate: Option<&dyn Collate>) -> bool {
         match self.quick.order(e, collate.is_none()) {
@@ -111,7 +111,7 @@ impl Compare {
     }
 }
 
-/// One value against a constant.
+/// Compares one value with the constant.
 pub(crate) fn matches(
     op: CompareOp,
     v: &Value<'_>,
@@ -155,13 +155,13 @@ pub struct In {
     pub values: Vec<OwnedValue>,
     /// Regular expressions among the operands.
     pub patterns: Vec<Pattern>,
-    /// Null is among the values.
+    /// True when null is among the values.
     pub has_null: bool,
-    /// And absence inside of arrays passes, too.
+    /// True when absence inside arrays matches, too.
     pub finds_absent: bool,
-    /// The values, when all are integers: most lists are of one type, and its comparison is short.
+    /// The values, when all are integers: most lists have one type, and comparing integers is fast.
     integers: Option<Vec<i64>>,
-    /// The values, when all are strings and only equal bytes are equal.
+    /// The values, when all are strings and only identical bytes are equal.
     texts: Option<FxHashSet<Box<str>>>,
 }
 
@@ -169,7 +169,7 @@ impl In {
     /// Parses the array.
     ///
     /// # Errors
-    /// 2 for anything else than an array, for nested operators and undefined; those of regular
+    /// 2 for anything but an array, for nested operators and undefined; the errors of regular
     /// expressions.
     pub(super) fn parse(name: &str, spec: Value<'_>, collate: Option<&dyn Collate>) -> Result<In> {
         let Value::Array(items) = spec else {
@@ -192,7 +192,7 @@ impl In {
         Ok(In::of(values, patterns, collate))
     }
 
-    /// From operands that may stand in `$in`.
+    /// Makes the list from operands that are allowed in `$in`.
     pub(super) fn of(
         mut values: Vec<OwnedValue>,
         patterns: Vec<Pattern>,

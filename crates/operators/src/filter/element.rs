@@ -1,5 +1,5 @@
 //! `$exists` (any truthy operand) and `$type` (names, numbers, "number", arrays of them). A type is
-//! looked for in the elements of an array as well as in the array itself. Errors of `$type`: 2
+//! searched among the elements of an array and compared with the array itself. Errors of `$type`: 2
 //! unknown name or number, 9 empty array, 14 operand of another type.
 
 use model::{Result, Tag, Value, bail, code};
@@ -8,7 +8,7 @@ use model::{Result, Tag, Value, bail, code};
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct TypeSet {
     bits: u32,
-    /// Written as "number", which JSON schema keeps apart.
+    /// Written as "number", which JSON schema distinguishes from the four types.
     pub all_numbers: bool,
 }
 
@@ -42,7 +42,7 @@ impl TypeSet {
     /// Adds the type with this name.
     ///
     /// # Errors
-    /// 2 when there is none.
+    /// 2 for an unknown name.
     pub fn insert_name(&mut self, name: &str) -> Result<()> {
         if name == "number" {
             self.insert_numbers();

@@ -1,4 +1,4 @@
-//! Matching: a node on a document, a test on a value.
+//! Matching: a node against a document, a test against a value.
 
 use super::comparison::Compare;
 use super::node::{Node, Test};
@@ -8,15 +8,15 @@ use model::{Doc, Element, FieldPath, Result, Tag, Value};
 use std::cell::Cell;
 use std::ops::ControlFlow;
 
-/// From here on a predicate on a document is work worth counting.
+/// From this document size on a predicate is counted as work.
 const LARGE_BYTES: usize = 1 << 14;
 
-/// Records the array index a match went through.
+/// Records the array index of a match.
 #[derive(Default)]
 pub struct Position(Cell<Option<usize>>);
 
 impl Position {
-    /// The index, when the match went through an array.
+    /// The index, when the match was found in an array.
     pub fn get(&self) -> Option<usize> {
         self.0.get()
     }
@@ -61,7 +61,7 @@ pub(super) fn node<'a>(
             }
             Ok(true)
         }
-        // What one of several branches has found is no position.
+        // A match in one of several branches sets no position.
         Node::Or(nodes) => any(nodes, doc, cx, position.filter(|_| nodes.len() == 1)),
         Node::Nor(nodes) => Ok(!any(nodes, doc, cx, None)?),
         Node::Not(n) => Ok(!node(n, doc, cx, None)?),
@@ -99,7 +99,7 @@ fn any<'a>(
     Ok(false)
 }
 
-/// A comparison with a field that is no array; `None` when elements must be looked at.
+/// Compares with a field that is no array; `None` when its elements must be compared.
 #[inline]
 fn compared(c: &Compare, e: Option<Element<'_>>, cx: &Cx<'_, '_>) -> Option<bool> {
     match e {
@@ -219,7 +219,7 @@ pub(super) fn test<'a>(
     }
 }
 
-/// Does one value pass tests on elements?
+/// Whether one value passes tests on elements.
 pub(crate) fn element_matches<'a>(
     tests: &'a [Test],
     v: Value<'a>,

@@ -1,11 +1,11 @@
-//! `$expr` in a filter: an expression that is true of a document. Must not know: how expressions
+//! `$expr` in a filter: an expression that is true for a document. Must not know: how expressions
 //! are parsed, which operators there are.
 //!
-//! MongoDB also reads what `$expr` asks of fields as a filter that has to pass besides it, and
-//! that filter's `$in` does not know the collation (as `$eq` and its like do). So a list of
-//! constants in `$expr` is compared in the binary order, although `$in` in every other expression,
-//! and in a filter, goes by the collation. The same is done here, or queries with a collation
-//! would find more.
+//! MongoDB also derives a filter on fields from `$expr` that has to pass in addition, and that
+//! filter's `$in` ignores the collation (`$eq` and similar do not). So a list of constants in
+//! `$expr` is compared in the binary order, although `$in` in every other expression, and in a
+//! filter, uses the collation. Quarry does the same; otherwise queries with a collation would find
+//! more.
 
 use super::node::Node;
 use crate::Cx;
@@ -30,8 +30,7 @@ pub(super) fn parse(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<Node> {
     })
 }
 
-/// The filter that stands besides the expression, as far as it differs from it; `None` when it asks
-/// nothing of its own.
+/// The derived filter, as far as it differs from the expression; `None` when it adds no condition.
 fn asked_of_fields(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<Option<Node>> {
     let Value::Document(d) = spec else {
         return Ok(None);
@@ -56,7 +55,8 @@ fn asked_of_fields(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<Option<Node>
                         differs = true;
                         node
                     }
-                    // An alternative that no filter can say makes the whole `$or` one.
+                    // An alternative that no filter can express makes the whole `$or` an
+                    // expression.
                     None if !is_comparison(cx, operand)? => return Ok(None),
                     None => Node::Expr(expr::parse(cx, operand)?),
                 });
@@ -82,7 +82,7 @@ fn listed(cx: &mut ParseCx<'_>, operands: Vec<Value<'_>>) -> Result<Option<Node>
     }))))
 }
 
-/// A field compared with a constant, either way round.
+/// Whether a field is compared with a constant, in either order.
 fn is_comparison(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<bool> {
     let Some((name, Value::Array(operands))) = spec.as_doc().and_then(|d| d.first()) else {
         return Ok(false);

@@ -1,6 +1,5 @@
 //! Filters (`find`'s query language): parsed once, matched on raw documents without building trees.
-//! Promises: matching allocates nothing on the common path; the parsed form can be looked into by a
-//! planner.
+//! Promises: matching allocates nothing on the common path; a planner can inspect the parsed form.
 //! Must not know: indexes, plans, where documents come from.
 
 mod absent;
@@ -49,7 +48,7 @@ use model::{Bump, Doc, FieldPath, Result, Value};
 /// A parsed filter.
 pub struct Filter {
     root: Node,
-    /// There is a `$text` in it.
+    /// True when the filter contains a `$text`.
     has_text: bool,
 }
 
@@ -57,7 +56,7 @@ impl Filter {
     /// Parses a filter document.
     ///
     /// # Errors
-    /// 2 BadValue for most mistakes; 9, 14, 168 and location codes where the operators say so; 15
+    /// 2 BadValue for most mistakes; 9, 14, 168 and location codes listed with the operators; 15
     /// when nested too deep.
     pub fn parse(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Filter> {
         let root = parse::document(cx, spec, parse::Place::Top)?;
@@ -98,10 +97,10 @@ impl Filter {
         }
     }
 
-    /// Does the document match?
+    /// Whether the document matches.
     ///
     /// # Errors
-    /// Those of `$expr`'s expression; 51156 for runaway regular expressions.
+    /// The errors of `$expr`'s expression; 51156 for regular expressions that take too long.
     ///
     /// # Cost
     /// Linear in the document for each predicate, worst case.
@@ -130,8 +129,8 @@ impl Filter {
         )
     }
 
-    /// Matches and tells the index of the array element that made it match: what the positional `$`
-    /// stands for.
+    /// Matches and returns the index of the array element that matched: the value of the positional
+    /// `$`.
     ///
     /// # Errors
     /// As [`Filter::matches`].
@@ -191,19 +190,19 @@ impl Filter {
         found
     }
 
-    /// The value `_id` must equal, when the filter demands one.
+    /// The value that `_id` must equal, if the filter requires one.
     pub fn id_equality(&self) -> Option<Value<'_>> {
         equality(&self.root, "_id")
     }
 
-    /// The value a field must equal, when the filter demands one.
+    /// The value that a field must equal, if the filter requires one.
     pub fn equality(&self, path: &FieldPath) -> Option<Value<'_>> {
         equality(&self.root, path.as_str())
     }
 }
 
 impl Node {
-    /// Does the document match?
+    /// Whether the document matches.
     ///
     /// # Errors
     /// As [`Filter::matches`].
@@ -213,7 +212,7 @@ impl Node {
 }
 
 impl Test {
-    /// Does a value that is no array pass?
+    /// Whether a value that is no array passes.
     ///
     /// # Errors
     /// As [`Filter::matches`].
@@ -233,8 +232,8 @@ fn equality<'n>(n: &'n Node, field: &str) -> Option<Value<'n>> {
     }
 }
 
-/// Shows every value an equality at `path` compares with: elements of arrays, then the arrays;
-/// `Missing` where a document lacks the field.
+/// Calls `visit` for every value that an equality at `path` compares: elements of arrays, then the
+/// arrays; `Missing` where a document lacks the field.
 pub fn values_at<'a>(doc: Doc<'a>, path: &FieldPath, visit: &mut dyn FnMut(Value<'a>)) {
     let _ = walk::walk_doc(
         doc,

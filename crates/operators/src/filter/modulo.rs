@@ -1,5 +1,5 @@
-//! `$mod: [divisor, remainder]`: integers after truncation; only finite numbers match.
-//! Errors: 2 for anything else than two finite numbers, and for a divisor that truncates to zero.
+//! `$mod: [divisor, remainder]`: integers after truncation; only finite numbers match. Errors: 2
+//! for anything but two finite numbers, and for a divisor that truncates to zero.
 
 use model::{Number, Result, Value, bail, code};
 

@@ -1,5 +1,5 @@
-//! The parsed form of a filter: a tree the planner may look into. Knows shapes only; parsing and
-//! matching live in the operators' files and in `eval`.
+//! The parsed form of a filter: a tree that the planner may inspect. Knows only the structure;
+//! parsing and matching are in the operators' files and in `eval`.
 
 use super::bitwise::Bits;
 use super::comparison::{Compare, In};
@@ -19,19 +19,19 @@ pub enum Node {
     AlwaysTrue,
     /// Matches nothing.
     AlwaysFalse,
-    /// All of them; never empty.
+    /// All nodes match; never empty.
     And(Vec<Node>),
-    /// Any of them.
+    /// Any node matches.
     Or(Vec<Node>),
-    /// None of them.
+    /// No node matches.
     Nor(Vec<Node>),
-    /// Not this one (`$ne`, `$nin`, `$not`, `$exists: false`).
+    /// The node does not match (`$ne`, `$nin`, `$not`, `$exists: false`).
     Not(Box<Node>),
-    /// Some value at the path passes the test, arrays on the way and at the end being traversed.
+    /// Some value at the path passes the test; arrays on the path and at its end are traversed.
     Field {
-        /// Where.
+        /// The path.
         path: FieldPath,
-        /// What.
+        /// The test of its values.
         test: Test,
     },
     /// `$expr`.
@@ -68,18 +68,18 @@ pub enum Test {
     ElemMatchObject(Box<Node>),
     /// `$elemMatch` with tests on the element itself.
     ElemMatchValue(Vec<Test>),
-    /// All of them on the same value (only below `$elemMatch`).
+    /// All tests pass for the same value (only below `$elemMatch`).
     All(Vec<Test>),
-    /// Not (only below `$elemMatch`).
+    /// The test fails (only below `$elemMatch`).
     Not(Box<Test>),
     /// `$geoWithin`, `$geoIntersects`, `$near`, `$nearSphere`.
     Geo(Box<Geo>),
-    /// Never (only below `$elemMatch`).
+    /// Matches nothing (only below `$elemMatch`).
     Never,
 }
 
 impl Test {
-    /// True when absence inside of arrays on the way passes.
+    /// True when absence inside arrays on the path matches.
     pub fn finds_absent(&self) -> bool {
         match self {
             Test::Compare(c) => c.finds_absent,
@@ -88,7 +88,7 @@ impl Test {
         }
     }
 
-    /// True when the test looks at an array as a whole and not at its elements.
+    /// True when the test reads an array as a whole instead of its elements.
     pub(super) fn wants_whole_array(&self) -> bool {
         matches!(
             self,
@@ -117,7 +117,8 @@ impl Node {
         }
     }
 
-    /// Shows each node below this one (itself included), documents of `$elemMatch` left out.
+    /// Calls `each` for this node and each node below it, except for document filters of
+    /// `$elemMatch`.
     pub fn visit<'n>(&'n self, each: &mut dyn FnMut(&'n Node)) {
         each(self);
         match self {

@@ -1,5 +1,5 @@
-//! From a filter document to nodes. Knows where each operator may stand; what an operator's operand
-//! means is said in the operator's own file. Errors: 2 for unknown operators, misplaced ones and
+//! From a filter document to nodes. Knows where each operator is allowed; the meaning of an operand
+//! is defined in the operator's own file. Errors: 2 for unknown operators, misplaced ones and
 //! filters nested too deep; 15 for paths too long.
 
 use super::array;
@@ -19,7 +19,7 @@ use crate::expr::ParseCx;
 use model::{Collate, Doc, FieldPath, OwnedValue, Result, Value, bail, code};
 use rustc_hash::FxHashMap;
 
-/// Where a filter document stands; some operators are allowed only at the top.
+/// The position of a filter document; some operators are allowed only at the top.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     /// The whole filter, or below `$and`, `$or`, `$nor`.
@@ -30,7 +30,7 @@ pub(super) enum Place {
 
 /// Deepest nesting of filters.
 const MAX_DEPTH: usize = 100;
-/// Longest path: no document is nested more deeply.
+/// Most components of a path: no document is nested more deeply.
 const MAX_PATH_PARTS: usize = 255;
 
 /// Parses a filter on documents.
@@ -38,7 +38,7 @@ pub(super) fn document(cx: &mut ParseCx<'_>, spec: Doc<'_>, place: Place) -> Res
     deeper(cx, |cx| document_inner(cx, spec, place))
 }
 
-/// Parses one level further down.
+/// Parses one level of nesting further down.
 fn deeper<T>(cx: &mut ParseCx<'_>, body: impl FnOnce(&mut ParseCx<'_>) -> Result<T>) -> Result<T> {
     if cx.filter_depth >= MAX_DEPTH {
         bail!(
@@ -64,7 +64,7 @@ fn document_inner(cx: &mut ParseCx<'_>, spec: Doc<'_>, place: Place) -> Result<N
             field(cx, name, v, &mut nodes)?;
         }
     }
-    // Scripts, and splitting a document into terms, cost more than any other predicate.
+    // Scripts and text matching cost more than any other predicate.
     nodes.sort_by_key(|n| matches!(n, Node::Text(_) | Node::Where(_)));
     Ok(Node::all(nodes))
 }
@@ -163,8 +163,8 @@ fn logical(name: &str, nodes: Vec<Node>, collate: Option<&dyn Collate>) -> Node 
     }
 }
 
-/// Alternatives that want one of several values at the same path become one `$in`: a search instead
-/// of a comparison with each, and bounds for an index.
+/// Alternatives that compare the same path with constants become one `$in`: one search instead of
+/// several comparisons, and bounds for an index.
 fn equalities_joined(nodes: Vec<Node>, collate: Option<&dyn Collate>) -> Vec<Node> {
     let mut out: Vec<Node> = Vec::new();
     let mut places: FxHashMap<String, usize> = FxHashMap::default();
@@ -200,8 +200,8 @@ fn equalities_joined(nodes: Vec<Node>, collate: Option<&dyn Collate>) -> Vec<Nod
     out
 }
 
-/// What is left of `$or` when all alternatives were joined; a lone equality stays an alternative,
-/// which an upsert heeds.
+/// The rest of `$or` when all alternatives were joined; a single equality stays an alternative,
+/// because upserts distinguish it.
 fn in_or_alone(n: Node) -> Node {
     match n {
         Node::Field {
@@ -238,7 +238,7 @@ fn field(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, nodes: &mut Vec<Node>) 
     }
 }
 
-/// One parsed operator below a field, before it is known whether it applies to a path or to an
+/// One parsed operator of a field, before it is known whether it applies to a path or to an
 /// element.
 enum Parsed {
     Is(Test),
@@ -436,10 +436,10 @@ pub(super) fn refusing_near<T>(
     parsed
 }
 
-/// `$near` and `$text` order or need an index: one of them, not below `$or`, `$nor` or `$not`.
+/// `$near` and `$text` are allowed only once in total, and not below `$or`, `$nor` or `$not`.
 ///
 /// # Output
-/// Whether there is a `$text`.
+/// Whether the filter contains a `$text`.
 ///
 /// # Errors
 /// 2.
@@ -468,7 +468,7 @@ fn count(n: &Node, misplaced: bool, each: &mut dyn FnMut(bool, bool)) {
     match n {
         Node::And(v) => v.iter().for_each(|n| count(n, misplaced, each)),
         Node::Or(v) => v.iter().for_each(|n| {
-            // `$text` below `$or` is a question of indexes, not of the filter.
+            // `$text` below `$or` depends on indexes and is checked elsewhere.
             count(n, misplaced, &mut |is_near, bad| {
                 each(is_near, bad || is_near)
             });

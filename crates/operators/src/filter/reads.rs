@@ -1,11 +1,11 @@
-//! The fields of the document that a filter looks at, from its tree.
+//! The fields of the document that a filter reads, from its tree.
 
 use super::geo::Geo;
 use super::node::{Node, Test};
 use crate::Reads;
 
 impl Node {
-    /// Adds the fields that it looks at.
+    /// Adds the fields that the filter reads.
     pub fn reads(&self, reads: &mut Reads) {
         self.visit(&mut |n| match n {
             Node::AlwaysTrue
@@ -14,7 +14,7 @@ impl Node {
             | Node::Or(_)
             | Node::Nor(_)
             | Node::Not(_) => {}
-            // What orders by distance is more than a filter.
+            // A test that orders by distance is more than a filter.
             Node::Field {
                 test: Test::Geo(geo),
                 ..
@@ -36,7 +36,7 @@ mod tests {
     use crate::expr::check::json;
     use crate::filter::Filter;
 
-    /// The names, with a blank between two; `all` when it may be any field.
+    /// The names, separated by spaces; `all` when any field may be read.
     fn names(reads: Reads) -> String {
         let names = reads.names();
         names.map_or("all".to_owned(), |n| {

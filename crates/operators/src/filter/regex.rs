@@ -15,13 +15,13 @@ pub struct Pattern {
     shortcut: Shortcut,
 }
 
-/// What can be said of a text without running the pattern.
+/// What is known about matches without running the pattern.
 enum Shortcut {
-    /// It must begin so; and that is enough, if the flag says so.
+    /// The text must begin with this; the flag says whether that is sufficient.
     Prefix(String, bool),
-    /// It must hold this, and that is enough.
+    /// The text must contain this, and that is sufficient.
     Holds(Box<memchr::memmem::Finder<'static>>),
-    /// Nothing.
+    /// Nothing is known.
     None,
 }
 
@@ -64,18 +64,18 @@ impl Pattern {
         Ok(pattern)
     }
 
-    /// The pattern as given.
+    /// The original pattern.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// The options as given.
+    /// The original options.
     pub fn options(&self) -> &str {
         &self.options
     }
 
-    /// The literal every match begins with, when the pattern is a plain prefix (`^abc`, no
-    /// options): an index bound.
+    /// The literal that every match begins with, when the pattern is a plain prefix (`^abc`, no
+    /// options): used as an index bound.
     pub fn literal_prefix(&self) -> Option<(&str, bool)> {
         if !self.options.chars().all(|c| c == 'u' || c == 's') {
             return None;
@@ -102,7 +102,7 @@ impl Pattern {
     /// True when the pattern is found in a text.
     ///
     /// # Errors
-    /// 51156 when the match runs into a limit.
+    /// 51156 when the match reaches a limit.
     pub fn is_match(&self, text: &str) -> Result<bool> {
         match &self.shortcut {
             Shortcut::Prefix(prefix, exact) => Ok(
@@ -132,7 +132,7 @@ fn is_special(c: char) -> bool {
     ".^$*+?()[]{}|\\#".contains(c)
 }
 
-/// What `$regex` and `$options` of one field said.
+/// `$regex` and `$options` of one field.
 #[derive(Default)]
 pub(super) struct RegexSpec<'a> {
     regex: Option<&'a str>,

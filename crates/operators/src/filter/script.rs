@@ -1,5 +1,5 @@
-//! `$where`: a function in JavaScript on the document. Errors: 6108304 without the engine, 4649201
-//! code with a scope, 2 another type, no code, or where no script may run; at run time those of
+//! `$where`: a JavaScript function on the document. Errors: 6108304 without the engine, 4649201
+//! code with a scope, 2 another type, no code, or where no script is allowed; at run time those of
 //! [`crate::script::Scripts::call`].
 
 use crate::Cx;
@@ -10,7 +10,7 @@ use model::{Doc, Result, Value, bail, code};
 pub struct Where(Script);
 
 impl Where {
-    /// `allowed` where a script may stand, `runs` with an engine.
+    /// `allowed`: scripts are allowed here; `runs`: there is an engine.
     pub(super) fn parse(v: Value<'_>, allowed: bool, runs: bool) -> Result<Where> {
         if !allowed {
             bail!(code::BAD_VALUE, "$where is not allowed in this context");

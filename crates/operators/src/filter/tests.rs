@@ -1,4 +1,4 @@
-//! Filters on small documents, and codes of refused ones.
+//! Filters on small documents, and error codes of refused filters.
 
 use super::*;
 use crate::Env;
@@ -160,8 +160,8 @@ fn the_planner_sees_equality_on_id() {
     );
 }
 
-/// With a collation that knows no case, a list of constants in `$expr` goes by the binary order,
-/// and all else by the collation.
+/// With a case-insensitive collation, a list of constants in `$expr` uses the binary order, and
+/// everything else the collation.
 #[test]
 fn a_list_in_an_expression_knows_no_collation() {
     let spec = doc! { "locale": "en", "strength": 1i32 };
@@ -181,7 +181,7 @@ fn a_list_in_an_expression_knows_no_collation() {
         (doc! { "$or": [equal.doc(), listed.doc()] }, true),
         (doc! { "$or": [exact.doc(), listed.doc()] }, true),
         (doc! { "$or": [listed.doc(), listed.doc()] }, false),
-        // What no filter on fields says keeps the whole `$or` an expression.
+        // A condition that no filter on fields can express keeps the whole `$or` an expression.
         (doc! { "$or": [listed.doc(), other.doc()] }, true),
         (doc! { "$not": [{ "$not": [listed.doc()] }] }, true),
         (doc! { "$eq": [listed.doc(), true] }, true),

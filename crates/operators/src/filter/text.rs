@@ -1,6 +1,6 @@
-//! `$text`: words to look for. Parsed and checked here; which fields are looked at says the text
-//! index, so the planner binds it to one. Errors: 4 without `$search`, 14 for operands of a wrong
-//! type, 2 for unknown options and languages, 27 when no index was bound.
+//! `$text`: a search for words. Parsed and checked here; the text index defines which fields are
+//! searched, so the planner binds the test to an index. Errors: 4 without `$search`, 14 for
+//! operands of a wrong type, 2 for unknown options and languages, 27 when no index was bound.
 
 use crate::text::{Language, Sensitivity, TextMatcher, TextSpec};
 use model::{Doc, MongoError, Result, Value, bail, code};
@@ -8,11 +8,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// A parsed `$text`.
 pub struct Text {
-    /// The words, `-` and quotes included.
+    /// The search string, with `-` and quotes.
     pub search: String,
-    /// The language whose stemmer and stop words apply; absent: that of the index.
+    /// The language of the stemmer and stop words; if absent, that of the index.
     pub language: Option<Language>,
-    /// Whether case and accents count.
+    /// Whether case and diacritical marks count.
     pub how: Sensitivity,
     bound: RwLock<Option<Arc<TextMatcher>>>,
 }
@@ -83,8 +83,8 @@ impl Text {
         })
     }
 
-    /// Binds it to the index that will answer it: documents can be matched then. A later binding
-    /// replaces this one.
+    /// Binds it to the text index; after that documents can be matched. A later binding replaces
+    /// this one.
     pub fn bind(&self, index: Doc<'_>) -> Arc<TextMatcher> {
         let matcher = Arc::new(TextMatcher::new(
             TextSpec::of_index(index),
@@ -96,7 +96,7 @@ impl Text {
         matcher
     }
 
-    /// What it was bound to.
+    /// The matcher it was bound to.
     pub fn matcher(&self) -> Option<Arc<TextMatcher>> {
         self.bound
             .read()

@@ -1,15 +1,15 @@
-//! The values a filter path leads to. Arrays are traversed on the way; at the end their elements
-//! and then the array itself are shown. Numeric components are field names of documents and indexes
-//! of arrays, both.
+//! The values at a filter path. Arrays on the path are traversed; at the end their elements and
+//! then the array itself are visited. Numeric components are both field names of documents and
+//! indexes of arrays.
 
 use model::path::PathPart;
 use model::{Array, Doc, Tag, Value};
 use std::ops::ControlFlow;
 
-/// Shows one value, with the index in the outermost array that was traversed to reach it.
+/// Visits one value, with the index in the outermost array that was traversed to reach it.
 pub(super) type Visit<'v, 'a> = dyn FnMut(Value<'a>, Option<usize>) -> ControlFlow<()> + 'v;
 
-/// How an array at the end of the path is shown.
+/// How an array at the end of the path is visited.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leaf {
     /// Its elements, then itself.
@@ -18,7 +18,7 @@ pub(super) enum Leaf {
     Whole,
 }
 
-/// Walks from a document. `Missing` is shown where a document on the way lacks the field.
+/// Walks from a document. `Missing` is visited where a document on the path lacks the field.
 pub(super) fn walk_doc<'a>(
     doc: Doc<'a>,
     path: &[PathPart],
@@ -40,7 +40,7 @@ pub(super) fn walk_doc<'a>(
     ControlFlow::Continue(())
 }
 
-/// Walks from an array the path has reached, `rest` being what is left of the path.
+/// Walks from an array on the path; `rest` is the remaining path.
 fn walk_array<'a>(
     array: Array<'a>,
     rest: &[PathPart],
@@ -59,7 +59,8 @@ fn walk_array<'a>(
     let mut elements = array.elements();
     let mut next = 0;
     loop {
-        // Most elements of a long array are neither documents nor named: they are not decoded.
+        // Most elements of a long array are neither documents nor named by index: they are not
+        // decoded.
         let named = head.index.and_then(|named| named.checked_sub(next));
         next += elements.skip_scalars(named.unwrap_or(usize::MAX));
         let Some(element) = elements.next() else {
@@ -78,7 +79,7 @@ fn walk_array<'a>(
             continue;
         }
         match v {
-            // An element that the path names is no element that was found.
+            // An element named by its index does not set the position.
             v if tail.is_empty() => visit(v, outer)?,
             Value::Document(d) => walk_doc(d, tail, leaf, outer, visit)?,
             Value::Array(a) => walk_array(a, tail, leaf, outer, visit)?,

@@ -1,5 +1,5 @@
-//! Expressions and filters that ask for more than there is end with a code, in bounded memory and
-//! time, and every long loop hears the interrupt.
+//! Expressions and filters that need too much memory or time end with an error code, in bounded
+//! memory and time, and every long loop checks the interrupt.
 
 use model::{Bump, Doc, DocBuf, Value, extjson};
 use operation::{Clock, Operation};
@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// These measure the process; one at a time.
+/// These tests measure the process, so they run one at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Of this thread's own CPU, so that a busy machine makes nothing slower. Debug builds are slow;
-/// unbounded ones would take minutes to years.
+/// CPU time of this thread, so that a busy machine does not matter. Debug builds are slow; without
+/// bounds these tests would take minutes to years.
 const TIME_MAX: Duration = Duration::from_secs(30);
-/// Twice the bound of one evaluation and what lists of values take beside.
+/// Twice the bound of one evaluation, plus lists of values.
 const PEAK_KIB_MAX: usize = 900 << 10;
 
 /// CPU time of this thread.
@@ -91,13 +91,13 @@ fn memory_and_time_are_bounded() {
 
 #[test]
 fn garbage_of_a_fold_is_swept() {
-    // 3000 steps leave 3 MB each behind, 9 GB in all; the result is small.
+    // 3000 steps allocate 3 MB each, 9 GB in total; the result is small.
     let spec = r#"{"$reduce": {"input": {"$range": [0, 3000]}, "initialValue": 0,
         "in": {"$add": ["$$value", {"$strLenBytes": {"$concat": ["$s", "$s", "$s"]}}]}}}"#;
     assert_eq!(run(spec, &Env::new(0, 1)), Ok(8));
 }
 
-/// A clock that stands still for so many looks, and is behind every deadline then.
+/// A clock that stands still for a number of reads, and then passes every deadline.
 struct Looks {
     looks: AtomicUsize,
     after: usize,
@@ -113,7 +113,7 @@ impl Clock for Looks {
     }
 }
 
-/// An environment that lets this many looks at the interrupt pass.
+/// An environment in which this many checks of the interrupt succeed.
 fn interrupted(after: usize) -> Env {
     let mut env = Env::new(0, 1);
     let looks = AtomicUsize::new(0);

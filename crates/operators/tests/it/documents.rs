@@ -30,7 +30,7 @@ fn documents_answer_as_recorded() {
         return;
     };
     let all = recorded::sum(&areas);
-    // What fails wants the server (names of collections, text indexes) or contradicts other cases.
+    // Failing cases need the server (names of collections, text indexes) or contradict other cases.
     assert!(
         std::env::var_os("QUARRY_AREA").is_some()
             || all.passed * 100 >= (all.passed + all.failed) * 97,
@@ -39,7 +39,7 @@ fn documents_answer_as_recorded() {
 }
 
 fn run_case(case: &Json) -> Verdict {
-    // Whole replies are the server's.
+    // Whole replies are checked in the server's tests.
     if is_judged(case, &|name, expect| {
         name == "listCollections" || expect.get("raw").is_some()
     }) {

@@ -6,7 +6,7 @@ use crate::recorded::{self, Verdict, run_areas};
 use model::{DocBuf, Value};
 use serde_json::Value as Json;
 
-/// The share of the cases that must pass; the rest is for records that are wrong.
+/// The share of the cases that must pass; the other records are wrong.
 const FLOOR: f64 = 0.999;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Random specifications out of real operator names: nothing may panic, and whatever is made must
+//! Random specifications built from real operator names: nothing may panic, and every result must
 //! be well-formed.
 
 use model::{ArrayWriter, Bump, Decimal128, Doc, DocBuf, DocWriter, Value};
@@ -194,7 +194,7 @@ fn any_specification_is_survived() {
         let arena = Bump::new();
         let mut pcx = ParseCx::new(&env);
         let d = r.doc(3, &["x"]);
-        // Most random documents break the first rule they meet; a single operator gets further.
+        // Most random documents break the first rule; a single operator gets further.
         let spec = if r.next(2) == 0 {
             r.doc(4, FILTERS)
         } else {

@@ -1,5 +1,5 @@
-//! Collections in memory that answer the few commands recorded cases of filters, updates and
-//! projections need.
+//! Collections in memory that execute the few commands used in recorded cases of filters, updates
+//! and projections.
 
 use model::{Bump, Doc, DocBuf, MongoError, Result, Value, compare, doc};
 use operators::expr::ParseCx;
@@ -10,7 +10,7 @@ use operators::{Cx, Env};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-/// What a command answered.
+/// The result of a command.
 pub(crate) enum Reply {
     Documents(Vec<DocBuf>),
     Fields(DocBuf),
@@ -44,7 +44,7 @@ fn known(command: Doc<'_>, fields: &[&str]) -> Option<()> {
 }
 
 impl Collections {
-    /// Runs a command; `None` when it is not for this harness.
+    /// Runs a command; `None` when this harness does not support it.
     pub(crate) fn run(&mut self, command: Doc<'_>) -> Option<Result<Reply>> {
         let (name, target) = command.first()?;
         let coll = target.as_str().unwrap_or("").to_owned();
@@ -97,7 +97,7 @@ impl Collections {
                     ],
                 )?;
                 let found = self.find(&coll, command);
-                // Text indexes answer in the server only.
+                // Text indexes work only in the server.
                 if self.has_text_index && matches!(&found, Err(e) if e.code() == 27) {
                     return None;
                 }

@@ -1,4 +1,4 @@
-//! The few stages that recorded expression cases need: `$documents`, `$project`, `$addFields`,
+//! The few stages used in recorded expression cases: `$documents`, `$project`, `$addFields`,
 //! `$set`.
 
 use model::{Bump, Doc, DocBuf, MongoError, Result, Value};
@@ -8,7 +8,7 @@ use operators::{Cx, Env};
 /// `$$NOW` of these runs.
 const NOW_MS: i64 = 1_767_225_600_000;
 
-/// Runs an aggregation over `collection`; `None` when it needs more than this harness has.
+/// Runs an aggregation over `collection`; `None` when this harness does not support it.
 pub(crate) fn run(command: Doc<'_>, collection: &[DocBuf]) -> Option<Result<Vec<DocBuf>>> {
     if command
         .iter()
@@ -55,7 +55,7 @@ fn run_stages(
     collection: &[DocBuf],
     env: &Env,
 ) -> Result<Vec<DocBuf>> {
-    // All stages are parsed before any document is looked at, as the server does.
+    // All stages are parsed before any document is read, as in the server.
     let mut parsed: Vec<(&str, Vec<(String, Column)>)> = Vec::new();
     let mut docs = collection.to_vec();
     for (name, spec) in stages {
@@ -127,7 +127,7 @@ fn apply(project: bool, columns: &[(String, Column)], input: &DocBuf, env: &Env)
     for (name, v) in doc.iter() {
         match of(name) {
             Some(Column::Keep(true)) => out.put(name, v),
-            // A field that is added again keeps its place; one that is projected goes to the end.
+            // A field that is added again keeps its position; a projected field goes to the end.
             Some(Column::Computed(e)) if !project => out.put(name, e.eval(&cx)?),
             None if !project || excludes || name == "_id" => out.put(name, v),
             _ => &mut out,

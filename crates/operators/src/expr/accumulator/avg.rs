@@ -1,5 +1,5 @@
-//! `$avg` of numbers, a double or a decimal; null of none. Other types are left out. No errors of
-//! its own.
+//! `$avg` of numbers, a double or a decimal; null without numbers. Other types are ignored. No
+//! errors of its own.
 
 use super::{ANY, each_value};
 use crate::Cx;

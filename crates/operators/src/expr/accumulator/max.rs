@@ -1,5 +1,5 @@
 //! `$max`, `$min` of values in BSON order (by the operation's collation), the first of equal ones;
-//! nullish ones are left out, null of none. No errors of its own.
+//! nullish values are ignored, null without values. No errors of its own.
 
 use super::{ANY, each_value};
 use crate::Cx;

@@ -1,13 +1,13 @@
-//! Accumulators used as expressions: over the elements of one array operand, else over the operands
-//! themselves. (`$first` and `$last` are array operators there, and `$firstN`, `$minN` and their
-//! like too.)
+//! Accumulators used as expressions: over the elements of a single array operand, else over the
+//! operands themselves. (As expressions, `$first`, `$last`, `$firstN`, `$minN` and similar are
+//! array operators.)
 
 crate::expr_family!(avg, max, percentile, std_dev, sum);
 
 use model::Value;
 use std::ops::RangeInclusive;
 
-/// Shows each value an expression accumulates over.
+/// Calls `each` for every value an expression accumulates over.
 fn each_value<'a>(args: &[Value<'a>], mut each: impl FnMut(Value<'a>)) {
     match args {
         [Value::Array(a)] => a.iter().for_each(each),

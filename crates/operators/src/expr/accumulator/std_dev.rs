@@ -1,5 +1,5 @@
-//! `$stdDevPop`, `$stdDevSamp` of numbers, a double; null of too few. Other types are left out. No
-//! errors of its own.
+//! `$stdDevPop`, `$stdDevSamp` of numbers, a double; null of too few numbers. Other types are
+//! ignored. No errors of its own.
 
 use super::{ANY, each_value};
 use crate::expr::{Operator, nary};

@@ -1,5 +1,5 @@
-//! `$sum` of numbers, in the widest type seen; 0 of none. Other types are left out. No errors of
-//! its own.
+//! `$sum` of numbers, in the widest type seen; 0 without numbers. Other types are ignored. No
+//! errors of its own.
 
 use super::{ANY, each_value};
 use crate::Cx;

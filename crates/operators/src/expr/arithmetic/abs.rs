@@ -1,6 +1,6 @@
-//! `$abs`: magnitude of a number. int -> int (the smallest int gives a long), long, double, decimal
-//! keep their type. Null and missing give null. 28765 not a number, 28680 the smallest long, which
-//! has no positive counterpart.
+//! `$abs`: magnitude of a number. int, long, double and decimal keep their type; the smallest int
+//! gives a long. Null and missing give null. 28765 not a number, 28680 the smallest long, which has
+//! no positive counterpart.
 
 use super::only_number;
 use crate::Cx;

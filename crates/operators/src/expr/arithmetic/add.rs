@@ -1,6 +1,6 @@
-//! `$add`: sum of numbers, or of one date and numbers (milliseconds). The widest operand types the
-//! sum; integers widen rather than overflow. The first null or missing operand ends with null.
-//! 16612 a second date, 14 any other type, 15 a date out of range.
+//! `$add`: sum of numbers, or of one date and numbers (milliseconds). The sum has the widest type
+//! of the operands; integers widen instead of overflowing. Evaluation stops at the first null or
+//! missing operand and gives null. 16612 a second date, 14 any other type, 15 a date out of range.
 
 use crate::Cx;
 use crate::expr::{Operator, nary};

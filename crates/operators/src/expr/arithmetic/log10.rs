@@ -16,7 +16,7 @@ fn log10<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
         return Ok(Value::Null);
     }
     let n = only_number("$log10", &v)?;
-    // Only of positive decimals is there a decimal logarithm.
+    // Only positive decimals have a decimal logarithm.
     if n.is_nan() {
         return Ok(Value::Double(f64::NAN));
     }

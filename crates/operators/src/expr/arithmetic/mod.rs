@@ -23,7 +23,7 @@ fn only_number(name: &str, v: &Value<'_>) -> Result<Number> {
     }
 }
 
-/// A function of a double and of a decimal.
+/// Applies one function to doubles and another to decimals.
 fn either(
     n: Number,
     double: impl FnOnce(f64) -> f64,
@@ -35,7 +35,7 @@ fn either(
     }
 }
 
-/// True for a number below or at zero; NaN is neither.
+/// True for a number at or below zero; false for NaN.
 fn at_or_below_zero(n: Number) -> bool {
     !n.is_nan() && n.compare(&Number::Int32(0)).is_le()
 }

@@ -33,7 +33,7 @@ fn modulo<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
             Value::Decimal128(x.to_decimal() % y.to_decimal())
         }
         (Number::Double(_), _) | (_, Number::Double(_)) => Value::Double(x.to_f64() % y.to_f64()),
-        // wrapping: the smallest integer over -1 leaves nothing.
+        // Wrapping: the remainder of the smallest integer and -1 is 0.
         (Number::Int32(x), Number::Int32(y)) => Value::Int32(x.wrapping_rem(y)),
         _ => match (x.to_i64_exact(), y.to_i64_exact()) {
             (Some(x), Some(y)) => Value::Int64(x.wrapping_rem(y)),

@@ -1,5 +1,6 @@
-//! `$multiply`: product of numbers, typed by the widest; ints widen to long, longs to double rather
-//! than overflow. The first null or missing operand ends with null. 14 not a number.
+//! `$multiply`: product of numbers, typed by the widest; ints widen to long and longs to double
+//! instead of overflowing. Evaluation stops at the first null or missing operand and gives null. 14
+//! not a number.
 
 use crate::Cx;
 use crate::expr::{Operator, nary};
@@ -26,7 +27,7 @@ fn multiply<'a>(_: &Cx<'_, 'a>, operands: &[Value<'a>]) -> Result<Value<'a>> {
         };
         product = times(product, n);
     }
-    // Intermediate products of ints may have been long; only the final one decides.
+    // Intermediate products of ints may have been longs; the final product decides the type.
     Ok(match product {
         Number::Int64(n) if operands.iter().all(|v| matches!(v, Value::Int32(_))) => int_or_long(n),
         n => n.value(),

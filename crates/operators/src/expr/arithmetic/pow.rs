@@ -1,5 +1,5 @@
-//! `$pow`: a number to a power. Integers stay integers where the result is one and fits, else
-//! double; a decimal operand makes a decimal. Null and missing give null. 28762 / 28763 base /
+//! `$pow`: a number to a power. The result of integers is an integer if it is whole and fits, else
+//! a double; a decimal operand gives a decimal. Null and missing give null. 28762 / 28763 base /
 //! exponent not a number, 28764 zero to a negative power.
 
 use crate::Cx;

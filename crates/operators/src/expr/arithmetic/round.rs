@@ -1,6 +1,6 @@
-//! `$round`: a number to a decimal place (default 0, negative left of the point), ties to the even
-//! digit. The type stays; an int may widen to a long. Null and missing give null. Errors: see
-//! [`rounded`].
+//! `$round`: a number rounded to a decimal place (default 0, negative left of the point), ties to
+//! the even digit. The type does not change, except that an int may widen to a long. Null and
+//! missing give null. Errors: see [`rounded`].
 
 use super::only_number;
 use crate::Cx;
@@ -45,7 +45,7 @@ pub(super) fn rounded<'a>(name: &str, v: &[Value<'a>], rounding: Rounding) -> Re
     })
 }
 
-/// 2^63: from there on a double is no long.
+/// 2^63: doubles from here on do not fit a long.
 const TWO_63: f64 = 9_223_372_036_854_775_808.0;
 
 fn decimal_place(name: &str, v: &Value<'_>) -> Result<i32> {
@@ -106,7 +106,7 @@ fn round_double(x: f64, place: i32, rounding: Rounding) -> f64 {
             x.round_ties_even()
         };
     }
-    // By the exact digits of the double; a place beyond them changes nothing.
+    // Rounds the exact digits of the double; a place beyond them changes nothing.
     let exact = Decimal128::from_f64_exact34(x);
     let rounded = exact.quantize(-place, rounding);
     if rounded.is_nan() {

@@ -1,6 +1,5 @@
 //! `$sigmoid`: 1 / (1 + e^-x): a double, or a decimal for a decimal. Null and missing give null. 14
-//! not a number; its only operand is taken as it is, so an array is an array and no list of
-//! operands.
+//! not a number, also for an array: an array is the operand itself, not a list of operands.
 
 use super::either;
 use crate::Cx;

@@ -1,6 +1,6 @@
-//! `$subtract`: difference of two numbers (typed by the wider; integers widen rather than
-//! overflow), of two dates (long milliseconds), or a date less a number of milliseconds. Null and
-//! missing give null. 14 other types, 15 a date out of range.
+//! `$subtract`: difference of two numbers (typed by the wider; integers widen instead of
+//! overflowing), of two dates (long milliseconds), or of a date and a number of milliseconds. Null
+//! and missing give null. 14 other types, 15 a date out of range.
 
 use crate::Cx;
 use crate::expr::{Operator, nary};

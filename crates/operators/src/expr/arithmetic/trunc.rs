@@ -1,6 +1,6 @@
-//! `$trunc`: a number cut to a decimal place (default 0, negative left of the point), towards zero.
-//! The type stays. Null and missing give null. Errors as `$round`: 51081, 16004, 31109, 51082,
-//! 51083.
+//! `$trunc`: a number truncated to a decimal place (default 0, negative left of the point), towards
+//! zero. The type does not change. Null and missing give null. Errors as `$round`: 51081, 16004,
+//! 31109, 51082, 51083.
 
 use super::round::rounded;
 use crate::Cx;

@@ -43,7 +43,7 @@ fn eval<'a>(_: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     Ok(element(*array, at))
 }
 
-/// Element `at`, from the end when negative; missing outside.
+/// Element `at`, counted from the end when negative; missing outside the array.
 pub(super) fn element(array: Array<'_>, at: i32) -> Value<'_> {
     let index = match usize::try_from(at) {
         Ok(at) => Some(at),

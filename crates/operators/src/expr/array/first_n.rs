@@ -1,5 +1,5 @@
-//! `$firstN`, `$lastN`, `$minN`, `$maxN` of an array: `{n, input}`. `$minN`/`$maxN` leave nulls out
-//! and order their result. Errors: 5787801 / 5787900 no document, 5787901 unknown argument, 5787906
+//! `$firstN`, `$lastN`, `$minN`, `$maxN` of an array: `{n, input}`. `$minN`/`$maxN` ignore nulls
+//! and sort their result. Errors: 5787801 / 5787900 no document, 5787901 unknown argument, 5787906
 //! no `n`, 5787907 no `input`, 5787902 / 5787903 `n` no integer, 5787908 `n` not positive, 5788200
 //! input no array.
 

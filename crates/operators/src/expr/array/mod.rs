@@ -1,4 +1,4 @@
-//! Array expressions, a file each. Strings are compared by the operation's collation.
+//! Array expressions, one file each. Strings are compared by the operation's collation.
 
 crate::expr_family!(
     array_elem_at,

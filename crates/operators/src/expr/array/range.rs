@@ -12,7 +12,7 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
     parse: |cx, name, spec| nary(cx, name, spec, 2..=3, eval),
 }];
 
-/// Elements that fit MongoDB's 100 MiB limit at its 16 bytes a value.
+/// Most elements within MongoDB's limit of 100 MiB, at its 16 bytes per value.
 const MAX_ELEMENTS: i64 = 100 * 1024 * 1024 / 16;
 
 fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
@@ -25,7 +25,7 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     if step == 0 {
         bail!(34449, "$range requires a non-zero step value");
     }
-    // Distance in the direction of the step; nothing when it points away.
+    // Distance in the direction of the step; empty when `end` lies in the other direction.
     let distance = if step > 0 { end - start } else { start - end };
     let count = distance.max(0).checked_add(step.abs() - 1).unwrap_or(0) / step.abs();
     if count > MAX_ELEMENTS {

@@ -1,7 +1,7 @@
-//! `$reduce`: folds `in` over the array with `$$value` (so far) and `$$this` (element). Null for
-//! nullish input. Errors: 40075 no document, 40076 unknown argument, 40077 / 40078 / 40079 missing
-//! argument, 40080 input no array, 9 bad `as`, `valueAs` or `arrayIndexAs`, 9298401 two of them the
-//! same.
+//! `$reduce`: folds `in` over the array with `$$value` (the result so far) and `$$this` (the
+//! element). Null for nullish input. Errors: 40075 no document, 40076 unknown argument, 40077 /
+//! 40078 / 40079 missing argument, 40080 input no array, 9 bad `as`, `valueAs` or `arrayIndexAs`,
+//! 9298401 two of them the same.
 
 use crate::expr::args::{check_distinct, define_as, define_index, index_frame, missing};
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
@@ -73,11 +73,11 @@ fn parse_reduce(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Re
     })
 }
 
-/// What steps may leave behind before it is swept: their results are garbage but for the last.
+/// Bytes allocated by steps before their arena is freed: only the last result is needed.
 const SWEEP_BYTES: usize = 1 << 20;
 
 impl Reduce {
-    /// Folds until the array ends or much is left behind.
+    /// Folds until the array ends or the arena has grown enough.
     fn some_steps<'a>(
         &'a self,
         cx: &Cx<'_, 'a>,
@@ -85,7 +85,7 @@ impl Reduce {
         carried: &OwnedValue,
     ) -> Result<OwnedValue> {
         let scratch = Bump::new();
-        // Everything of the outer context outlives these steps.
+        // All data of the outer context lives longer than these steps.
         let inner = Cx {
             arena: &scratch,
             held_bytes: cx.held_bytes + cx.arena.allocated_bytes() + carried.len_bytes(),

@@ -35,7 +35,7 @@ fn xor<'a>(_: &Cx<'_, 'a>, operands: &[Value<'a>]) -> Result<Value<'a>> {
     combine("$bitXor", operands, 0, |x, y| x ^ y)
 }
 
-/// Sign extension makes the 64-bit result right for ints as well.
+/// Sign extension makes the 64-bit result correct for ints, too.
 fn combine<'a>(
     name: &str,
     operands: &[Value<'a>],

@@ -1,5 +1,5 @@
-//! `$and` and `$or`: operands are evaluated from the left until one decides. No operands: `$and` is
-//! true, `$or` false.
+//! `$and` and `$or`: operands are evaluated from left to right until one decides. Without operands
+//! `$and` is true and `$or` is false.
 
 use crate::Cx;
 use crate::expr::{BoxExpr, Constant, Expr, Operator, ParseCx, find_failure, parse_args};
@@ -16,8 +16,8 @@ pub(super) static OPERATORS: &[Operator] = &[
     },
 ];
 
-/// A constant operand that decides makes the whole constant, wherever it is: no other operand is
-/// evaluated then. Constant operands that fail do so first.
+/// A constant operand that decides makes the whole expression constant, whatever its position: no
+/// other operand is evaluated then. Constant operands that fail are reported first.
 fn parse(
     cx: &mut ParseCx<'_>,
     name: &'static str,
@@ -36,7 +36,7 @@ fn parse(
 
 struct Junction {
     args: Vec<BoxExpr>,
-    /// The truth of an operand that settles the result.
+    /// The truth value of an operand that decides the result.
     decides: bool,
 }
 
@@ -64,12 +64,12 @@ mod tests {
             (r#"{"$and": ["$a", "$missing"]}"#, "bool false"),
             (r#"{"$or": ["$n", 0, "$arr"]}"#, "bool true"),
             (r#"{"$and": "$s"}"#, "bool true"),
-            // A constant that decides spares the operands before it, too.
+            // A deciding constant also makes the operands before it unneeded.
             (r#"{"$or": [{"$abs": "$s"}, 1]}"#, "bool true"),
             (r#"{"$and": [{"$abs": "$s"}, 0]}"#, "bool false"),
             (r#"{"$or": [{"$abs": "$s"}, 0]}"#, "error 28765"),
             (r#"{"$or": [{"$abs": "x"}, 1]}"#, "error 28765"),
-            // The second operand would fail on this document, but is not reached.
+            // The second operand would fail on this document, but is not evaluated.
             (r#"{"$or": ["$a", {"$abs": "$s"}]}"#, "bool true"),
             (r#"{"$and": ["$a", {"$abs": "$s"}]}"#, "error 28765"),
         ]);

@@ -1,4 +1,4 @@
-//! `$not`: the opposite of the operand's truth. 16020 unless there is exactly one operand.
+//! `$not`: the negated truth value of the operand. 16020 unless there is exactly one operand.
 
 use crate::expr::{Operator, unary};
 use model::Value;

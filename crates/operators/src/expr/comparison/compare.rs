@@ -1,5 +1,5 @@
 //! `$cmp` (-1, 0, 1) and `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte` of two operands of any types.
-//! Missing is a value here, below null. 16020 unless there are two operands.
+//! Missing counts as a value below null. 16020 unless there are two operands.
 
 use crate::Cx;
 use crate::expr::{Operator, nary};

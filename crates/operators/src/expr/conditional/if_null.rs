@@ -1,5 +1,5 @@
-//! `$ifNull`: the first operand that is neither null, undefined nor missing, else the last one as
-//! it is. 1257300 fewer than two operands.
+//! `$ifNull`: the first operand that is neither null, undefined nor missing, else the last operand
+//! unchanged. 1257300 fewer than two operands.
 
 use crate::Cx;
 use crate::expr::{BoxExpr, Expr, Operator, parse_args};
@@ -16,7 +16,7 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
                 args.len()
             );
         }
-        // What follows a constant is never reached, nor may it fail.
+        // Operands after a constant are never evaluated, so they cannot fail.
         if let Some(end) = args
             .iter()
             .position(|e| e.constant().is_some_and(|v| !v.is_nullish()))

@@ -1,4 +1,4 @@
-//! Choices: `$cond`, `$ifNull`, `$switch`. Only the operand that is chosen is evaluated on a
-//! document.
+//! Conditional expressions: `$cond`, `$ifNull`, `$switch`. Only the chosen operand is evaluated on
+//! a document.
 
 crate::expr_family! { cond, if_null, switch }

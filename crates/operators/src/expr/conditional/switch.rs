@@ -1,6 +1,6 @@
-//! `$switch`: `{branches: [{case, then}, ...], default}`. Constant cases are settled while parsing:
-//! a false one drops its branch, a true one ends the list and is the default from there on; what is
-//! dropped cannot fail.
+//! `$switch`: `{branches: [{case, then}, ...], default}`. Constant cases are evaluated while
+//! parsing: a false one drops its branch; a true one makes its `then` the default and drops all
+//! later branches. Dropped branches cannot fail.
 //!
 //! 40060 no object, 40061 `branches` no array, 40062 a branch no object, 40063 / 40067 an unknown
 //! field of a branch / of the whole, 40064 / 40065 no `case` / `then`, 40068 no branch, 40069 all

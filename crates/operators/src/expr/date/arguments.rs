@@ -6,12 +6,12 @@ use crate::Cx;
 use crate::expr::{BoxExpr, Expr, ParseCx, parse};
 use model::{Doc, Result, Value, bail, code};
 
-/// The moment in a value, when it has one.
+/// The time of a date, timestamp or object id; `None` for other types.
 pub(super) fn moment(v: &Value<'_>) -> Option<i64> {
     Some(match v {
         Value::Date(ms) => *ms,
         Value::Timestamp(t) => i64::from(t.time) * 1000,
-        // The seconds of an object id are signed here.
+        // MongoDB treats the seconds of an object id as signed here.
         Value::ObjectId(id) => {
             let [a, b, c, d, ..] = id.0;
             i64::from(i32::from_be_bytes([a, b, c, d])) * 1000
@@ -20,7 +20,7 @@ pub(super) fn moment(v: &Value<'_>) -> Option<i64> {
     })
 }
 
-/// The moment in a value.
+/// The time of a date, timestamp or object id.
 ///
 /// # Errors
 /// 16006 for other types.
@@ -35,7 +35,7 @@ pub(super) fn to_moment(v: &Value<'_>) -> Result<i64> {
     }
 }
 
-/// An optional time zone argument; a constant one is looked up when it is parsed.
+/// An optional time zone argument; a constant one is resolved while parsing.
 pub(super) enum ZoneArg {
     Known(Zone),
     Computed(BoxExpr),
@@ -148,7 +148,7 @@ impl Unit {
         })
     }
 
-    /// Milliseconds of a unit that is always equally long; `None` for months and longer.
+    /// Milliseconds of a unit of fixed length; `None` for months and longer units.
     pub(super) fn fixed_ms(self) -> Option<i64> {
         Some(match self {
             Unit::Year | Unit::Quarter | Unit::Month => return None,
@@ -161,7 +161,7 @@ impl Unit {
         })
     }
 
-    /// Months of a longer unit; `None` for weeks and shorter.
+    /// The number of months of a unit; `None` for weeks and shorter units.
     pub(super) fn months(self) -> Option<i64> {
         match self {
             Unit::Year => Some(12),

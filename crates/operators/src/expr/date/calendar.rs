@@ -33,7 +33,8 @@ impl Civil {
     }
 
     fn of_days(days: i64, of_day_ms: i64) -> Civil {
-        // Days since 0000-03-01, in eras of 400 years: the leap day is the last of its year there.
+        // Days since 0000-03-01, in eras of 400 years: with years that begin in March the leap day
+        // is the last day.
         let shifted = days + 719_468;
         let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
         let year_of_era =
@@ -85,7 +86,7 @@ impl Civil {
         (self.day_of_year() - 1 + 7 - self.weekday()) / 7
     }
     pub(super) fn iso_week(&self) -> IsoWeek {
-        // The Thursday of a week decides its year.
+        // The Thursday of a week decides which year the week belongs to.
         let thursday = Civil::of_days(self.days - (self.iso_weekday() - 4), 0);
         IsoWeek {
             year: thursday.year,

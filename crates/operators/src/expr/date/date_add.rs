@@ -1,8 +1,9 @@
-//! `$dateAdd`, `$dateSubtract`: `{startDate, unit, amount, timezone}`. Days and longer are added in
-//! local time (a day that a month lacks becomes its last), shorter units to the moment. Null for a
-//! nullish operand. Errors: 5166400 no document, 5166401 unknown argument, 5166402 missing
-//! argument, 5439013 / 9 bad unit, 5166403 no date, 5166405 amount no integer, 5976500 amount too
-//! large, 5166406 overflow, 6045000 amount cannot be negated, 40517 / 40485 bad zone.
+//! `$dateAdd`, `$dateSubtract`: `{startDate, unit, amount, timezone}`. Days and longer units are
+//! added in local time (a day past the end of a month becomes its last day), shorter units to the
+//! UTC time. Null for a nullish operand. Errors: 5166400 no document, 5166401 unknown argument,
+//! 5166402 missing argument, 5439013 / 9 bad unit, 5166403 no date, 5166405 amount no integer,
+//! 5976500 amount too large, 5166406 overflow, 6045000 amount cannot be negated, 40517 / 40485 bad
+//! zone.
 
 use super::arguments::{Unit, ZoneArg, moment, only_known};
 use super::calendar::{DAY_MS, days_of_month_number};
@@ -119,7 +120,7 @@ impl Expr for DateAdd {
     }
 }
 
-/// Amounts beyond the whole range of dates are refused.
+/// Largest amount of a unit: more would exceed the range of dates.
 fn largest(unit: Unit) -> i64 {
     const YEARS: i64 = 584_556_019;
     match unit {
@@ -131,7 +132,7 @@ fn largest(unit: Unit) -> i64 {
     }
 }
 
-/// A moment some units later.
+/// A time plus an amount of units.
 ///
 /// # Errors
 /// 5976500, 5166406.

@@ -1,5 +1,5 @@
-//! `$dateDiff`: `{startDate, endDate, unit, timezone, startOfWeek}`, how many boundaries of the
-//! unit lie between, a long. Null for a nullish operand. Errors: 5166301 no document, 5166302
+//! `$dateDiff`: `{startDate, endDate, unit, timezone, startOfWeek}`, the number of unit boundaries
+//! between the dates, a long. Null for a nullish operand. Errors: 5166301 no document, 5166302
 //! unknown argument, 5166303 / 5166304 / 5166305 no `startDate` / `endDate` / `unit`, 5166307 no
 //! date, 5439013 / 9 bad unit, 5439015 / 5439016 bad day, 5166308 overflow, 40517 / 40485 bad zone.
 
@@ -117,7 +117,7 @@ fn difference(start: i64, end: i64, unit: Unit, zone: &Zone, week_start: i64) ->
             .checked_sub(start)
             .ok_or_else(|| MongoError::new(5166308, "dateDiff overflowed"));
     }
-    // The number of the unit a moment lies in, counted from any fixed one.
+    // The number of the unit that contains a time, counted from a fixed origin.
     let number = |ms: i64| {
         let c = zone.civil(ms);
         match unit {
@@ -127,7 +127,7 @@ fn difference(start: i64, end: i64, unit: Unit, zone: &Zone, week_start: i64) ->
             // Day 0 of the epoch is a Thursday.
             Unit::Week => (c.days + 4 - week_start).div_euclid(7),
             Unit::Day => c.days,
-            // Hours are cut in local time and counted in elapsed time.
+            // Hours begin in local time, but are counted in elapsed time.
             Unit::Hour => {
                 let offset = zone.offset_ms(ms);
                 c.days * 24 + c.hour() - offset.div_euclid(3_600_000)

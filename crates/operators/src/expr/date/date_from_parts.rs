@@ -1,8 +1,8 @@
 //! `$dateFromParts`: `{year, month, day, hour, minute, second, millisecond, timezone}` or
 //! `{isoWeekYear, isoWeek, isoDayOfWeek, ...}`; parts beyond their range carry over. Null for a
-//! nullish operand. Errors: 40519 no document, 40518 unknown argument, 40516 neither year, 40489 /
-//! 40525 both kinds mixed, 40515 no integer, 31034 beyond 16 bits, 40523 / 31095 year outside
-//! 1-9999, 159 overflow, 40517 / 40485 bad zone.
+//! nullish operand. Errors: 40519 no document, 40518 unknown argument, 40516 neither kind of year,
+//! 40489 / 40525 both kinds mixed, 40515 no integer, 31034 beyond 16 bits, 40523 / 31095 year
+//! outside 1-9999, 159 overflow, 40517 / 40485 bad zone.
 
 use super::arguments::{ZoneArg, only_known};
 use super::calendar::{DAY_MS, days_of_month_number, iso_year_start};
@@ -20,7 +20,7 @@ const NATURAL: [&str; 3] = ["year", "month", "day"];
 const ISO: [&str; 3] = ["isoWeekYear", "isoWeek", "isoDayOfWeek"];
 
 struct DateFromParts {
-    /// Of year, month, day or of their ISO counterparts.
+    /// Year, month and day, or their ISO counterparts.
     date: [Option<BoxExpr>; 3],
     iso: bool,
     time: [Option<BoxExpr>; 4],

@@ -91,7 +91,8 @@ fn format_of<'a>(v: Value<'a>) -> Result<Option<&'a str>> {
     Ok(Some(format))
 }
 
-/// The moment a text names. A zone in the text excludes one in the arguments, but for UTC.
+/// Parses a date text. A time zone in the text and one in the arguments exclude each other, except
+/// for UTC.
 ///
 /// # Errors
 /// 241 ConversionFailure.

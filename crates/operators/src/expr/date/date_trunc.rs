@@ -1,5 +1,5 @@
-//! `$dateTrunc`: `{date, unit, binSize, timezone, startOfWeek}`, the start of the bin a date lies
-//! in; bins are counted from local 2000-01-01 (weeks from the first start of a week on or after
+//! `$dateTrunc`: `{date, unit, binSize, timezone, startOfWeek}`, the start of the bin that contains
+//! a date; bins are counted from local 2000-01-01 (weeks from the first start of a week on or after
 //! it). Null for a nullish operand. Errors: 5439007 no document, 5439008 unknown argument, 5439009
 //! / 5439010 no `date` / `unit`, 5166307 no date, 5439017 / 5439018 bad binSize, 5439013 / 9 bad
 //! unit, 5439015 / 5439016 bad day, 5439002 / 5439006 a bin too large, 5439019 overflow, 40517 /
@@ -75,10 +75,10 @@ fn bin_size(v: &Value<'_>) -> Result<i64> {
     Ok(n)
 }
 
-/// Largest bin of months and longer.
+/// Largest bin size for months and longer units.
 const CALENDAR_BINS_MAX: i64 = 100_000_000_000;
 
-/// Bins too large to count with.
+/// Refuses bins that are too large to compute with.
 fn check_bin(unit: Unit, bin: i64) -> Result<()> {
     match unit.fixed_ms() {
         Some(ms) if bin.checked_mul(ms).is_none() => bail!(
@@ -176,7 +176,7 @@ fn truncate(ms: i64, unit: Unit, bin: i64, zone: &Zone, week_start: i64) -> Opti
             let c = zone.civil(ms);
             let month = c.year * 12 + i64::from(c.month) - 1;
             let first = floor_to(month, 2000 * 12, unit.months()?.checked_mul(bin)?)?;
-            // Bins can be far larger than the calendar.
+            // Bins can be far larger than the range of the calendar.
             (first.abs() < 12 * 400_000_000)
                 .then(|| days_of_month_number(first).checked_mul(DAY_MS))?
                 .and_then(|ms| zone.utc_ms(ms))

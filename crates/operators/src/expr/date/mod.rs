@@ -1,6 +1,6 @@
-//! Date expressions, a file each, over three helpers: `calendar` (civil arithmetic on all of i64),
-//! `zone` (offsets and the Olson database) and `arguments` (what dates, zones and units look like
-//! as operands).
+//! Date expressions, one file each, with three helpers: `calendar` (civil arithmetic on all of
+//! i64), `zone` (offsets and the Olson database) and `arguments` (dates, zones and units as
+//! operands).
 
 mod arguments;
 mod calendar;
@@ -18,8 +18,8 @@ crate::expr_family!(
     part,
 );
 
-/// The moment (milliseconds since the epoch) a free-form text names, as `$toDate` reads texts: UTC
-/// unless it says otherwise.
+/// Parses a free-form date text as `$toDate` does, to milliseconds since the epoch: UTC unless the
+/// text names a zone.
 ///
 /// # Errors
 /// 241 ConversionFailure.
@@ -27,7 +27,7 @@ pub(crate) fn moment_of_text(text: &str) -> model::Result<i64> {
     date_from_string::moment_of(text, None, &zone::Zone::Utc)
 }
 
-/// A moment as `%Y-%m-%dT%H:%M:%S.%LZ`, as `$toString` writes dates.
+/// A time as `%Y-%m-%dT%H:%M:%S.%LZ`, as `$toString` writes dates.
 ///
 /// # Errors
 /// 18537 outside the years 0-9999.
@@ -35,7 +35,7 @@ pub(crate) fn text_of_moment(utc_ms: i64) -> model::Result<String> {
     date_to_string::write("%Y-%m-%dT%H:%M:%S.%LZ", utc_ms, &zone::Zone::Utc)
 }
 
-/// Month (1-12) and day of a moment in UTC.
+/// Month (1-12) and day of a time in UTC.
 pub(crate) fn month_and_day(utc_ms: i64) -> (u32, u32) {
     let c = calendar::Civil::of_ms(utc_ms);
     (c.month, c.day)

@@ -1,12 +1,12 @@
-//! Dates out of text: by a format (`%Y-%m-%d`...) or free-form (ISO 8601 in its forms, `31 Jan
-//! 2018`, `January 31st, 2018`, `1/31/2018`, a time with or without am/pm, an offset or a zone
-//! name). Failures are sentences; the caller gives them a code. Relative texts ("tomorrow") are not
-//! dates.
+//! Parses dates from text: with a format (`%Y-%m-%d`...) or free-form (ISO 8601 in its forms, `31
+//! Jan 2018`, `January 31st, 2018`, `1/31/2018`, a time with or without am/pm, an offset or a zone
+//! name). Failures are sentences; the caller adds an error code. Relative texts ("tomorrow") are
+//! not dates.
 
 use super::calendar::{DAY_MS, days_from_civil, days_of_month_number, iso_year_start};
 use super::zone::Zone;
 
-/// What was found in a text.
+/// The parts found in a text.
 #[derive(Default)]
 pub(super) struct Found {
     year: Option<i64>,
@@ -85,14 +85,14 @@ impl Found {
     }
 }
 
-/// A place in the text; copied to look ahead.
+/// A position in the text; copied to look ahead.
 #[derive(Clone, Copy)]
 struct Scan<'t> {
     rest: &'t str,
 }
 
 impl<'t> Scan<'t> {
-    /// What may stand between parts of a date and around it: white space, null characters, no-break
+    /// Skips what may separate and surround parts of a date: white space, null characters, no-break
     /// spaces, commas.
     fn skip_padding(&mut self) {
         self.rest = self
@@ -113,7 +113,7 @@ impl<'t> Scan<'t> {
         self.rest = self.rest.get(c.len_utf8()..)?;
         Some(c)
     }
-    /// All digits that follow, when they are between `min` and `max` many.
+    /// All digits that follow, if their number is between `min` and `max`.
     fn digits(&mut self, min: usize, max: usize) -> Option<i64> {
         let count = self.rest.bytes().take_while(u8::is_ascii_digit).count();
         if count < min || count > max {
@@ -121,7 +121,7 @@ impl<'t> Scan<'t> {
         }
         self.exactly(count)
     }
-    /// Just so many digits, whatever follows.
+    /// Exactly `count` digits, whatever follows.
     fn exactly(&mut self, count: usize) -> Option<i64> {
         let (digits, rest) = (self.rest.get(..count)?, self.rest.get(count..)?);
         let n = digits
@@ -131,7 +131,7 @@ impl<'t> Scan<'t> {
         self.rest = rest;
         Some(n)
     }
-    /// Up to `max` digits, as many as there are.
+    /// At most `max` digits.
     fn up_to(&mut self, max: usize) -> Option<i64> {
         let count = self
             .rest
@@ -173,7 +173,7 @@ fn name_in(word: &str, names: &[&str]) -> Option<i64> {
 /// Reads a free-form text.
 ///
 /// # Errors
-/// A sentence with the place that could not be read.
+/// A sentence with the position of the unreadable text.
 pub(super) fn free(text: &str) -> Result<Found, String> {
     let mut found = Found::default();
     let mut scan = Scan { rest: text };
@@ -207,7 +207,7 @@ fn zone(s: &mut Scan<'_>, found: &mut Found) -> Option<()> {
         .find(|c: char| !(c.is_ascii_alphanumeric() || "+-:/_".contains(c)))
         .unwrap_or(s.rest.len());
     let name = s.rest.get(..len).filter(|n| !n.is_empty())?;
-    // GMT+2 is written with the offset alone elsewhere.
+    // A zone such as GMT+2: only the offset is parsed.
     let offset = name
         .strip_prefix("GMT")
         .or_else(|| name.strip_prefix("UTC"))
@@ -254,7 +254,7 @@ fn clock(s: &mut Scan<'_>, found: &mut Found) -> Option<()> {
     found.set_time(hour, minute, second, ms)
 }
 
-/// Milliseconds of a decimal fraction; further digits are cut off.
+/// Milliseconds of a decimal fraction; further digits are ignored.
 fn fraction(s: &mut Scan<'_>) -> i64 {
     s.attempt(|s| {
         s.take_any(".,")?;
@@ -356,7 +356,7 @@ fn month_day_year(s: &mut Scan<'_>, found: &mut Found) -> Option<()> {
     }
 }
 
-/// The year of a month and day that came before.
+/// The year after a month and day.
 fn late_year(s: &mut Scan<'_>, found: &mut Found) -> Option<()> {
     if found.year.is_some() || found.iso_year.is_some() || found.month.is_none() {
         return None;
@@ -365,10 +365,10 @@ fn late_year(s: &mut Scan<'_>, found: &mut Found) -> Option<()> {
     Some(())
 }
 
-/// Reads a text by a format whose specifiers were checked.
+/// Reads a text by a format with valid specifiers.
 ///
 /// # Errors
-/// A sentence with the place that does not match.
+/// A sentence with the position that does not match.
 pub(super) fn by_format(text: &str, format: &str) -> Result<Found, String> {
     let mut found = Found::default();
     let (mut hour, mut minute, mut second, mut ms) = (None, None, None, None);
@@ -388,7 +388,7 @@ pub(super) fn by_format(text: &str, format: &str) -> Result<Found, String> {
             Some('M') => number(&mut minute, s.up_to(2)),
             Some('S') => number(&mut second, s.up_to(2)),
             Some('L') => number(&mut ms, s.up_to(3)),
-            // Counted from zero by MongoDB's parser.
+            // MongoDB's parser counts the day of the year from zero.
             Some('j') => number(&mut found.day_of_year, s.up_to(3).map(|n| n + 1)),
             Some('G') => number(&mut found.iso_year, s.exactly(4)),
             Some('V') => number(&mut found.iso_week, s.up_to(2)),
@@ -440,7 +440,7 @@ fn offset(s: &mut Scan<'_>) -> Option<Zone> {
         .rest
         .find(|c: char| !(c.is_ascii_alphanumeric() || "+-:/_".contains(c)))
         .unwrap_or(s.rest.len());
-    // The longest prefix that is a zone.
+    // The longest prefix that names a zone.
     (1..=len).rev().find_map(|len| {
         let zone = match s.rest.get(..len)? {
             "Z" => Zone::Utc,

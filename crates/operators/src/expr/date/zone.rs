@@ -17,7 +17,7 @@ pub(super) enum Zone {
 
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
-/// Beyond these years the rules of the last known moment are used.
+/// Beyond this distance from the epoch the rules of the last supported time are used.
 const LIMIT_MS: i64 = 253_402_200_000_000;
 
 impl Zone {
@@ -58,7 +58,8 @@ impl Zone {
         Civil::of_ms(self.local_ms(utc_ms))
     }
 
-    /// The moment of local milliseconds: of two the earlier, of a gap the one as far behind it.
+    /// The time of local milliseconds: the earlier one if there are two; in a gap, the time is
+    /// moved forward by the length of the gap.
     pub(super) fn utc_ms(&self, local_ms: i64) -> Option<i64> {
         let Zone::Named(tz) = self else {
             return local_ms.checked_sub(self.offset_ms(0));
@@ -90,7 +91,7 @@ fn in_civil_range(local_ms: i64) -> Option<jiff::civil::DateTime> {
     (c.of_day_ms < DAY_MS).then_some(date.to_datetime(time.ok()?))
 }
 
-/// `±hh`, `±hhmm`, `±hh:mm`; any two digits go, as in MongoDB.
+/// `±hh`, `±hhmm`, `±hh:mm`; any two digits are accepted, as in MongoDB.
 fn parse_offset(text: &str) -> Option<i64> {
     let digits = |s: &str| -> Option<i64> {
         (s.len() == 2 && s.bytes().all(|b| b.is_ascii_digit())).then(|| s.parse().ok())?
@@ -145,8 +146,8 @@ mod tests {
     #[test]
     fn local_time_in_gaps_and_overlaps() {
         let paris = Zone::parse("Europe/Paris").unwrap();
-        // 2021-03-28 02:30 does not exist: 03:30 is meant. 2021-10-31 02:30 is twice: the first is
-        // meant.
+        // 2021-03-28 02:30 does not exist and means 03:30. 2021-10-31 02:30 exists twice and means
+        // the first.
         assert_eq!(paris.utc_ms(1_616_898_600_000), Some(1_616_895_000_000));
         assert_eq!(paris.utc_ms(1_635_647_400_000), Some(1_635_640_200_000));
         assert_eq!(paris.local_ms(1_635_640_200_000), 1_635_647_400_000);

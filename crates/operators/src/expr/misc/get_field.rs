@@ -1,6 +1,6 @@
-//! `$getField`: one field by its literal name: `name` or `{field, input}`. Missing when input is no
-//! document, null when it is null. Errors: 3041701 unknown argument, 3041702 / 3041703 no `field` /
-//! `input`, 3041704 field no string.
+//! `$getField`: one field by its literal name: `name` or `{field, input}`. Missing when the input
+//! is no document, null when it is null. Errors: 3041701 unknown argument, 3041702 / 3041703 no
+//! `field` / `input`, 3041704 field no string.
 
 use crate::Cx;
 use crate::expr::args::missing;

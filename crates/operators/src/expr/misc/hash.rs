@@ -1,7 +1,7 @@
-//! `$hash` and `$hexHash` (8.3): `{input, algorithm}`; the hash of a string or of binary data as
+//! `$hash` and `$hexHash` (8.3): `{input, algorithm}`; the hash of a string or of binary data, as
 //! binary data or in upper-case hexadecimal digits. Null for nullish input. Errors: 9 no document
 //! or an argument missing or unknown, 10754000 for another type, 10754001 for an algorithm that is
-//! no string, 10754002 for one that is not known.
+//! no string, 10754002 for an unknown algorithm.
 
 use super::xxh64::xxh64;
 use crate::Cx;
@@ -26,7 +26,7 @@ struct Hash {
     name: &'static str,
     input: BoxExpr,
     algorithm: BoxExpr,
-    /// The result is text.
+    /// The result is hexadecimal text.
     hex: bool,
 }
 

@@ -1,5 +1,5 @@
-//! `$function: {body, args, lang: "js"}` and `$_internalJsEmit: {this, eval}`, which mapReduce is
-//! made of. Errors: 31260 / 31326-like no document, 31261 / 31262 / 31432 no body, no text, no
+//! `$function: {body, args, lang: "js"}` and `$_internalJsEmit: {this, eval}`, with which mapReduce
+//! is built. Errors: 31260 / 31326-like no document, 31261 / 31262 / 31432 no body, no text, no
 //! constant, 31263 / 31266 no args, no array of them, 31418 / 31419 no language, another one; 31348
 //! / 31244 / 31245 / 31349 of the internal one; at run time 31264 without the engine and those of
 //! [`crate::script::Scripts::call`].
@@ -166,7 +166,7 @@ mod tests {
                 "{'$function': {'body': 'CODE', 'args': 1, 'lang': 'js'}}",
                 "!31266",
             ),
-            // No engine.
+            // Without an engine.
             row(
                 "{'$function': {'body': 'CODE', 'args': [], 'lang': 'js'}}",
                 "!31264",

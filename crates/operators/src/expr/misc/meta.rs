@@ -1,5 +1,5 @@
-//! `$meta`: metadata of a document, where the stage that made it gave any; missing without. Errors:
-//! 17307 no string, 17308 unknown name, 40218 metadata that nothing before provides.
+//! `$meta`: metadata of a document, set by an earlier stage; else missing. Errors: 17307 no string,
+//! 17308 unknown name, 40218 metadata that no earlier stage provides.
 
 use crate::Cx;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx};
@@ -32,7 +32,7 @@ fn parse_meta(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Resu
             cx.wants_row_metadata = true;
             Ok(Box::new(Metadata(which.to_owned())))
         }
-        // Fused rankings say how they came about only when they were asked to.
+        // Fused rankings report score details only on request.
         "scoreDetails" if cx.meta.contains(&"score") && !cx.meta.contains(&which) => bail!(
             40218,
             "query requires {which} metadata, but it is not available"
@@ -55,7 +55,7 @@ struct Metadata(String);
 impl Expr for Metadata {
     fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
         let v = cx.meta.map_or(Value::Missing, |m| m.field(&self.0));
-        // A read without an index has an empty key.
+        // A read without an index has an empty index key.
         let is_empty = v.as_doc().is_some_and(|d| d.is_empty());
         Ok(if is_empty { Value::Missing } else { v })
     }

@@ -1,4 +1,4 @@
-//! Expressions that fit no other folder, a file each.
+//! Expressions that fit no other folder, one file each.
 
 mod xxh64;
 

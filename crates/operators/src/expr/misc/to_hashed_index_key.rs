@@ -1,6 +1,6 @@
-//! `$toHashedIndexKey`: the 64-bit number a hashed index keeps for a value (the head of an MD5 over
-//! type and content; all numbers with the same integer part are alike). Missing is hashed as null.
-//! No errors of its own.
+//! `$toHashedIndexKey`: the 64-bit number that a hashed index stores for a value (the first bytes
+//! of an MD5 over type and content; all numbers with the same integer part have the same hash).
+//! Missing is hashed as null. No errors of its own.
 
 use crate::Cx;
 use crate::expr::{Operator, unary};
@@ -16,7 +16,7 @@ fn eval<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
     Ok(Value::Int64(hashed_index_key(v)))
 }
 
-/// The number a hashed index keeps for a value.
+/// The number that a hashed index stores for a value.
 pub fn hashed_index_key(v: Value<'_>) -> i64 {
     let mut hasher = Md5::new();
     // The seed.
@@ -61,7 +61,7 @@ fn add(hasher: &mut Md5, v: Value<'_>, name: Option<&str>) {
     }
 }
 
-/// The fields and the terminator, which counts as an element without name.
+/// Hashes the fields and the terminator, which counts as an element without name.
 fn add_fields(hasher: &mut Md5, d: Doc<'_>) {
     for (name, v) in d.iter() {
         add(hasher, v, Some(name));
@@ -81,7 +81,7 @@ fn payload(v: &OwnedValue) -> Vec<u8> {
         .map_or(Vec::new(), |e| e.payload.to_vec())
 }
 
-/// Towards zero, clamped; NaN is 0.
+/// Truncated and clamped; NaN is 0.
 fn integer_part(n: Number) -> i64 {
     match n {
         Number::Int32(n) => i64::from(n),

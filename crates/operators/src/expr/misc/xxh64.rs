@@ -20,7 +20,7 @@ fn merge(hash: u64, lane: u64) -> u64 {
         .wrapping_add(PRIMES[3])
 }
 
-/// Eight bytes at a time; what is left over is not shown.
+/// Eight bytes at a time; the remaining bytes are ignored.
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     let (words, _) = bytes.as_chunks::<8>();
     words.iter().map(|word| u64::from_le_bytes(*word))

@@ -1,5 +1,5 @@
-//! `$mergeObjects`: one document of all operands' fields; a later value replaces an earlier one in
-//! its place. Nullish operands are left out; an array as the only operand is read as the operands.
+//! `$mergeObjects`: one document of all operands' fields; a later value replaces an earlier one at
+//! its position. Nullish operands are ignored; a single array operand is the list of operands.
 //! Errors: 40400 no document.
 
 use crate::Cx;
@@ -22,18 +22,18 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     merged.build(cx).map(Value::Document)
 }
 
-/// Fields in the order they first came, with their last values.
+/// Fields in the order of their first occurrence, with their last values.
 #[derive(Default)]
 struct Merged<'a> {
     fields: Vec<(&'a str, Value<'a>)>,
-    /// Where each is, once there are many: looking through all for each would take their number
-    /// squared.
+    /// Index of each field, once there are many: searching for every field would take quadratic
+    /// time.
     places: FxHashMap<&'a str, usize>,
-    /// So many of the fields are in `places`.
+    /// Number of fields in `places`.
     known: usize,
 }
 
-/// Fields from which on their places are kept.
+/// From this many fields on their indexes are kept.
 const MANY: usize = 32;
 
 impl<'a> Merged<'a> {
@@ -60,7 +60,7 @@ impl<'a> Merged<'a> {
         }
         Ok(())
     }
-    /// Of fields that came twice in the first document the first counts.
+    /// If the first document has a field twice, the first one counts.
     fn place(&mut self, name: &str) -> Option<usize> {
         if self.fields.len() < MANY {
             return self.fields.iter().position(|(n, _)| *n == name);

@@ -1,3 +1,3 @@
-//! Document expressions, a file each.
+//! Document expressions, one file each.
 
 crate::expr_family!(merge_objects, set_field);

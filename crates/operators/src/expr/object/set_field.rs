@@ -1,8 +1,8 @@
-//! `$setField`: `{field, input, value}` sets one field whose name may hold dots and dollars;
-//! `$$REMOVE` takes it out, and so does `$unsetField`: `{field, input}`. Null for nullish input.
-//! Errors: 4161100 no document, 4161101 unknown argument, 4161102 / 4161103 / 4161109 no `field` /
-//! `value` / `input`, 4161106 field not constant, 4161107 field no string, 4161108 field a path,
-//! 9534700 field with a zero byte, 4161105 input no document.
+//! `$setField`: `{field, input, value}` sets one field whose name may contain dots and dollars;
+//! with `$$REMOVE` as value it removes the field, as `$unsetField`: `{field, input}` does. Null for
+//! nullish input. Errors: 4161100 no document, 4161101 unknown argument, 4161102 / 4161103 /
+//! 4161109 no `field` / `value` / `input`, 4161106 field not constant, 4161107 field no string,
+//! 4161108 field a path, 9534700 field with a zero byte, 4161105 input no document.
 
 use crate::Cx;
 use crate::cx::bytes_of;
@@ -64,8 +64,7 @@ fn parse_field(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Res
     }))
 }
 
-/// The field's name: only literal strings count as constant, whatever else could be computed
-/// beforehand.
+/// The field's name: only literal strings are accepted as constant, not other constant expressions.
 fn constant_name(name: &str, field: Value<'_>) -> Result<String> {
     let literal = match field {
         Value::String(s) if s.starts_with('$') => {

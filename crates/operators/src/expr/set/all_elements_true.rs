@@ -1,4 +1,4 @@
-//! `$allElementsTrue`: whether all elements of an array are true; true of the empty one. Errors:
+//! `$allElementsTrue`: whether all elements of an array are true; true for the empty array. Errors:
 //! 17040 no array (null too).
 
 use crate::expr::{Operator, unary};

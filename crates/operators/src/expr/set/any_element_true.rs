@@ -1,4 +1,4 @@
-//! `$anyElementTrue`: whether some element of an array is true; false of the empty one. Errors:
+//! `$anyElementTrue`: whether some element of an array is true; false for the empty array. Errors:
 //! 17041 no array (null too).
 
 use crate::expr::{Operator, unary};

@@ -1,6 +1,6 @@
 //! Set expressions: arrays as sets. Elements are equal when they compare equal (numbers across
-//! types, strings by the operation's collation); results keep the first element seen, in the order
-//! it was seen.
+//! types, strings by the operation's collation); results contain the first of equal elements, in
+//! input order.
 
 crate::expr_family!(
     all_elements_true,
@@ -42,12 +42,12 @@ impl<'c> Members<'c> {
         self.scratch.clear();
         model::compare::equality_key(v, self.collate, &mut self.scratch);
     }
-    /// Adds a value; false when an equal one was there.
+    /// Adds a value; false when the set has an equal one.
     pub(crate) fn insert(&mut self, v: &Value<'_>) -> bool {
         self.key(v);
         !self.keys.contains(&self.scratch) && self.keys.insert(self.scratch.clone())
     }
-    /// True when an equal value is there.
+    /// True when the set has an equal value.
     pub(crate) fn contains(&mut self, v: &Value<'_>) -> bool {
         self.key(v);
         self.keys.contains(&self.scratch)

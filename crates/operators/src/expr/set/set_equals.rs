@@ -22,7 +22,7 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
     },
 }];
 
-/// Constant operands are checked while parsing, with a code of their own.
+/// Constant operands are checked while parsing, with their own error code.
 fn check_constants(e: &dyn Expr) -> Result<()> {
     let (mut at, mut wrong) = (0, None);
     e.visit(&mut |operand| {
@@ -54,7 +54,7 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
         };
         match &mut first {
             None => first = Some(Members::of(*a, cx.collate())),
-            // A difference found does not spare the remaining operands their type check.
+            // After a difference is found, the types of the remaining operands are still checked.
             Some(first) if equal => {
                 equal = a.iter().all(|v| first.contains(&v))
                     && Members::of(*a, cx.collate()).len() == first.len();

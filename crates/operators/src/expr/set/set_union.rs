@@ -32,7 +32,7 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
         .flat_map(Array::iter)
     {
         if seen.insert(&v) {
-            // Kept here and as a key of the set.
+            // Counted twice: each element is stored in the result and as a key of the set.
             cx.spend(0)?;
             distinct.push(v);
         }

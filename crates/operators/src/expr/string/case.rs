@@ -1,5 +1,5 @@
-//! `$toLower` and `$toUpper`: ASCII letters in the other case, everything else as it is. Operands
-//! are coerced to text (null and missing to the empty string). 16007 not coercible.
+//! `$toLower` and `$toUpper`: ASCII letters in the other case, all other characters unchanged.
+//! Operands are coerced to text (null and missing to the empty string). 16007 not coercible.
 
 use crate::Cx;
 use crate::expr::{Operator, unary};

@@ -1,5 +1,5 @@
-//! `$concat`: strings one after the other. The first null or missing operand ends with null. 16702
-//! not a string.
+//! `$concat`: the concatenation of strings. Evaluation stops at the first null or missing operand
+//! and gives null. 16702 not a string.
 
 use crate::Cx;
 use crate::expr::{Operator, nary};

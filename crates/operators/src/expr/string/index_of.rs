@@ -1,7 +1,7 @@
-//! `$indexOfBytes` and `$indexOfCP`: `[string, substring, start, end]`: where a substring first
-//! begins, -1 when nowhere; counted in bytes or code points. A null or missing string gives null.
-//! 28667 two to four operands, 40091 / 40093 string and 40092 / 40094 substring not a string (by
-//! bytes / by code points), 40096 an index that is no int, 40097 a negative one.
+//! `$indexOfBytes` and `$indexOfCP`: `[string, substring, start, end]`: the first position of a
+//! substring, or -1; in bytes or code points. A null or missing string gives null. 28667 two to
+//! four operands, 40091 / 40093 string and 40092 / 40094 substring not a string (by bytes / by code
+//! points), 40096 an index that is no int, 40097 a negative one.
 
 use crate::Cx;
 use crate::expr::{Operator, nary};
@@ -18,7 +18,7 @@ pub(super) static OPERATORS: &[Operator] = &[
     },
 ];
 
-/// The operands, checked; `None` for a null string.
+/// The checked operands; `None` for a null string.
 struct Search<'a> {
     text: &'a str,
     wanted: &'a str,
@@ -109,7 +109,7 @@ fn bytes<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
     ))
 }
 
-/// Positions inside a code point are possible here, so this cannot be a search in `str`.
+/// Positions inside a code point are allowed here, so `str` methods cannot search.
 fn find_bytes(text: &[u8], wanted: &[u8]) -> Option<usize> {
     if wanted.is_empty() {
         Some(0)
@@ -122,11 +122,11 @@ fn code_points<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
     let Some(s) = Search::new("$indexOfCP", 40093, 40094, v)? else {
         return Ok(Value::Null);
     };
-    // The empty string has no position to look at, and yet the empty string is found there.
+    // The empty string has no positions, but the empty substring is found in it.
     if s.text.is_empty() && s.wanted.is_empty() {
         return Ok(answer(Some(0)));
     }
-    // `end` bounds where a match begins, not where it ends.
+    // `end` limits where a match begins, not where it ends.
     let places = s.text.char_indices().map(|(byte, _)| byte).enumerate();
     let found = places
         .take(s.end.unwrap_or(usize::MAX))

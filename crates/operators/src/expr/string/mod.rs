@@ -7,8 +7,8 @@ use crate::expr::date;
 use model::bson::MAX_DOCUMENT_BYTES;
 use model::{Bump, Result, Value, bail};
 
-/// The text of a value where MongoDB coerces to one: null and missing are empty; numbers, dates and
-/// timestamps print.
+/// The text of a value by MongoDB's coercion: null and missing are empty; numbers, dates and
+/// timestamps are formatted.
 ///
 /// # Errors
 /// 16007 for the other types.
@@ -54,7 +54,8 @@ fn check_buffer(bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// A computed string: unlike one that is read it may be as long as no document could hold.
+/// A computed string, whose length must be checked: a string read from a document always fits in
+/// one.
 ///
 /// # Errors
 /// 16493 from 16 MiB on.
@@ -69,7 +70,7 @@ pub(in crate::expr) fn computed<'a>(arena: &'a Bump, text: &str) -> Result<Value
     Ok(Value::String(arena.alloc_str(text)))
 }
 
-/// A double as C's `%g` prints it, which is what coercion (unlike `$toString`) does.
+/// A double as C's `%g` formats it, which coercion (unlike `$toString`) uses.
 fn six_digits(n: f64) -> String {
     if n.is_nan() {
         return "nan".to_owned();

@@ -91,7 +91,7 @@ struct Search {
     input: BoxExpr,
     regex: BoxExpr,
     options: Option<BoxExpr>,
-    /// Regex of constant operands; `Some(None)` for null.
+    /// The regex of constant operands; `Some(None)` for null.
     compiled: Option<Option<Regex>>,
     answer: Answer,
 }
@@ -206,7 +206,7 @@ fn all<'a>(cx: &Cx<'_, 'a>, text: &'a str, regex: &One) -> Result<Value<'a>> {
     let mut places = regex.places();
     let mut matches = Vec::new();
     let (mut made, before) = (0, cx.arena.allocated_bytes());
-    // `counted` bytes of the text are `index` code points.
+    // The first `counted` bytes of the text are `index` code points.
     let (mut from, mut counted, mut index) = (0, 0, 0);
     while regex.find_at(&mut places, text, from)? {
         let Some((start, end)) = places.get(0) else {
@@ -214,7 +214,7 @@ fn all<'a>(cx: &Cx<'_, 'a>, text: &'a str, regex: &One) -> Result<Value<'a>> {
         };
         index += code_points(text, counted, start);
         counted = start;
-        // What the matches take as a result, and what they take in memory until then.
+        // Bytes of the matches in the result, or their current bytes in memory, whichever is more.
         if made.max(cx.arena.allocated_bytes().saturating_sub(before)) > OUTPUT_BYTES_MAX {
             bail!(
                 51151,
@@ -222,13 +222,14 @@ fn all<'a>(cx: &Cx<'_, 'a>, text: &'a str, regex: &One) -> Result<Value<'a>> {
                 limit"
             );
         }
-        // The engine may look at all of the rest.
+        // The engine may scan all of the remaining text.
         cx.env.work(1 + (text.len() - start) / 64)?;
         cx.spend(64)?;
         let one = found(cx, text, &places, index);
         made += crate::cx::bytes_of(&one) + size_of::<Value<'_>>();
         matches.push(one);
-        // After an empty match, one code point on; never at the end of a text that is not empty.
+        // After an empty match, continue one code point later; at the end of a text that is not
+        // empty, stop.
         let step = text
             .get(end..)
             .and_then(|rest| rest.chars().next())

@@ -1,7 +1,7 @@
-//! `$replaceOne` and `$replaceAll`: `{input, find, replacement}`: the first or every occurrence of
-//! a string replaced. Any null or missing gives null. 51751 no object, 51750 an unknown field,
-//! 51749 / 51748 / 51747 no `input` / `find` / `replacement`, 10503904 / 10503901 / 10503902
-//! `input` / `find` / `replacement` not a string.
+//! `$replaceOne` and `$replaceAll`: `{input, find, replacement}`: replaces the first or every
+//! occurrence of a string. Null if any of them is null or missing. 51751 no object, 51750 an
+//! unknown field, 51749 / 51748 / 51747 no `input` / `find` / `replacement`, 10503904 / 10503901 /
+//! 10503902 `input` / `find` / `replacement` not a string.
 
 use crate::Cx;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};

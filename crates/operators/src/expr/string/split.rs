@@ -35,7 +35,7 @@ fn split<'a>(cx: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
             v.type_name()
         ),
     };
-    // The list of the parts and the array made of it.
+    // Memory for the list of the parts and for the array made of it.
     let count = text.matches(separator).count() + 1;
     cx.spend(text.len().saturating_add(count.saturating_mul(56)))?;
     let parts: Vec<Value<'_>> = text.split(separator).map(Value::String).collect();

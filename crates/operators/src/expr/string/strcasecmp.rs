@@ -1,5 +1,5 @@
-//! `$strcasecmp`: -1, 0 or 1 as the first operand's text is below, equal to or above the second's,
-//! ASCII letters without case. Operands are coerced to text. 16007 not coercible.
+//! `$strcasecmp`: -1, 0 or 1 when the first operand's text is below, equal to or above the
+//! second's, ignoring the case of ASCII letters. Operands are coerced to text. 16007 not coercible.
 
 use crate::Cx;
 use crate::expr::{Operator, nary};

@@ -73,11 +73,11 @@ fn bytes<'a>(cx: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
     }
 }
 
-/// Doubles lose their fraction, decimals are rounded (ties to even).
+/// Doubles are truncated, decimals are rounded (ties to even).
 fn to_long(n: Number) -> Result<i64> {
     let long = match n {
         Number::Double(x) => Number::Double(x.trunc()).to_i64_exact(),
-        // Out of range, decimals saturate instead of failing.
+        // Decimals out of range saturate instead of failing.
         Number::Decimal(d) => Some(d.to_i64(Rounding::HalfEven).unwrap_or(i64::MIN)),
         n => n.to_i64_exact(),
     };

@@ -21,7 +21,7 @@ pub(super) static OPERATORS: &[Operator] = &[
     },
 ];
 
-/// Trimmed when `chars` is not given: the null character and Unicode's spaces up to U+200A.
+/// Characters trimmed when `chars` is absent: the null character and Unicode's spaces up to U+200A.
 fn is_blank(c: char) -> bool {
     matches!(c, '\0' | '\t'..='\r' | ' ' | '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}')
 }

@@ -1,4 +1,4 @@
-//! `$tsSecond`, `$tsIncrement`: the halves of a timestamp, as longs. Null for nullish. Errors:
+//! `$tsSecond`, `$tsIncrement`: the two parts of a timestamp, as longs. Null for nullish. Errors:
 //! 5687301 / 5687302 no timestamp.
 
 use crate::expr::{Operator, unary};

@@ -25,8 +25,8 @@ const INF: f64 = f64::INFINITY;
 const LOW: f64 = f64::MIN;
 const HIGH: f64 = f64::MAX;
 
-// The inverse hyperbolic functions of the standard library are naive formulas; those of libm are
-// the C library's, whose last digits MongoDB gives.
+// The standard library computes the inverse hyperbolic functions with naive formulas; libm has
+// those of the C library, whose last digits match MongoDB.
 angles! {
     "$sin" sin LOW, HIGH, f64::sin, Decimal128::sin;
     "$cos" cos LOW, HIGH, f64::cos, Decimal128::cos;

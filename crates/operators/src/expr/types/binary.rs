@@ -8,7 +8,7 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use model::{Binary, Bump, Doc, Result, Value, bail};
 
-/// Takes padding or leaves it.
+/// Accepts text with and without padding.
 const LENIENT_URL_SAFE: GeneralPurpose = GeneralPurpose::new(
     &URL_SAFE,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -75,7 +75,7 @@ pub(super) fn to_binary<'a>(arena: &'a Bump, v: Value<'a>, to: &Target<'_>) -> R
     }))
 }
 
-/// The bytes of a document, where the subtype leaves their number open.
+/// The bytes of a document; a subtype with a fixed length refuses other lengths.
 fn whole_document<'d>(d: Doc<'d>, to: &Target<'_>) -> Result<&'d [u8]> {
     const OF_16_BYTES: [u8; 3] = [3, UUID, 5];
     if OF_16_BYTES.contains(&to.subtype) && d.len_bytes() != 16 {
@@ -89,7 +89,7 @@ fn whole_document<'d>(d: Doc<'d>, to: &Target<'_>) -> Result<&'d [u8]> {
     Ok(d.as_bytes())
 }
 
-/// UUIDs need the format `uuid` (or `auto`) and subtype 4; neither goes with anything else.
+/// UUIDs need the format `uuid` (or `auto`) and subtype 4, and both are for UUIDs only.
 fn decode(s: &str, format: Format, subtype: u8) -> Option<Vec<u8>> {
     let uuid = matches!(format, Format::Uuid | Format::Auto);
     if uuid != (subtype == UUID) {

@@ -76,7 +76,7 @@ struct Convert {
     base: Option<BoxExpr>,
 }
 
-/// What `onError` catches: conversions that fail, and years no text can hold.
+/// Errors that `onError` handles: failed conversions, and years that no text can hold.
 fn is_failure(e: &MongoError) -> bool {
     matches!(e.code(), code::CONVERSION_FAILURE | 18537)
 }
@@ -184,7 +184,7 @@ fn tag_of_number(n: i64) -> Option<Tag> {
     } else {
         u8::try_from(n).ok().filter(|b| *b != 0xFF)?
     };
-    // Zero, the absence of a value, is a type here; nothing converts to it.
+    // Zero, the absence of a value, is accepted as a type; no value converts to it.
     Some(Tag(byte)).filter(|t| t.name() != "invalid")
 }
 
@@ -293,7 +293,7 @@ mod tests {
     use crate::Profile;
     use crate::expr::check::table_of;
 
-    /// `$convert` with these arguments, and what it gives.
+    /// Checks the arguments and results of `$convert`.
     fn conversions(profile: Profile, rows: &[(&str, &str)]) {
         for (arguments, wanted) in rows {
             let spec = format!("{{'$convert': {{{arguments}}}}}");

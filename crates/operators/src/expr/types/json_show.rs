@@ -1,5 +1,5 @@
-//! Values to JSON text: what `$toString` makes of documents and arrays since 8.3. Plain JSON: what
-//! has no form in it is a string, as the type alone would be converted.
+//! Values to JSON text: the result of `$toString` for documents and arrays since 8.3. Plain JSON: a
+//! value of a type that JSON lacks is a string, as `$toString` converts that type alone.
 
 use super::digits::double_text;
 use crate::expr::date;

@@ -1,5 +1,6 @@
-//! JSON text to values: what `$toObject` and `$toArray` read. Strict JSON; of two fields of a name
-//! the later value stands, where the first one stood. Extended JSON is not interpreted.
+//! JSON text to values: the input of `$toObject` and `$toArray`. Strict JSON; of two fields with
+//! the same name the later value is kept, at the position of the first. Extended JSON is not
+//! interpreted.
 //!
 //! Must not know: expressions.
 
@@ -11,7 +12,7 @@ use std::borrow::Cow;
 /// The value of a text that is a JSON object or array, in a document under the empty name.
 ///
 /// # Errors
-/// A sentence that says what is wrong with the text.
+/// A sentence that describes the error in the text.
 pub(super) fn parse(text: &str) -> Result<DocBuf, String> {
     let mut p = Parser {
         text,
@@ -46,11 +47,11 @@ struct Parser<'t> {
     text: &'t str,
     at: usize,
     depth: usize,
-    /// Some object has two fields of one name.
+    /// Some object has two fields with the same name.
     has_twins: bool,
 }
 
-/// A scalar, or the beginning of a container.
+/// A scalar, or the start of a container.
 enum Token<'t> {
     Value(Value<'t>),
     String(Cow<'t, str>),
@@ -80,7 +81,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Takes `wanted` and the space after it.
+    /// Consumes `wanted` and the white space after it.
     fn take(&mut self, wanted: u8) -> Result<(), String> {
         if self.peek() != Some(wanted) {
             return Err(self.unexpected());
@@ -90,7 +91,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// True when `wanted` came.
+    /// Consumes `wanted` if it is next; returns whether it was.
     fn took(&mut self, wanted: u8) -> bool {
         self.take(wanted).is_ok()
     }
@@ -184,7 +185,7 @@ impl<'t> Parser<'t> {
         self.take(b']')
     }
 
-    /// Takes the digits that come next; how many there were.
+    /// Consumes the digits that come next; returns their number.
     fn digits(&mut self) -> usize {
         let from = self.at;
         while let Some(b'0'..=b'9') = self.peek() {
@@ -193,7 +194,8 @@ impl<'t> Parser<'t> {
         self.at - from
     }
 
-    /// An int where it fits, else a long, else a double; with a point or an exponent a double.
+    /// An int where it fits, else a long, else a double; a number with a point or an exponent is a
+    /// double.
     fn number(&mut self) -> Result<Value<'t>, String> {
         let from = self.at;
         if self.peek() == Some(b'-') {
@@ -232,7 +234,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// A string; the caller saw the quote.
+    /// A string, after its opening quote.
     fn string(&mut self) -> Result<Cow<'t, str>, String> {
         self.at += 1;
         let from = self.at;
@@ -293,7 +295,7 @@ impl<'t> Parser<'t> {
         u32::from_str_radix(digits, 16).map_err(|e| e.to_string())
     }
 
-    /// The character of `\u`, which may take two of them.
+    /// The character of `\u`, which may be a pair of two escapes.
     fn unicode(&mut self) -> Result<char, String> {
         let high = self.unit()?;
         let code = if (0xD800..0xDC00).contains(&high) {
@@ -313,7 +315,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// The document with one field of each name.
+/// Writes the document with one field per name.
 fn keep_last(d: Doc<'_>, w: &mut DocWriter<'_>) {
     let mut last: FxHashMap<&str, Value<'_>> = d.iter().collect();
     for (name, _) in d.iter() {

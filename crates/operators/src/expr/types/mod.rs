@@ -41,7 +41,7 @@ fn convert<'a>(arena: &'a model::Bump, v: Value<'a>, to: &Target<'_>) -> Result<
     }
 }
 
-/// A document or an array: of JSON text, an array of a vector as well.
+/// A document or an array from JSON text; an array also from a vector.
 fn to_container<'a>(arena: &'a model::Bump, v: Value<'a>, to: &Target<'_>) -> Result<Value<'a>> {
     let text = match (v, to.kind) {
         (Value::Document(_), Kind::Object) | (Value::Array(_), Kind::Array) => return Ok(v),
@@ -63,7 +63,7 @@ fn to_container<'a>(arena: &'a model::Bump, v: Value<'a>, to: &Target<'_>) -> Re
     Ok(made.copy_into(arena))
 }
 
-/// The beginning of a text that a message shows.
+/// The beginning of a text, for messages.
 fn shortened(text: &str) -> &str {
     const SHOWN_BYTES: usize = 128;
     match text.char_indices().find(|(at, _)| *at >= SHOWN_BYTES) {

@@ -51,7 +51,7 @@ fn number<'a>(n: Number, v: &Value<'_>, to: &Target<'_>) -> Result<Value<'a>> {
     })
 }
 
-/// The integer part.
+/// The integer part, if it fits a long.
 fn whole(n: Number) -> Option<i64> {
     match n {
         Number::Double(x) => Number::Double(x.trunc()).to_i64_exact(),
@@ -67,7 +67,7 @@ fn to_date(v: &Value<'_>, to: &Target<'_>) -> Result<i64> {
             .and_then(whole)
             .ok_or_else(|| failure(v, to.name, "Conversion would overflow target type")),
         Value::Timestamp(t) => Ok(i64::from(t.time) * 1000),
-        // The seconds of an object id are signed here.
+        // MongoDB treats the seconds of an object id as signed here.
         Value::ObjectId(id) => Ok(i64::from((id.timestamp_ms() / 1000) as u32 as i32) * 1000),
         Value::String(s) => date::moment_of_text(s).map_err(|e| failure(v, to.name, e.message())),
         _ => Err(unsupported(v, to)),
@@ -110,11 +110,11 @@ fn parse<'a>(s: &str, v: &Value<'_>, to: &Target<'_>) -> Result<Value<'a>> {
     })
 }
 
-/// Decimal or (signed) hexadecimal text of a double. A number beyond the range is none, and one so
-/// small that digits are lost only where `subnormal` says so.
+/// Parses decimal or (signed) hexadecimal text of a double. Numbers beyond the range are refused;
+/// numbers so small that digits are lost are accepted only with `subnormal`.
 fn parse_double(s: &str, subnormal: bool) -> Option<f64> {
     let fits = |x: f64| x.is_normal() || subnormal && x.is_subnormal();
-    // MongoDB refuses only "0x" itself; its C library reads every other spelling.
+    // MongoDB refuses only "0x" itself; its C library accepts every other spelling.
     if let [b'+' | b'-', b'0', b'x' | b'X', ..] | [b'0', b'X', ..] = s.as_bytes() {
         return parse_hex_double(s, fits);
     }
@@ -127,7 +127,7 @@ fn parse_double(s: &str, subnormal: bool) -> Option<f64> {
     (named || zero || fits(x)).then_some(x)
 }
 
-/// `-0x1.8p1`; the caller saw the prefix.
+/// Parses `-0x1.8p1`, after the prefix.
 fn parse_hex_double(s: &str, fits: impl Fn(f64) -> bool) -> Option<f64> {
     let digits = s.trim_start_matches(['+', '-']).get(2..)?;
     let (mantissa, exponent) = digits

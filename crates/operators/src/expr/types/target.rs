@@ -1,8 +1,8 @@
-//! What a value is to be converted to, and the errors of conversions.
+//! The target of a conversion, and the errors of conversions.
 
 use model::{MongoError, Value};
 
-/// What kind of value to convert to, and how.
+/// The kind of value to convert to, and the options.
 #[derive(Clone, Copy)]
 pub(super) struct Target<'f> {
     pub(super) kind: Kind,
@@ -14,9 +14,9 @@ pub(super) struct Target<'f> {
     pub(super) big_endian: bool,
     /// Base of whole numbers from or to text (8.3); `None` for the ordinary texts of numbers.
     pub(super) base: Option<u32>,
-    /// Every type has a text, and documents and arrays are made of text and of vectors (8.3).
+    /// All types convert to text, and text and vectors convert to documents and arrays (8.3).
     pub(super) wide: bool,
-    /// Texts of numbers may lose digits because they are small (8.3).
+    /// Numbers in text may lose digits because they are small (8.3).
     pub(super) subnormal: bool,
     /// For messages.
     pub(super) name: &'f str,
@@ -35,7 +35,7 @@ pub(super) enum Kind {
     Decimal,
     Object,
     Array,
-    /// A type that nothing converts to.
+    /// A type that no value converts to.
     Other,
 }
 

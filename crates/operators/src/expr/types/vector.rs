@@ -1,5 +1,5 @@
-//! Vectors: binary data of subtype 9, to and from arrays of numbers. The first byte says what the
-//! elements are, the second how many bits of the last byte are padding.
+//! Vectors: binary data of subtype 9, to and from arrays of numbers. The first byte is the type of
+//! the elements, the second the number of padding bits in the last byte.
 
 use super::target::{Target, failure};
 use model::{Array, Binary, Bump, Number, Result, Value, bail};
@@ -14,8 +14,8 @@ const PACKED_BIT: u8 = 0x10;
 /// The elements of a vector: ints, doubles, or booleans of packed bits.
 ///
 /// # Errors
-/// 10506600 for elements that are not known, 10506606 for padding where there are no bits, 10506602
-/// for bytes that are no whole number of elements; 241 for binary data that is no vector.
+/// 10506600 for elements of unknown type, 10506606 for padding without bits, 10506602 for a length
+/// that is no whole number of elements; 241 for binary data that is no vector.
 pub(super) fn to_array<'a>(arena: &'a Bump, b: Binary<'_>, to: &Target<'_>) -> Result<Value<'a>> {
     let (VECTOR, [kind, padding, bytes @ ..]) = (b.subtype, b.bytes) else {
         return Err(super::target::unsupported(&Value::Binary(b), to));
@@ -60,11 +60,11 @@ pub(super) fn to_array<'a>(arena: &'a Bump, b: Binary<'_>, to: &Target<'_>) -> R
     Ok(Value::Array(array))
 }
 
-/// A vector of an array: bits for nothing but zeros and ones, bytes for whole numbers that fit,
+/// A vector from an array: bits if all elements are zero or one, bytes for whole numbers that fit,
 /// 32-bit floats for doubles.
 ///
 /// # Errors
-/// 241 for elements that no vector holds.
+/// 241 for elements that fit no vector.
 pub(super) fn from_array<'a>(arena: &'a Bump, a: Array<'_>, to: &Target<'_>) -> Result<Value<'a>> {
     let bytes = packed(a)
         .or_else(|| int8(a))

@@ -1,6 +1,6 @@
-//! `$let`: `{vars, in}`; the values are computed outside, `in` sees them all. Errors: 16874 no
-//! document, 16875 unknown argument, 16876 / 16877 no `vars` / `in`, 10065 vars no document, 9 bad
-//! name.
+//! `$let`: `{vars, in}`; the values are computed outside of its scope, `in` sees all variables.
+//! Errors: 16874 no document, 16875 unknown argument, 16876 / 16877 no `vars` / `in`, 10065 vars no
+//! document, 9 bad name.
 
 use crate::expr::args::missing;
 use crate::expr::check_user_variable;
@@ -31,7 +31,7 @@ fn parse_let(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Resul
     }
     let vars = d.get("vars").ok_or_else(|| missing(16876, name, "vars"))?;
     let body = d.get("in").ok_or_else(|| missing(16877, name, "in"))?;
-    // An array is read as a document, whose names no variable may have.
+    // An array is read as a document; its names are not allowed for variables.
     let vars = match vars {
         Value::Document(d) => d,
         Value::Array(a) => a.as_doc(),
@@ -72,7 +72,7 @@ impl Expr for Let {
     }
 }
 
-/// Frames live on the stack, one a variable.
+/// Frames live on the stack, one per variable.
 fn bind<'a>(
     cx: &Cx<'_, 'a>,
     values: &[(VarId, Value<'a>)],

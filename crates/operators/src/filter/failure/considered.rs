@@ -1,4 +1,4 @@
-//! The values an operator looked at, and what is said about them.
+//! The values an operator considered, and the report on them.
 
 use crate::filter::walk::{self, walk_doc};
 use model::{Doc, DocWriter, FieldPath, Value};
@@ -7,14 +7,14 @@ use std::ops::ControlFlow;
 /// Most values shown.
 const VALUES_MAX: usize = 10;
 
-/// What of an array at the end of a path is considered.
+/// Which values of an array at the end of a path are considered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leaf {
-    /// Its elements.
+    /// Only its elements.
     Elements,
-    /// Its elements and itself.
+    /// Its elements and the array.
     Both,
-    /// Itself.
+    /// Only the array.
     Whole,
 }
 
@@ -28,10 +28,10 @@ impl Leaf {
     }
 }
 
-/// Values at a path; `None` when the path leads nowhere.
+/// Values at a path; `None` when the path does not exist.
 pub(super) struct Considered<'d>(Option<Vec<Value<'d>>>);
 
-/// Names of the types an operator works on; empty for all.
+/// Names of the types an operator accepts; empty for all.
 fn expected_types(operator: &str) -> &'static [&'static str] {
     match operator {
         "$mod" => NUMBERS,
@@ -105,7 +105,7 @@ impl<'d> Considered<'d> {
     }
 }
 
-/// Says that the values are of other types than the operator works on.
+/// Reports that the values have types the operator does not accept.
 pub(super) fn mismatch(values: &[Value<'_>], expected: &[&str], w: &mut DocWriter<'_>) {
     w.put("reason", "type did not match");
     types(values, w);

@@ -1,7 +1,6 @@
-//! Why a document does not match a filter, as MongoDB tells it in `errInfo.details` of a failed
-//! validation. Works on the filter as it was written, because the answer quotes it; called only
-//! after a document has failed.
-//! Must not know: commands, collections.
+//! Why a document does not match a filter, as MongoDB reports it in `errInfo.details` of a failed
+//! validation. Works on the original filter document, because the report quotes it; called only
+//! after a document has failed. Must not know: commands, collections.
 
 mod considered;
 mod schema;
@@ -12,7 +11,7 @@ use crate::{Cx, Env};
 use considered::Considered;
 use model::{Array, Bump, Doc, DocBuf, DocWriter, Value};
 
-/// Whether a part of the filter was to match, or (below `$nor` and `$not`) not to match.
+/// Whether a part of the filter should match, or (below `$nor` and `$not`) should not match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Expectation {
     Match,
@@ -29,8 +28,8 @@ impl Expectation {
     }
 }
 
-/// Tells why `doc` does not match `filter`. `None` when it does, or when the filter cannot be taken
-/// apart.
+/// Reports why `doc` does not match `filter`. `None` when it does, or when the filter cannot be
+/// split into conditions.
 pub fn explain_failure(filter: Doc<'_>, doc: Doc<'_>, env: &Env) -> Option<DocBuf> {
     Failure { doc, env }.document(filter, Expectation::Match)
 }
@@ -40,18 +39,18 @@ struct Failure<'d> {
     env: &'d Env,
 }
 
-/// One condition of a filter: `spec` alone is a filter with only it.
+/// One condition of a filter: `spec` is a filter with only this condition.
 struct Condition<'s> {
     /// Name of the operator in reports.
     operator: &'s str,
     /// Its operand.
     operand: Value<'s>,
-    /// The field it looks at; `None` for operators on whole documents.
+    /// The field it tests; `None` for operators on whole documents.
     path: Option<&'s str>,
     spec: DocBuf,
 }
 
-/// The conditions of a filter document, those of one field one by one.
+/// The conditions of a filter document; several operators on one field are separate conditions.
 fn conditions<'s>(filter: Doc<'s>) -> Vec<Condition<'s>> {
     let mut found = Vec::new();
     for (name, v) in filter.iter() {
@@ -94,7 +93,7 @@ fn single(name: &str, v: Value<'_>) -> DocBuf {
 
 fn field_conditions<'s>(path: &'s str, operators: Doc<'s>, found: &mut Vec<Condition<'s>>) {
     for (operator, operand) in operators.iter() {
-        // These say more about another operator beside them.
+        // These are options of another operator on the same field.
         if matches!(
             operator,
             "$options" | "$comment" | "$minDistance" | "$maxDistance"
@@ -120,7 +119,7 @@ fn field_conditions<'s>(path: &'s str, operators: Doc<'s>, found: &mut Vec<Condi
 impl Failure<'_> {
     fn matches(&self, filter: Doc<'_>) -> Option<bool> {
         let parsed = Filter::parse(&mut ParseCx::new(self.env), filter).ok()?;
-        // What fails to be evaluated does not match.
+        // A condition whose evaluation fails does not match.
         Some(
             parsed
                 .matches(self.doc, &Bump::new(), self.env)
@@ -128,7 +127,7 @@ impl Failure<'_> {
         )
     }
 
-    /// A filter document: its only condition, or an `$and` that was not written.
+    /// A filter document: its only condition, or an implicit `$and`.
     fn document(&self, filter: Doc<'_>, wanted: Expectation) -> Option<DocBuf> {
         let conditions = conditions(filter);
         if let [only] = conditions.as_slice() {
@@ -166,7 +165,7 @@ impl Failure<'_> {
         }))
     }
 
-    /// Why one condition failed; `None` when it is as wanted.
+    /// Why one condition failed; `None` when it has the expected result.
     fn condition(&self, c: &Condition<'_>, wanted: Expectation) -> Option<DocBuf> {
         if self.matches(c.spec.doc())? == (wanted == Expectation::Match) {
             return None;
@@ -203,7 +202,7 @@ impl Failure<'_> {
             .collect()
     }
 
-    /// A condition without others inside.
+    /// A condition without nested conditions.
     fn leaf(&self, c: &Condition<'_>, wanted: Expectation, w: &mut DocWriter<'_>) {
         w.put("operatorName", c.operator)
             .put("specifiedAs", &c.spec);
@@ -245,7 +244,7 @@ impl Failure<'_> {
     }
 }
 
-/// What is said when an operator fails, and when it succeeds where it should not.
+/// The reason reported when an operator fails, and the one when it succeeds where it should not.
 fn reasons(operator: &str) -> (&'static str, &'static str) {
     match operator {
         "$ne" => ("comparison succeeded", "comparison failed"),

@@ -1,5 +1,5 @@
-//! Why a value breaks a `$jsonSchema`: one report per keyword, in MongoDB's order of keywords.
-//! Whether a keyword holds is asked of a schema that has only it.
+//! Why a value breaks a `$jsonSchema`: one report per keyword, in MongoDB's order of keywords. Each
+//! keyword is checked with a schema that has only this keyword.
 
 use super::considered::{NUMBERS, mismatch};
 use crate::filter::json_schema::Schema;
@@ -9,7 +9,7 @@ use model::{Array, Doc, DocBuf, DocWriter, Value};
 /// The report on a whole document.
 pub(super) fn explain(schema: Doc<'_>, doc: Doc<'_>) -> Option<DocBuf> {
     let v = Value::Document(doc);
-    // A type that documents never have: nothing else of the schema was looked at.
+    // A type that documents never have: no other keyword was checked.
     for keyword in ["bsonType", "type"] {
         if schema.contains(keyword) && !holds(&only(schema, &[keyword]), v) {
             return Some(model::doc! {
@@ -28,7 +28,7 @@ pub(super) fn explain(schema: Doc<'_>, doc: Doc<'_>) -> Option<DocBuf> {
     })
 }
 
-/// `title` and `description` as the author wrote them.
+/// `title` and `description` of the schema's author.
 fn annotate(schema: Doc<'_>, w: &mut DocWriter<'_>) {
     for name in ["title", "description"] {
         if let Some(v) = schema.get(name) {
@@ -93,7 +93,7 @@ fn rules(schema: Doc<'_>, v: Value<'_>) -> Vec<DocBuf> {
     out
 }
 
-/// Keyword, what goes with it, types it is about, types a report names, reason.
+/// Keyword, related keyword, types it applies to, types named in the report, reason.
 type Scalar = (
     &'static str,
     &'static str,
@@ -136,8 +136,8 @@ const SCALARS: &[Scalar] = &[
     ),
 ];
 
-/// A keyword about strings or numbers lets other values pass, unless the schema demands that very
-/// type.
+/// A keyword for strings or numbers accepts other values, unless the schema requires one of its
+/// types.
 fn scalar(schema: Doc<'_>, v: Value<'_>, out: &mut Vec<DocBuf>) {
     for (keyword, beside, about, expected, reason) in
         SCALARS.iter().filter(|s| schema.contains(s.0))
@@ -221,7 +221,7 @@ fn duplicate(a: Array<'_>) -> Option<Value<'_>> {
     })
 }
 
-/// The first item from `from` on that breaks the schema all of them have.
+/// The first item from `from` on that breaks the schema for all of them.
 fn item(keyword: &str, reason: &str, schema: Doc<'_>, a: Array<'_>, from: usize) -> Option<DocBuf> {
     let (at, v) = a
         .iter()

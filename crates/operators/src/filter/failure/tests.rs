@@ -149,7 +149,7 @@ fn lists_name_the_clauses() {
     );
 }
 
-/// The rules a document breaks.
+/// The rules that a document breaks.
 fn rules(schema: DocBuf, d: DocBuf) -> Vec<DocBuf> {
     let found = explain(&doc! { "$jsonSchema": &schema }, &d).unwrap();
     let list = found
@@ -160,7 +160,7 @@ fn rules(schema: DocBuf, d: DocBuf) -> Vec<DocBuf> {
     list.iter().map(|v| v.as_doc().unwrap().to_buf()).collect()
 }
 
-/// What is said about the property `a`.
+/// The report on the property `a`.
 fn about(schema: DocBuf, v: Value<'_>) -> Vec<DocBuf> {
     let rules = rules(doc! { "properties": { "a": &schema } }, doc! { "a": v });
     let list = rules[0]

@@ -1,16 +1,16 @@
-//! Cells: a surface is cut into squares, each into four, down to level 30. A cell's number orders
-//! it beside its neighbours, and the cells inside of a cell have consecutive numbers around its own
-//! (docs/on-disk.md). On disk: what is here must never give other numbers.
+//! Cells: a surface is divided into squares, each into four, down to level 30. Cell numbers follow
+//! an order in which neighbours are close, and the cells inside a cell have consecutive numbers
+//! around its own (docs/on-disk.md). Part of the disk format: the numbers must never change.
 
 use super::flat;
 use super::sphere;
 
 /// The finest level. On the earth its cells are about a centimetre wide.
 pub(super) const LEVEL_MAX: u32 = 30;
-/// Squares along the edge of a face at the finest level.
+/// Number of squares along the edge of a face at the finest level.
 const SIDE: u64 = 1 << LEVEL_MAX;
 
-/// The square of a plane that is cut into cells: both coordinates go from `min` to `max`.
+/// The square of a plane that is divided into cells: both coordinates range from `min` to `max`.
 #[derive(Clone, Copy)]
 pub(super) struct Square {
     pub(super) min: f64,
@@ -30,7 +30,7 @@ impl Cell {
         Cell(face << 61 | bits << 1 | 1)
     }
 
-    /// A whole face.
+    /// The cell of a whole face.
     pub(super) fn face(face: u64) -> Cell {
         Cell(face << 61 | 1 << 60)
     }
@@ -49,19 +49,19 @@ impl Cell {
         [1, 3, 5, 7].map(|n| Cell(self.0 - self.lowest_bit() + n * quarter))
     }
 
-    /// The cell of the next coarser level; `None` for a face.
+    /// The enclosing cell of the next coarser level; `None` for a face.
     pub(super) fn parent(self) -> Option<Cell> {
         let bit = self.lowest_bit() << 2;
         (self.level() > 0).then(|| Cell(self.0 & bit.wrapping_neg() | bit))
     }
 
-    /// The least and the greatest number of the cells inside, itself included.
+    /// The least and the greatest number of the cells inside, this cell included.
     pub(super) fn inside(self) -> (u64, u64) {
         let bit = self.lowest_bit();
         (self.0 - (bit - 1), self.0 + (bit - 1))
     }
 
-    /// Face, first column and row, and the number of those along its edge.
+    /// Face, first column and row, and the number of squares along the cell's edge.
     fn place(self) -> (u64, u64, u64, u64) {
         let bits = self.inside().0 >> 1;
         let (mut i, mut j) = (0, 0);
@@ -72,7 +72,7 @@ impl Cell {
         (self.0 >> 61, i, j, SIDE >> self.level())
     }
 
-    /// The finest cell of a point on the sphere. The faces are those of a cube around it.
+    /// The finest cell of a point on the sphere. The faces are those of the circumscribed cube.
     pub(super) fn of_sphere(p: sphere::Point) -> Cell {
         let v = p.vector();
         let axis = (0..3)
@@ -120,13 +120,13 @@ impl Cell {
     }
 }
 
-/// The column of a share of an edge.
+/// The column at a fraction of an edge.
 fn square(share: f64) -> u64 {
     ((share * SIDE as f64) as u64).min(SIDE - 1)
 }
 
-/// From a place on the edge of the cube (-1 to 1) to the share of cells before it: cells near the
-/// corners would be smaller than those in the middle otherwise.
+/// From a position on the edge of the cube (-1 to 1) to the fraction of cells before it: without it
+/// cells near the corners would be smaller than those in the middle.
 fn to_even(u: f64) -> f64 {
     match u >= 0.0 {
         true => 0.5 * (1.0 + 3.0 * u).sqrt(),

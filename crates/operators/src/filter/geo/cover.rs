@@ -1,5 +1,5 @@
-//! The cells of geospatial indexes: those of what a document stores, and those that a test has to
-//! look at. A covering may hold more than it covers and never less. Must not know: indexes, keys.
+//! The cells of geospatial indexes: the cells stored for a document, and the cells a test has to
+//! search. A covering may be larger than its shape, never smaller. Must not know: indexes, keys.
 
 use super::cell::{Cell, LEVEL_MAX, Square};
 use super::near::{Center, Near};
@@ -12,26 +12,26 @@ use std::f64::consts::PI;
 
 /// Most cells of one stored shape.
 const STORED_CELLS: usize = 16;
-/// Most cells that a test looks at.
+/// Most cells that a test searches.
 const TEST_CELLS: usize = 32;
-/// The finest level of cells of shapes that are no points, about half a metre.
+/// The finest level for cells of shapes other than points, about half a metre.
 const STORED_LEVEL: u32 = 24;
-/// What rounding may cost, in radians: less than a tenth of a millimetre on the earth.
+/// Tolerance for rounding, in radians: less than a tenth of a millimetre on the earth.
 const SLACK: f64 = 1e-11;
 /// The faces of the sphere.
 const FACES: u64 = 6;
 
-/// What an index lays its cells over.
+/// The surface that an index divides into cells.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Surface {
     /// The sphere, of `2dsphere`.
     Sphere,
-    /// The square from the first to the second number in both directions, of `2d`.
+    /// The square between the two numbers in both directions, of `2d`.
     Plane(f64, f64),
 }
 
 impl Surface {
-    /// That of a field of this kind in an index with this specification.
+    /// The surface of a field of this kind in an index with this specification.
     pub fn of(index: Doc<'_>, kind: &str) -> Option<Surface> {
         let number = |name: &str, default: f64| index.field(name).as_f64().unwrap_or(default);
         match kind {
@@ -42,12 +42,12 @@ impl Surface {
     }
 }
 
-/// The cells where an index has entries of what passes a test.
+/// The cells that contain the index entries of all values that pass a test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TestCells {
-    /// Least and greatest number of cells inside of the covering, ascending.
+    /// Least and greatest numbers of the cells inside the covering, ascending.
     pub inside: Vec<(u64, u64)>,
-    /// The cells around those: only of stored shapes that are no points.
+    /// The cells around them: only for stored shapes that are no points.
     pub around: Vec<u64>,
 }
 
@@ -75,7 +75,7 @@ pub fn is_point_cell(cell: u64) -> bool {
     Cell(cell).level() == LEVEL_MAX
 }
 
-/// Appends the cells of a value that a document stores; none for what is no place.
+/// Appends the cells of a value that a document stores; none for a value that is no geometry.
 pub fn stored_cells(v: &Value<'_>, on: Surface, out: &mut Vec<u64>) {
     let mut one = |v: &Value<'_>| match on {
         Surface::Sphere => {
@@ -90,7 +90,7 @@ pub fn stored_cells(v: &Value<'_>, on: Surface, out: &mut Vec<u64>) {
         }
     };
     one(v);
-    // A test looks at the elements of an array as well.
+    // A test also considers the elements of an array.
     if let Value::Array(a) = v {
         a.iter().for_each(|v| one(&v));
     }
@@ -104,7 +104,7 @@ fn cells_of_shape(shape: &Shape) -> Vec<Cell> {
     cover(FACES, STORED_CELLS, STORED_LEVEL, &|c| near.touches(c))
 }
 
-/// A shape, and a cap around it that spares most cells the long way.
+/// A shape, and a cap around it with which most cells are excluded without the full check.
 struct ShapeCover<'s> {
     shape: &'s Shape,
     around: Option<(sphere::Point, f64)>,
@@ -133,7 +133,7 @@ impl ShapeCover<'_> {
     }
 }
 
-/// Cells that hold everything that is touched: at most `most` or one for each face that is.
+/// Cells that cover everything touched: at most `most`, or one for each touched face.
 fn cover(faces: u64, most: usize, finest: u32, touches: &dyn Fn(Cell) -> bool) -> Vec<Cell> {
     let whole = (0..faces).map(Cell::face).filter(|c| touches(*c));
     // The coarsest first.
@@ -155,8 +155,8 @@ fn cover(faces: u64, most: usize, finest: u32, touches: &dyn Fn(Cell) -> bool) -
 }
 
 impl Geo {
-    /// The cells where an index over `on` has everything that passes; `None` when that is
-    /// everywhere, or the index cannot say.
+    /// The cells where an index over `on` has all values that pass; `None` when these are all
+    /// cells, or when the index cannot know.
     pub fn cells(&self, on: Surface) -> Option<TestCells> {
         match self {
             Geo::Within(region) => match (region, on) {
@@ -182,13 +182,13 @@ impl Geo {
 }
 
 impl Near {
-    /// The same of what is nearer than `to` and not nearer than `from`, in the units of the test.
+    /// The same for values nearer than `to` and not nearer than `from`, in the units of the test.
     pub fn cells(&self, from: f64, to: f64, on: Surface) -> Option<TestCells> {
         ring(&self.center, from, to, on)
     }
 
-    /// The least distance that is looked for, the greatest that anything on the surface may have,
-    /// and a step that is small beside it, in the units of the test.
+    /// The least distance to search, the greatest distance possible on the surface, and a step that
+    /// is small beside it, in the units of the test.
     pub fn reach(&self, on: Surface) -> (f64, f64, f64) {
         let (end, step) = match (&self.center, on) {
             (Center::Sphere(_, unit), _) => (PI * unit, 1e-5 * unit),
@@ -224,7 +224,7 @@ fn of_box(corners: &[flat::Point], bounds: Square) -> Option<TestCells> {
     })
 }
 
-/// A point at the edge of a finest cell may be counted to the cell beside.
+/// By rounding, a point at the edge of a finest cell may be assigned to the neighbouring cell.
 fn slack_on_plane(Square { min, max }: Square) -> f64 {
     (max - min) / f64::from(1u32 << LEVEL_MAX)
 }
@@ -259,7 +259,7 @@ fn ring(center: &Center, from: f64, to: f64, on: Surface) -> Option<TestCells> {
     }
 }
 
-/// Two corners, in degrees, of an area that holds a cap.
+/// Two corners, in degrees, of an area that contains a cap.
 fn corners_around(p: sphere::Point, radius: f64) -> [flat::Point; 2] {
     let [x, y, z] = p.vector();
     let (lat, lng) = (libm::asin(z.clamp(-1.0, 1.0)), libm::atan2(y, x));
@@ -306,7 +306,7 @@ mod tests {
         fn of(&mut self, n: usize) -> usize {
             (self.next() * n as f64) as usize
         }
-        /// A place, often near one of few.
+        /// A random position, often near one of a few.
         fn place(&mut self) -> [f64; 2] {
             let towns = [
                 [13.4, 52.5],
@@ -358,7 +358,8 @@ mod tests {
         }
     }
 
-    /// What a document that passes stores is among the cells that the test looks at.
+    /// Whether a document passes; if it does, its stored cells must be among those that the test
+    /// searches.
     fn check(name: &str, spec: Value<'_>, v: &Value<'_>, on: Surface) -> bool {
         let Ok(geo) = Geo::parse(name, spec) else {
             return false;
@@ -373,7 +374,7 @@ mod tests {
         });
         let passes = geo.matches(v);
         assert!(found || !passes, "{name} {spec:?} {v:?}");
-        // A test of points has nothing to look for among the cells of shapes.
+        // A test of points does not search the cells of shapes.
         assert!(stored.iter().all(|c| is_point_cell(*c)) || found || !passes);
         passes
     }

@@ -20,7 +20,7 @@ pub(super) fn in_box(p: Point, a: Point, b: Point) -> bool {
 }
 
 /// Even-odd rule with a ray to the right. Corners, horizontal and vertical edges belong to the
-/// polygon; of slanted edges only those that the ray leaves through, as MongoDB counts.
+/// polygon; of slanted edges only those where the ray leaves, as in MongoDB.
 pub(super) fn in_polygon(p: Point, corners: &[Point]) -> bool {
     let mut inside = false;
     let Some(last) = corners.last() else {

@@ -29,7 +29,7 @@ pub enum Geo {
     Within(Region),
     /// `$geoIntersects`.
     Intersects(Shape),
-    /// `$near` and `$nearSphere`: also orders the result, which is the planner's part.
+    /// `$near` and `$nearSphere`; the planner orders the result.
     Near(Near),
 }
 
@@ -115,8 +115,8 @@ mod tests {
         ));
     }
 
-    /// A border that goes up and down around the equator has exactly a hemisphere on each side:
-    /// what lies to its left is inside, whatever rounding makes of the sum of a thousand turns.
+    /// A border that goes up and down around the equator has exactly a hemisphere on each side: its
+    /// left side is inside, whatever rounding does to the sum of a thousand turns.
     #[test]
     fn a_ring_of_exactly_a_hemisphere_is_taken_as_it_is_given() {
         let zigzag = |eastward: bool| {

@@ -1,5 +1,6 @@
-//! `$near`, `$nearSphere`: a point and distances. GeoJSON points measure metres on the sphere,
-//! legacy points the plane's units, and legacy points under `$nearSphere` radians.
+//! `$near`, `$nearSphere`: a point and distances. Distances are in metres on the sphere for GeoJSON
+//! points, in the plane's units for legacy points, and in radians for legacy points under
+//! `$nearSphere`.
 
 use super::shape::{Shape, flat_point, stored_flat_point};
 use super::{flat, sphere};
@@ -23,12 +24,12 @@ pub(super) enum Center {
 }
 
 impl Near {
-    /// Whether an index of this kind (`2d`, `2dsphere`) can answer it: GeoJSON points need the
-    /// sphere, pairs on the plane the plane.
+    /// Whether an index of this kind (`2d`, `2dsphere`) can serve this test: GeoJSON points need
+    /// `2dsphere`, legacy points on the plane `2d`.
     pub fn can_use(&self, kind: &str) -> bool {
         match (&self.center, kind) {
             (Center::Flat(_), "2d") | (Center::Sphere(..), "2dsphere") => true,
-            // A pair on the sphere measures in radians.
+            // A legacy point on the sphere measures in radians.
             (Center::Sphere(_, radian), "2d") => *radian == 1.0,
             _ => false,
         }
@@ -100,13 +101,13 @@ impl Near {
         Ok(near)
     }
 
-    /// Distances given beside a legacy point.
+    /// Sets the distances given beside a legacy point.
     pub(in crate::filter) fn limit(&mut self, given: LegacyDistances) {
         self.min = given.min.unwrap_or(self.min);
         self.max = given.max.unwrap_or(self.max);
     }
 
-    /// The distance of a stored geometry; `None` when it is none or out of the limits.
+    /// The distance of a stored geometry; `None` when it is no geometry or outside the limits.
     pub fn distance(&self, v: &Value<'_>) -> Option<f64> {
         let d = match &self.center {
             Center::Flat(p) => flat::distance(stored_flat_point(v)?, *p),
@@ -139,7 +140,7 @@ impl Near {
     }
 }
 
-/// As [`distance`], and 2 for one without an end.
+/// As [`distance`], and 2 for an infinite one.
 fn finite_distance(what: &str, v: &Value<'_>) -> Result<f64> {
     match distance(what, v)? {
         d if d.is_finite() => Ok(d),

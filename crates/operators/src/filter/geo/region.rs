@@ -1,10 +1,10 @@
-//! What `$geoWithin` asks about: regions of the plane and of the sphere.
+//! Operands of `$geoWithin`: regions of the plane and of the sphere.
 
 use super::shape::{Shape, stored_flat_point};
 use super::{flat, sphere};
 use model::Value;
 
-/// What something can be within.
+/// A region that contains geometries.
 pub enum Region {
     /// Two corners.
     Box(flat::Point, flat::Point),
@@ -19,7 +19,7 @@ pub enum Region {
 }
 
 impl Region {
-    /// Is the stored geometry within?
+    /// Whether the stored geometry is inside.
     pub(super) fn contains(&self, v: &Value<'_>) -> bool {
         match self {
             Region::CenterSphere(center, radius) => {

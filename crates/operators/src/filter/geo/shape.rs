@@ -1,11 +1,11 @@
-//! GeoJSON and legacy points: reading, checking, and how shapes relate on the sphere.
+//! GeoJSON and legacy points: parsing, checks, and how shapes relate on the sphere.
 
 use super::{flat, sphere};
 use model::{Doc, Result, Value, bail, code};
 use sphere::Point;
 use std::f64::consts::PI;
 
-/// The reference system that gives a ring's direction a meaning.
+/// The reference system in which the direction of a ring is significant.
 pub(super) const STRICT_WINDING: &str = "urn:x-mongodb:crs:strictwinding:EPSG:4326";
 
 /// A shape on the sphere: any number of points, lines and polygons.
@@ -16,25 +16,25 @@ pub struct Shape {
     polygons: Vec<Polygon>,
 }
 
-/// An outer ring and holes. Each ring has its inside to the left and no more than a hemisphere
-/// there.
+/// An outer ring and holes. The inside of each ring is on its left and at most a hemisphere.
 #[derive(Debug)]
 struct Polygon {
     rings: Vec<Vec<Point>>,
-    /// The outer ring bounds what is outside: the polygon is larger than a hemisphere.
+    /// The outer ring bounds the outside: the polygon is larger than a hemisphere.
     inverted: bool,
 }
 
-/// How far inner points are from the edges, in radians.
+/// Distance of inner points from the edges, in radians.
 const INNER: f64 = 1e-11;
-/// Where along an edge they are: near both ends, because shapes may meet in a corner.
+/// Positions of inner points along an edge: near both ends, because shapes may meet in a corner.
 const ALONG: [f64; 3] = [1e-4, 0.5, 1.0 - 1e-4];
 
 impl Polygon {
-    /// Points of the inside beside each edge.
+    /// Points inside the polygon next to each edge.
     fn inner_points(&self) -> impl Iterator<Item = Point> {
         self.rings.iter().enumerate().flat_map(|(n, ring)| {
-            // The inside of an outer ring is to its left, that of the polygon beside a hole is not.
+            // The inside of the outer ring is on its left; next to a hole the inside of the polygon
+            // is on the right.
             let is_left = n == 0 && !self.inverted;
             let side = if is_left { INNER } else { -INNER };
             let edges = ring.iter().zip(ring.iter().cycle().skip(1));
@@ -58,7 +58,7 @@ fn line_edges(line: &[Point]) -> impl Iterator<Item = (Point, Point)> {
     line.iter().copied().zip(line.iter().copied().skip(1))
 }
 
-/// Two finite numbers at the front of an array or document.
+/// The first two elements of an array or document, as finite numbers.
 pub(super) fn flat_point(v: &Value<'_>) -> Option<flat::Point> {
     let d = match v {
         Value::Array(a) => a.as_doc(),
@@ -70,7 +70,7 @@ pub(super) fn flat_point(v: &Value<'_>) -> Option<flat::Point> {
     (x.is_finite() && y.is_finite()).then_some(flat::Point { x, y })
 }
 
-/// A stored legacy point, or a GeoJSON point seen on the plane.
+/// A stored legacy point, or a GeoJSON point as a point of the plane.
 pub(super) fn stored_flat_point(v: &Value<'_>) -> Option<flat::Point> {
     match v {
         Value::Document(d) if is_geojson(*d) => match (d.field("type"), d.field("coordinates")) {
@@ -139,7 +139,7 @@ fn line(v: &Value<'_>) -> Result<Vec<Point>> {
     Ok(points)
 }
 
-/// A closed ring without its repeated end and without doubled corners.
+/// A closed ring without the repeated last point and without repeated corners.
 fn ring(v: &Value<'_>) -> Result<Vec<Point>> {
     let mut points = list(v, "Polygon")?
         .iter()
@@ -173,7 +173,7 @@ fn ring(v: &Value<'_>) -> Result<Vec<Point>> {
         .iter()
         .enumerate()
         .any(|(i, p)| points.iter().skip(i + 1).any(|q| p.is_same(*q)));
-    // Adjacent edges share a corner; rounding must not count that as a crossing.
+    // Adjacent edges share a corner, which rounding must not turn into a crossing.
     let last = edges.len() - 1;
     let crossed = edges.iter().enumerate().any(|(i, (a, b))| {
         let others = edges
@@ -218,7 +218,7 @@ fn polygon(v: &Value<'_>, strict: bool) -> Result<Polygon> {
     }
     if let Some((outer, holes)) = rings.split_first() {
         for (i, hole) in holes.iter().enumerate() {
-            // Touching in one point is allowed, along an edge it is not.
+            // Rings may touch in one point, but not along an edge.
             let edges = || outer.iter().zip(outer.iter().cycle().skip(1));
             let touches = hole
                 .iter()
@@ -340,7 +340,7 @@ impl Shape {
     /// 2.
     pub(super) fn any(v: &Value<'_>) -> Result<Shape> {
         match v {
-            // A point may leave out its type.
+            // A point may omit its type.
             Value::Document(d) if !d.contains("type") && d.contains("coordinates") => Ok(Shape {
                 points: vec![position(&d.field("coordinates"))?],
                 ..Shape::default()
@@ -356,14 +356,14 @@ impl Shape {
         }
     }
 
-    /// What a document holds; `None` when it is no geometry.
+    /// The geometry of a stored value; `None` when it is no geometry.
     pub(super) fn stored(v: &Value<'_>) -> Option<Shape> {
         matches!(v, Value::Document(_) | Value::Array(_))
             .then(|| Shape::any(v).ok())
             .flatten()
     }
 
-    /// The point, when it is exactly one.
+    /// The point, when the shape is exactly one point.
     pub fn as_point(&self) -> Option<Point> {
         match (
             self.points.as_slice(),
@@ -394,14 +394,14 @@ impl Shape {
             .chain(self.polygons.iter().flat_map(|p| p.edges()))
     }
 
-    /// True when no point is further from a centre than an angle.
+    /// True when no point is farther from a center than an angle.
     pub fn is_within_cap(&self, center: Point, radius: f64) -> bool {
-        // Rounding of the radius must not lose points on the rim.
+        // Rounding of the radius must not exclude points on the rim.
         let limit = radius + 1e-12;
         radius >= PI || self.vertices().all(|p| p.angle(center) <= limit)
     }
 
-    /// True when it lies in the polygons of another.
+    /// True when it lies in the polygons of another shape.
     pub fn is_within(&self, outer: &Shape) -> bool {
         let inside = |p: Point| outer.polygons.iter().any(|poly| poly.contains(p));
         self.vertices().all(inside)
@@ -410,7 +410,7 @@ impl Shape {
                 .any(|(a, b)| outer.edges().any(|(c, d)| sphere::arcs_cross(a, b, c, d)))
     }
 
-    /// True when the shapes have a point in common; areas, when they have an inner one: those that
+    /// True when the shapes have a common point; two areas need a common inner point: areas that
     /// only touch do not intersect.
     pub fn intersects(&self, other: &Shape) -> bool {
         if self.is_area() && other.is_area() {
@@ -446,21 +446,21 @@ impl Shape {
         self.polygons.iter().any(|poly| poly.contains(p))
     }
 
-    /// True when a point is one of its own, lies on a line or in a polygon.
+    /// True when a point is one of the shape's points, or lies on a line or in a polygon.
     fn covers(&self, p: Point) -> bool {
         self.points.iter().any(|q| q.is_same(p))
             || self.edges().any(|(a, b)| sphere::on_arc(p, a, b))
             || self.polygons.iter().any(|poly| poly.contains(p))
     }
 
-    /// True when another lies in it: in its polygons, or, where that is points alone, each on one
-    /// of its points, lines or polygons.
+    /// True when the other shape lies in this one: in its polygons, or, if the other has only
+    /// points, each on a point, line or polygon.
     pub fn holds(&self, other: &Shape) -> bool {
         let only_points = other.lines.is_empty() && other.polygons.is_empty();
         other.is_within(self) || only_points && other.points.iter().all(|p| self.covers(*p))
     }
 
-    /// A cap around the shape, centre and radius, when it is small enough for one to say something.
+    /// A cap around the shape, as center and radius, when it is small enough to be useful.
     pub fn cap(&self) -> Option<(Point, f64)> {
         let mut sum = [0.0; 3];
         for p in self.vertices() {
@@ -471,7 +471,7 @@ impl Shape {
         }
         let center = Point::of_vector(sum);
         let radius = self.vertices().map(|p| p.angle(center)).fold(0.0, f64::max);
-        // A cap that is less than a hemisphere holds the arcs between its points.
+        // A cap smaller than a hemisphere contains the arcs between its points.
         (radius < PI / 2.5).then_some((center, radius))
     }
 

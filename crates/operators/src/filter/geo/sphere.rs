@@ -1,13 +1,13 @@
-//! Geometry of the unit sphere: points are unit vectors, edges the shorter great-circle arcs. Gives
-//! the same bits on every machine, for entries of indexes are made with it: nothing here calls the
-//! system's mathematics.
+//! Geometry of the unit sphere: points are unit vectors, edges the shorter great-circle arcs.
+//! Computes the same bits on every machine, because index entries depend on it: nothing here calls
+//! the system's math library.
 
 use std::f64::consts::PI;
 
-/// Mean radius in metres, as MongoDB has it.
+/// Mean radius in metres, as in MongoDB.
 pub const EARTH_RADIUS_M: f64 = 6_378_100.0;
 
-/// Angle below which points are the same.
+/// Points closer than this angle are equal.
 const SAME: f64 = 1e-15;
 
 /// A unit vector.
@@ -32,7 +32,7 @@ impl Point {
         })
     }
 
-    /// Of any length but zero.
+    /// From a vector of any length but zero.
     pub(super) fn of_vector([x, y, z]: [f64; 3]) -> Point {
         let length = (x * x + y * y + z * z).sqrt();
         Point {
@@ -62,7 +62,7 @@ impl Point {
         self.dot(self).sqrt()
     }
 
-    /// Angle between two points, exact for small ones too.
+    /// Angle between two points, exact for small angles, too.
     pub fn angle(self, o: Point) -> f64 {
         libm::atan2(self.cross(o).norm(), self.dot(o))
     }
@@ -72,14 +72,14 @@ impl Point {
     }
 }
 
-/// Does a ring have more than a hemisphere to its left? The sum of its turns is below zero then;
-/// what rounding makes of exactly a hemisphere is none.
+/// Whether a ring has more than a hemisphere on its left: then the sum of its turns is below zero.
+/// Exactly a hemisphere does not count, with a tolerance for rounding.
 pub(super) fn is_beyond_hemisphere(ring: &[Point]) -> bool {
     const ROUNDING: f64 = 1e-14;
     turning(ring) < -ROUNDING
 }
 
-/// The sum of a ring's turns to the left: a whole turn less the solid angle to its left.
+/// The sum of a ring's left turns: a full turn minus the solid angle on its left.
 fn turning(ring: &[Point]) -> f64 {
     let n = ring.len();
     let at = |i: usize| ring.get(i % n).copied();
@@ -106,7 +106,7 @@ impl Point {
     }
 }
 
-/// Is `p` to the left of a ring whose left side is no more than a hemisphere? Corners count as
+/// Whether `p` is on the left of a ring whose left side is at most a hemisphere. Corners count as
 /// inside.
 pub(super) fn in_ring(p: Point, ring: &[Point]) -> bool {
     let Some(last) = ring.last() else {
@@ -128,8 +128,8 @@ pub(super) fn in_ring(p: Point, ring: &[Point]) -> bool {
         };
         a = b;
     }
-    // A ring that reaches further than a hemisphere may hold the opposite of `p` as well, and the
-    // turns around both are counted together.
+    // A ring that extends over more than a hemisphere may also contain the opposite of `p`; then
+    // the turns around both points are summed.
     if total.abs() > PI || fits_in_hemisphere(ring) {
         total > PI
     } else {
@@ -137,7 +137,7 @@ pub(super) fn in_ring(p: Point, ring: &[Point]) -> bool {
     }
 }
 
-/// Are all corners less than a right angle from their middle?
+/// Whether all corners are less than a right angle from their center.
 fn fits_in_hemisphere(ring: &[Point]) -> bool {
     let middle = ring.iter().fold([0.0; 3], |[x, y, z], p| {
         let [px, py, pz] = p.vector();
@@ -147,8 +147,8 @@ fn fits_in_hemisphere(ring: &[Point]) -> bool {
     ring.iter().all(|p| p.dot(middle) > 0.0)
 }
 
-/// Is `p` inside by the number of edges on the way from places that are? Most of three decide, for
-/// a way may lead through a corner.
+/// Whether `p` is inside, by the number of edges crossed on arcs from inner points. The majority of
+/// three arcs decides, because an arc may pass through a corner.
 fn is_reached_from_inside(p: Point, ring: &[Point]) -> bool {
     const STEP: f64 = 1e-9;
     let n = ring.len();
@@ -166,7 +166,7 @@ fn is_reached_from_inside(p: Point, ring: &[Point]) -> bool {
     votes.filter(|at| is_inside(*at)).count() > 1
 }
 
-/// Is `p` on the arc?
+/// Whether `p` is on the arc.
 pub(super) fn on_arc(p: Point, a: Point, b: Point) -> bool {
     let normal = a.cross(b);
     let length = normal.norm();
@@ -178,7 +178,7 @@ pub(super) fn on_arc(p: Point, a: Point, b: Point) -> bool {
         && p.dot(b) >= a.dot(b) - SAME
 }
 
-/// Do two arcs cross at an inner point of both?
+/// Whether two arcs cross at an inner point of both.
 pub(super) fn arcs_cross(a: Point, b: Point, c: Point, d: Point) -> bool {
     let ab = a.cross(b);
     let (acb, bda) = (-ab.dot(c), ab.dot(d));
@@ -190,7 +190,7 @@ pub(super) fn arcs_cross(a: Point, b: Point, c: Point, d: Point) -> bool {
     acb * cbd > 0.0 && acb * dac > 0.0
 }
 
-/// The point that is `angle` to the left of an arc, at a share of its way.
+/// The point at `angle` to the left of an arc, at a fraction of its length.
 pub(super) fn beside(a: Point, b: Point, share: f64, angle: f64) -> Point {
     let ([ax, ay, az], [bx, by, bz]) = (a.vector(), b.vector());
     let on = |a: f64, b: f64| a + (b - a) * share;
@@ -205,7 +205,7 @@ pub(super) fn beside(a: Point, b: Point, share: f64, angle: f64) -> Point {
     Point::of_vector([x + nx * step, y + ny * step, z + nz * step])
 }
 
-/// As [`arcs_cross`], where an end on the other arc is no crossing, rounding or not.
+/// As [`arcs_cross`], but an end of one arc on the other arc never counts as a crossing.
 pub(super) fn arcs_cross_inside(a: Point, b: Point, c: Point, d: Point) -> bool {
     const ROUNDING: f64 = 1e-14;
     let is_off = |p: Point, a: Point, b: Point| {
@@ -230,7 +230,8 @@ pub(super) fn angle_to_arc(p: Point, a: Point, b: Point) -> f64 {
     // The foot of the perpendicular lies on the arc when p is between the planes through its ends.
     let between = normal.cross(a).dot(p) >= 0.0 && b.cross(normal).dot(p) >= 0.0;
     if between {
-        // Through the foot itself, as the distance to a point, so that both agree to the last bit.
+        // Computed as the distance to the foot as a point, so that both distances agree to the last
+        // bit.
         let height = p.dot(normal) / normal.dot(normal);
         let foot = Point {
             x: p.x - normal.x * height,
@@ -247,8 +248,8 @@ pub(super) fn angle_to_arc(p: Point, a: Point, b: Point) -> f64 {
 mod tests {
     use super::*;
 
-    /// As far from a line as from the point of the line that is nearest, to the last bit: documents
-    /// that are equally far are equally far.
+    /// The distance from a line is the distance from its nearest point, to the last bit, so that
+    /// equal distances compare equal.
     #[test]
     fn a_line_is_as_far_as_its_nearest_point() {
         let at = |lng, lat| Point::from_degrees(lng, lat).unwrap();

@@ -1,14 +1,14 @@
-//! What geospatial indexes demand of documents.
+//! Checks of documents for geospatial indexes.
 
 use super::shape::{STRICT_WINDING, Shape};
 use model::{Doc, Result, Value, bail};
 
-/// Checks the value of a field that a 2dsphere index is on. Null, undefined, an empty document and
-/// an empty array are no geometry.
+/// Checks the value of a field with a 2dsphere index. Null, undefined, an empty document and an
+/// empty array count as no geometry.
 ///
 /// # Errors
-/// 16755 for what is neither GeoJSON nor a legacy point on the earth, and for a polygon of strict
-/// winding, which only queries may have.
+/// 16755 for a value that is neither GeoJSON nor a legacy point on the earth, and for a polygon of
+/// strict winding, which is allowed only in queries.
 pub fn check_on_sphere(v: &Value<'_>, doc: Doc<'_>) -> Result<()> {
     match failure_on_sphere(v) {
         None => Ok(()),
@@ -16,7 +16,7 @@ pub fn check_on_sphere(v: &Value<'_>, doc: Doc<'_>) -> Result<()> {
     }
 }
 
-/// Why a 2dsphere index cannot take a value; `None` where it can.
+/// Why a 2dsphere index cannot index a value; `None` when it can.
 pub fn failure_on_sphere(v: &Value<'_>) -> Option<String> {
     let is_empty = pair(v).is_some_and(Doc::is_empty);
     if v.is_missing() || v.is_nullish() || is_empty {
@@ -34,10 +34,10 @@ pub fn failure_on_sphere(v: &Value<'_>) -> Option<String> {
     }
 }
 
-/// Checks a value of a measurement, of a time-series collection, that a 2dsphere index is on.
+/// Checks a value of a time-series measurement that has a 2dsphere index.
 ///
 /// # Errors
-/// 183934 for what is no geometry on the earth, 183493 for one that is no point.
+/// 183934 for a value that is no geometry on the earth, 183493 for a geometry that is no point.
 pub fn check_measured_on_sphere(v: &Value<'_>) -> Result<()> {
     if let Some(why) = failure_on_sphere(v) {
         bail!(183_934, "Can't extract geo keys: {why}");
@@ -58,8 +58,8 @@ fn is_strictly_wound(d: Doc<'_>) -> bool {
     properties.is_some_and(|p| p.field("name").as_str() == Some(STRICT_WINDING))
 }
 
-/// Checks the value of a field that a 2d index is on: a pair of numbers or a list of such pairs.
-/// Other types are left out of the index.
+/// Checks the value of a field with a 2d index: a pair of numbers or a list of such pairs. Other
+/// types are not indexed.
 ///
 /// # Errors
 /// 16804 an element of a list that is no pair, 13067 and 13068 too few numbers, 13026 no numbers,

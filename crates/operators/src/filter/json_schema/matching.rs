@@ -1,4 +1,4 @@
-//! Does a value satisfy a schema?
+//! Matching of values against a schema.
 
 use super::schema::{Additional, Dependency, Items, Schema};
 use model::compare::{self, compare};
@@ -51,7 +51,7 @@ fn combinations(s: &Schema, v: &Value<'_>) -> Result<bool> {
     }
 }
 
-/// How many match, counted up to `enough`.
+/// The number of matching schemas, counted up to `enough`.
 fn count_matching(list: &[Schema], v: &Value<'_>, enough: usize) -> Result<usize> {
     let mut n = 0;
     for s in list {
@@ -236,7 +236,7 @@ fn every_name(s: &Schema, d: Doc<'_>) -> Result<bool> {
     Ok(true)
 }
 
-/// Bytes that are equal exactly when values are the [`same`].
+/// Appends bytes that are equal exactly when two values are the [`same`].
 fn unordered_key(v: &Value<'_>, out: &mut Vec<u8>) {
     match v {
         Value::Document(d) => {
@@ -263,7 +263,7 @@ fn unordered_key(v: &Value<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Equality that disregards the order of fields.
+/// Equality that ignores the order of fields.
 pub(super) fn same(a: &Value<'_>, b: &Value<'_>) -> bool {
     match (a, b) {
         (Value::Document(x), Value::Document(y)) => {

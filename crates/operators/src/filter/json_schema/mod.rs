@@ -1,5 +1,5 @@
-//! `$jsonSchema`: MongoDB's dialect of JSON Schema draft 4 with `bsonType`. A keyword that does not
-//! concern a value's type lets it pass. Not allowed: `$ref $schema default definitions format id`.
+//! `$jsonSchema`: MongoDB's dialect of JSON Schema draft 4 with `bsonType`. A keyword for other
+//! types accepts the value. Not allowed: `$ref $schema default definitions format id`.
 
 mod matching;
 mod parse;
@@ -18,7 +18,7 @@ impl Schema {
         parse::schema(spec, "$jsonSchema", 0)
     }
 
-    /// Does the value satisfy the schema?
+    /// Whether the value satisfies the schema.
     ///
     /// # Errors
     /// 51156 for runaway patterns.
@@ -90,7 +90,7 @@ mod tests {
         }
     }
 
-    /// Keywords, the types they take, and the code of all others.
+    /// Keywords, the types of their operands, and the code for all other types.
     const OPERANDS: &[(&[&str], &[&str], i32)] = &[
         (&["type", "bsonType"], &["string", "array"], 14),
         (

@@ -1,4 +1,4 @@
-//! Keywords of `$jsonSchema` and what their operands must be.
+//! Keywords of `$jsonSchema` and the checks of their operands.
 
 use super::schema::{Additional, Bound, Dependency, Items, Schema};
 use crate::filter::element::TypeSet;
@@ -40,7 +40,7 @@ pub(super) fn schema(spec: Value<'_>, keyword: &str, depth: usize) -> Result<Sch
     Ok(s)
 }
 
-/// Keywords without schemas inside. False when it is none of them.
+/// Keywords without nested schemas. False for other keywords.
 fn simple(s: &mut Schema, d: Doc<'_>, k: &str, v: Value<'_>) -> Result<bool> {
     match k {
         "type" => s.types = Some(types(k, v, json_type)?),
@@ -108,7 +108,7 @@ fn simple(s: &mut Schema, d: Doc<'_>, k: &str, v: Value<'_>) -> Result<bool> {
     Ok(true)
 }
 
-/// Keywords with schemas inside.
+/// Keywords with nested schemas.
 fn nested(s: &mut Schema, k: &str, v: Value<'_>, depth: usize) -> Result<()> {
     match k {
         "items" => {
@@ -203,7 +203,7 @@ fn boolean(k: &str, v: Value<'_>) -> Result<bool> {
 }
 
 fn count(k: &str, v: Value<'_>) -> Result<u64> {
-    // Another type has the code of another value here, unlike in all other keywords.
+    // Here a wrong type has the error code of a wrong value, unlike in all other keywords.
     let Some(n) = v.as_i64_exact().and_then(|n| u64::try_from(n).ok()) else {
         bail!(
             code::FAILED_TO_PARSE,

@@ -1,8 +1,8 @@
-//! `$serializeEJSON` (8.3): `{input, relaxed, onError}`, the value in extended JSON, relaxed unless
-//! told otherwise. `$deserializeEJSON`: `{input, onError}`, the other way. Both make values, not
-//! text, and null of nullish input. Errors: 9 no document or an argument missing or unknown, 2 for
-//! a `relaxed` that is no boolean; 241, for which `onError` stands in, where a result would be
-//! nested too deeply or be too large, or a wrapper is malformed.
+//! `$serializeEJSON` (8.3): `{input, relaxed, onError}`, the value in extended JSON, relaxed by
+//! default. `$deserializeEJSON`: `{input, onError}`, the reverse. Both return values, not text, and
+//! null for nullish input. Errors: 9 no document or an argument missing or unknown, 2 for a
+//! `relaxed` that is no boolean; 241, which `onError` handles, when a result is nested too deeply
+//! or too large, or a wrapper is malformed.
 
 mod read;
 mod write;
@@ -67,7 +67,7 @@ fn parse_arguments<const N: usize>(
     Ok(found)
 }
 
-/// Bytes of the result for one of the input, at most about.
+/// Bytes of the result per byte of the input, at most, approximately.
 const BYTES_PER_BYTE: usize = 4;
 
 /// The value that `write` puts under the empty name.

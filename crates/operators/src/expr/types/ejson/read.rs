@@ -1,5 +1,5 @@
-//! Extended JSON to values: documents that are wrappers become what they stand for; all others stay
-//! as they are, with what is inside of them read.
+//! Extended JSON to values: wrapper documents are replaced by their values; in all other documents
+//! the fields are converted.
 
 use super::write::{OLD_BINARY, failure};
 use crate::expr::date;
@@ -18,7 +18,7 @@ pub(super) fn put(w: &mut DocWriter<'_>, name: &str, v: &Value<'_>) -> Result<()
     convert(&mut Field(w, name), v)
 }
 
-/// Where a value goes: a field, or the next element of an array.
+/// The destination of a value: a field, or the next element of an array.
 trait Sink {
     fn value(&mut self, v: Value<'_>);
     fn document(&mut self, d: Doc<'_>) -> Result<()>;
@@ -108,7 +108,7 @@ impl<'d> Parts<'d> {
     }
 }
 
-/// Puts what a wrapper stands for; false for a document that is none.
+/// Writes the value of a wrapper; false for a document that is no wrapper.
 fn wrapper(to: &mut impl Sink, d: Doc<'_>) -> Result<bool> {
     let Some((name, inner)) = d.first().filter(|(name, _)| name.starts_with('$')) else {
         return Ok(false);
@@ -180,7 +180,7 @@ fn moment(parts: &Parts<'_>) -> Result<i64> {
     }
 }
 
-/// The wrappers whose value has several parts.
+/// Wrappers whose value has several parts.
 fn composite(to: &mut impl Sink, parts: &Parts<'_>) -> Result<bool> {
     match parts.name {
         "$uuid" => {

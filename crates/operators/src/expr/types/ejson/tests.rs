@@ -1,4 +1,4 @@
-//! Tables of both directions, and that one undoes the other.
+//! Tables for both directions, and a test that each reverses the other.
 
 use crate::Profile;
 use crate::expr::check::{evaluate, json, table_of};
@@ -21,8 +21,8 @@ const FORMS: &[(&str, &str, &str)] = &[
     ("1.0", "{'$numberDouble': '1'}", "1.0"),
 ];
 
-/// A value under `v`, and the text of the wrapper that stands for it; the wrapper is a document
-/// that the test harness would itself read, so that it is compared as text.
+/// A value under `v`, and the text of its wrapper. The test harness itself would convert the
+/// wrapper, so it is compared as text.
 const WRAPPERS: &[(&str, &str, &str)] = &[
     (
         "{'$numberDouble': 'NaN'}",
@@ -107,7 +107,7 @@ fn values_have_a_canonical_and_a_relaxed_form() {
         let spec = |relaxed: &str| format!("{{'$serializeEJSON': {{'input': '$v'{relaxed}}}}}");
         let doc = format!("{{'v': {value}}}");
         let of = |options: &str| evaluate(&spec(options), &doc).unwrap().to_string();
-        // The harness reads wrappers of the wanted text as values; their text is compared.
+        // The harness converts wrappers in the expected text, so their text is compared.
         let shown = |text: &str| {
             let literal: serde_json::Value =
                 serde_json::from_str(&text.replace('\'', "\"")).unwrap();
@@ -151,7 +151,7 @@ fn one_undoes_the_other() {
 #[test]
 fn malformed_wrappers_and_arguments_are_refused() {
     let mut rows = Vec::new();
-    // Literal wrappers would be read by the harness: they are built by the expression.
+    // The harness would convert literal wrappers, so the expression builds them.
     for (name, inner) in [
         ("$numberLong", "1"),
         ("$numberLong", "'bad'"),

@@ -1,4 +1,4 @@
-//! Values to extended JSON: which types get a wrapper, canonical or relaxed.
+//! Values to extended JSON: which types get a wrapper, in the canonical and the relaxed form.
 
 use super::super::digits::double_text;
 use crate::expr::date;
@@ -7,9 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use model::MAX_DEPTH;
 use model::{ArrayWriter, Doc, DocWriter, MongoError, Result, Value, code};
 
-/// The subtype whose stored bytes begin with their own length, which extended JSON leaves out.
+/// The binary subtype whose stored bytes begin with their own length, which extended JSON omits.
 pub(super) const OLD_BINARY: u8 = 2;
-/// Moments that have a text in the relaxed form: the years 1970 to 9999.
+/// Times written as text in the relaxed form: the years 1970 to 9999.
 const WITH_TEXT: std::ops::Range<i64> = 0..253_402_300_800_000;
 
 /// Puts a value into a document.
@@ -58,7 +58,7 @@ fn elements(
     Ok(())
 }
 
-/// JSON has the type, or a relaxed number for it.
+/// Whether JSON has the type, or a number for it in the relaxed form.
 fn stays(v: &Value<'_>, relaxed: bool) -> bool {
     match v {
         Value::Missing | Value::Null | Value::Bool(_) | Value::String(_) => true,
@@ -115,7 +115,7 @@ fn wrap(w: &mut DocWriter<'_>, v: &Value<'_>, relaxed: bool, depth: usize) -> Re
         Value::CodeWithScope(c, scope) => {
             w.put("$code", *c);
             let scope = Doc::from_prefix(scope);
-            // The scope is canonical in either form.
+            // The scope is canonical in both forms.
             fields(&mut w.doc("$scope"), scope, false, deeper(depth)?)?;
         }
         Value::Symbol(s) => _ = w.put("$symbol", *s),
