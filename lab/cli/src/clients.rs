@@ -20,17 +20,17 @@ use crate::pulse;
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 /// Failed calls in a row after which a client gives up.
 const FAILURES_IN_A_ROW_MAX: u32 = 10;
-/// Kinds of errors told apart; more are counted together.
+/// At most so many kinds of errors are counted separately; further kinds share one counter.
 const ERROR_KINDS_MAX: usize = 50;
 /// A timer of a machine that runs is never so late: an engine in the lab's process that makes it so
 /// late has stood still, or has taken the processors.
 const STOOD_STILL_MIN: Duration = Duration::from_millis(100);
-/// What drivers do when a server is overloaded: so many retries, each after a random share of a
-/// wait that doubles (specification of client backpressure).
+/// The retries of drivers when a server is overloaded, each after a random share of a wait that
+/// doubles (specification of client backpressure).
 const RETRIES_MAX: u32 = 2;
 const RETRY_WAIT: Duration = Duration::from_millis(100);
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(10);
-/// A batch of a load is tried so often, which takes a minute about.
+/// Attempts for a batch of a load, about a minute in total.
 const LOAD_REFUSALS_MAX: u32 = 20;
 /// Polling interval of a client that waits for another.
 const WAIT: Duration = Duration::from_micros(500);
@@ -40,7 +40,7 @@ const WAIT: Duration = Duration::from_micros(500);
 pub(crate) struct Control {
     stop: AtomicBool,
     reason: Mutex<Option<String>>,
-    /// Set when the measured work has ended: what goes on beside it ends too.
+    /// Set when the measured work has ended; background work ends then, too.
     over: AtomicBool,
     barrier: Barrier,
     begun: OnceLock<Instant>,
@@ -65,13 +65,13 @@ impl Control {
         self.begun();
     }
 
-    /// When the first of them began. On a busy machine the others, and the sampler, come later; a
-    /// rate over their time alone would be too high.
+    /// When the first client began. On a busy machine the other clients and the sampler begin
+    /// later; a rate over their time alone would be too high.
     pub(crate) fn begun(&self) -> Instant {
         *self.begun.get_or_init(Instant::now)
     }
 
-    /// Ends the step early; the first reason stands.
+    /// Ends the step early; only the first reason is kept.
     pub(crate) fn stop(&self, reason: &str) {
         lock(&self.reason).get_or_insert_with(|| reason.to_owned());
         self.stop.store(true, Ordering::Release);
@@ -92,7 +92,7 @@ impl Control {
         lock(&self.reason).clone()
     }
 
-    /// Tells those beside the measured work that it has ended.
+    /// Tells background clients that the measured work has ended.
     pub(crate) fn measured_work_is_over(&self) {
         self.over.store(true, Ordering::Release);
     }
@@ -100,7 +100,7 @@ impl Control {
 
 /// One client, ready to start.
 pub(crate) struct Client<S: Session> {
-    /// What ends the step.
+    /// Decides when the step ends.
     pub(crate) control: Arc<Control>,
     /// Its role's counts.
     pub(crate) counters: Arc<RoleCounters>,
@@ -114,9 +114,9 @@ pub(crate) struct Client<S: Session> {
     pub(crate) work: Work,
     /// Until when.
     pub(crate) limits: Limits,
-    /// Its pace; none is a closed loop.
+    /// The pace of an open loop; `None` means a closed loop.
     pub(crate) schedule: Option<Schedule>,
-    /// When it works, since the step began; none: from the beginning to the end.
+    /// When the client works, since the step began; `None` means during the whole step.
     pub(crate) window: Option<(Duration, Duration)>,
 }
 
@@ -262,7 +262,7 @@ impl<S: Session> Client<S> {
         });
     }
 
-    /// How long the call took; none if the step was closed without it.
+    /// Ends a call: records its duration; `None` if the step was closed before it ended.
     fn end_call(&self, timing: Timing, done: Instant) -> Option<ServedCall> {
         let service = done.duration_since(timing.sent);
         // An engine stands still with the lab, whose process it is in.
@@ -399,13 +399,13 @@ impl<S: Session> Client<S> {
 struct ServedCall {
     /// From the time at which it was due or, in a closed loop, sent.
     latency: Duration,
-    /// The part of it in which calls before it kept the connection busy.
+    /// The part of it in which earlier calls kept the connection busy.
     waited: Duration,
     /// From sending.
     service: Duration,
-    /// By how much the lab sent it too late; in none of the others.
+    /// How late the lab sent the call; no other field includes it.
     lateness: Duration,
-    /// The lab stood still meanwhile: how long the target took is not known.
+    /// The lab stood still during the call, so the target's time is unknown.
     is_disturbed: bool,
 }
 
@@ -425,15 +425,15 @@ struct Progress {
     free_since: Option<Instant>,
     /// Refusals of the operation under way.
     refusals: u32,
-    /// What the client must wait before its next call.
+    /// How long the client must wait before its next call.
     to_wait: Option<Duration>,
     summary: ClientSummary,
 }
 
 impl Progress {
-    /// The call was refused with a wish to come back later: the next one takes the place of the
-    /// retry, after the drivers' wait; after too many of them the operation is given up, unless it
-    /// is a batch of a load.
+    /// The target refused the call as overloaded. The next call takes the place of the retry, after
+    /// the drivers' wait. After too many refusals the operation is abandoned, unless it is a batch
+    /// of a load.
     fn refused(&mut self, window: Option<MutexGuard<'_, Window>>, is_load: bool) {
         self.refusals += 1;
         let is_given_up = self.refusals > RETRIES_MAX && !is_load;
@@ -495,8 +495,8 @@ impl Progress {
             if failure.is_none() {
                 window.completed(ended);
             }
-            // A call that was refused took no time worth counting; one that was never answered
-            // took all the time until it was given up.
+            // A refused call took no time worth counting; a call without an answer took all the
+            // time until its timeout.
             let is_disturbed = served.is_some_and(|served| served.is_disturbed);
             window.disturbed += u64::from(is_disturbed && is_measured);
             let counts = (failure.is_none() || is_lost) && !is_disturbed;

@@ -1,8 +1,9 @@
-//! What the clients of a role have counted: windows that the sampler empties, totals of the step,
-//! and what is known of calls that are under way or were never sent.
+//! Counters of the clients of a role: windows that the sampler empties, totals of the step, and the
+//! state of calls that are under way or were never sent.
 //!
-//! Promises: each scheduled call is counted once, whether it was answered, given up or never sent;
-//! what a client that never returns had begun is counted too. Must not know: sessions, targets.
+//! Promises: each scheduled call is counted once, whether it was answered, timed out or never sent;
+//! calls that a client had begun are counted even when the client never returns. Must not know:
+//! sessions, targets.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -21,7 +22,7 @@ const WINDOWS_MAX: u32 = 64;
 /// A call under way when the step ends is counted as unanswered if it has waited this long.
 const UNANSWERED_MIN: Duration = Duration::from_millis(100);
 
-/// What clients counted since the sampler last looked.
+/// Counts of the clients since the sampler last looked.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     /// Operations.
@@ -30,13 +31,13 @@ pub(crate) struct Window {
     pub(crate) errors: u64,
     /// Rows that reads returned.
     pub(crate) rows: u64,
-    /// Latency of calls that were answered, and of those that were not, until they were given up.
-    /// In an open loop from the time at which the call was due.
+    /// Latency of answered calls, and of calls that timed out, up to their timeout. In an open loop
+    /// it counts from the time at which the call was due.
     pub(crate) latency: LatencyHistogram,
     /// Calls answered since the sampler last looked for gaps, with the first and the last time.
     pub(crate) completions: Option<Completions>,
-    /// Gaps among those calls: seen only where the sampler itself was late, as when the whole
-    /// process stood still.
+    /// Gaps among those calls. They are seen only when the sampler itself was late, for example
+    /// because the whole process stood still.
     pub(crate) gaps: Vec<(Instant, Instant)>,
     /// Never reset, warm-up left out: in an open loop, latency from sending.
     pub(crate) service: Option<LatencyHistogram>,
@@ -44,11 +45,11 @@ pub(crate) struct Window {
     pub(crate) lateness: Option<LatencyHistogram>,
     /// Never reset, warm-up left out: calls that were due and never sent.
     pub(crate) unsent: u64,
-    /// Those of them whose connection was free: the lab itself was late.
+    /// The unsent calls whose connection was free: the lab itself was late.
     pub(crate) unsent_by_lab: u64,
     /// Never reset: calls that were refused with a wish to come back later.
     pub(crate) refused: u64,
-    /// Never reset: operations that were given up after too many of these.
+    /// Never reset: operations that were abandoned after too many refusals.
     pub(crate) given_up: u64,
     /// Never reset, warm-up left out: for mixes.
     pub(crate) by_operation: BTreeMap<Operation, LatencyHistogram>,
@@ -100,19 +101,19 @@ impl Completions {
     }
 }
 
-/// What a client has begun or has still to do, shared so that it is accounted for when the client
-/// never returns.
+/// The calls that a client has begun or must still make, shared so that they are counted when the
+/// client never returns.
 #[derive(Debug, Default)]
 pub(crate) struct Unfinished {
     /// The effect of the call under way, should its reply never come.
     pub(crate) effect: Effect,
-    /// When the client began; none before the start and after its end.
+    /// When the client began; `None` before the start and after its end.
     pub(crate) begun: Option<Instant>,
     /// When the call under way was sent.
     pub(crate) sent: Option<Instant>,
     /// In an open loop: when the call was due, since the client began.
     pub(crate) due: Option<Duration>,
-    /// In an open loop: the calls that follow, and what those before left behind.
+    /// In an open loop: the following calls, and the queue that earlier calls left.
     pub(crate) pace: Option<(Schedule, VirtualQueue)>,
 }
 
@@ -126,10 +127,10 @@ pub(crate) struct RoleCounters {
     pub(crate) is_mix: bool,
     pub(crate) unfinished: Vec<Mutex<Unfinished>>,
     pub(crate) errors: Mutex<BTreeMap<String, u64>>,
-    /// What the first call that failed was answered.
+    /// The message of the first failed call.
     pub(crate) first_failure: OnceLock<String>,
     pub(crate) client_summaries: Mutex<Vec<ClientSummary>>,
-    /// When each client sent its statements, for those who see their events.
+    /// When each client sent its statements, for the readers of change streams.
     pub(crate) sent: Option<Vec<Mutex<Vec<Instant>>>>,
 }
 
@@ -138,11 +139,11 @@ pub(crate) struct RoleCounters {
 pub(crate) struct Totals {
     /// Operations acknowledged.
     pub(crate) acknowledged: u64,
-    /// What they mean for the tables.
+    /// The effect of the operations on the tables.
     pub(crate) effect: Effect,
     /// Failed calls by kind.
     pub(crate) errors: BTreeMap<String, u64>,
-    /// What each client did, in the order in which they finished.
+    /// A summary of each client, in the order in which clients finished.
     pub(crate) client_summaries: Vec<ClientSummary>,
     /// In an open loop, latency from sending.
     pub(crate) service: Option<LatencyHistogram>,
@@ -150,11 +151,11 @@ pub(crate) struct Totals {
     pub(crate) lateness: Option<LatencyHistogram>,
     /// In an open loop, calls that were due and never sent.
     pub(crate) unsent: u64,
-    /// Those of them whose connection was free.
+    /// The unsent calls whose connection was free.
     pub(crate) unsent_by_lab: u64,
     /// Calls that were refused with a wish to come back later.
     pub(crate) refused: u64,
-    /// Operations that were given up after too many of these.
+    /// Operations that were abandoned after too many refusals.
     pub(crate) given_up: u64,
     /// For mixes.
     pub(crate) by_operation: BTreeMap<Operation, LatencyHistogram>,
@@ -254,8 +255,8 @@ impl RoleCounters {
         sent.map(waited).max().unwrap_or_default()
     }
 
-    /// Counts what clients that have not returned leave: calls without a reply and calls that
-    /// were due and never sent. Replies that come later are no longer counted.
+    /// Counts the open calls of clients that have not returned: calls without a reply and calls
+    /// that were due and never sent. Later replies are no longer counted.
     pub(crate) fn account_unfinished(&self, limits: &Limits) {
         for client in 0..self.unfinished.len() {
             self.account_client(client, limits, true);

@@ -1,4 +1,4 @@
-//! What can go wrong with a run, each as one line that says what to do about it.
+//! The errors of a run, each as one line that says what to do.
 
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ pub(crate) enum LabError {
     /// Stacks that cannot be read or drawn.
     #[error(transparent)]
     Stacks(#[from] lab_kit::profile::ProfileError),
-    /// A page of several runs has no folder of its own.
+    /// A page for several runs needs `--out`, because it has no folder.
     #[error("a page of several runs needs a place: give --out FILE")]
     NeedsOut,
     /// Nothing of the workload would be left.

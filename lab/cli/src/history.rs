@@ -1,7 +1,7 @@
 //! The command `history`: results of many days, the points at which they changed, a page of trends.
 //!
-//! Promises: measures nothing. With `--fail-on-worse` its status tells a program that something
-//! became worse lately.
+//! Promises: measures nothing. With `--fail-on-worse` the exit status says whether a recent change
+//! made something worse.
 
 use std::path::{Path, PathBuf};
 
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &HistoryArguments) -> Result<(), LabError> {
     }
 }
 
-/// What cannot be read is left out and told: a history is worth having without it.
+/// Runs that cannot be read are reported and skipped: the others still make a history.
 fn collect(folder: &Path, depth: usize, out: &mut Vec<RunResult>) {
     if folder.join("result.json").is_file() {
         match read_result(folder) {

@@ -1,9 +1,9 @@
-//! A limit on memory for the target and its page cache: a control group (version 2 or 1), else a
-//! balloon that leaves only so much free.
+//! A limit on memory for the target and its page cache: a control group (version 2 or 1), or else a
+//! balloon that leaves only a given amount free.
 //!
-//! Promises: what was put on is taken off when the run ends; limits above the process' own group
-//! stay in force; the result says how it was done and what it cannot hold. A balloon is a process
-//! of its own, which ends with the lab however the lab ends.
+//! Promises: the limit is removed when the run ends; limits above the process's own group stay in
+//! force; the result says which way was used and what it cannot limit. A balloon is a separate
+//! process, which ends with the lab however the lab ends.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -67,8 +67,8 @@ enum Version {
 }
 
 impl Limit {
-    /// Puts a limit of `memory_mb` on process `pid`, whose files lie in `data`; none without a
-    /// number. Without `by`, the first way that works.
+    /// Puts a limit of `memory_mb` on process `pid`, whose files lie in `data`; no limit if
+    /// `memory_mb` is `None`. Without `by`, it uses the first way that works.
     pub(crate) fn apply(
         memory_mb: Option<u64>,
         by: Option<LimitBy>,
@@ -114,7 +114,7 @@ impl Limit {
         Ok(Some(Self { bytes, held, pid }))
     }
 
-    /// Whether the limit had the system kill a process of the group; none where it does not say.
+    /// Whether the system killed a process of the group because of the limit; `None` if unknown.
     pub(crate) fn has_killed(&self) -> Option<bool> {
         let Held::ControlGroup(group) = &self.held else {
             return None;

@@ -1,5 +1,5 @@
-//! What a user sees while a run goes on: a bar with rate and remaining time, or a line now and then
-//! when there is no terminal.
+//! The progress of a run for its user: a bar with rate and remaining time, or occasional lines when
+//! there is no terminal.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use metrics::Interval;
 /// Without a terminal, a line this often.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// What ends the step, and so what the bar measures.
+/// The end of the step, which the bar measures.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Goal {
     /// Operations.

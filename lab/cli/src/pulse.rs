@@ -1,8 +1,8 @@
 //! Whether the lab itself stood still: a thread that looks at the clock fifty times a second and
 //! notices when it could not.
 //!
-//! Promises: what is measured while the lab stood still can be told from what a target did; a
-//! standstill that goes on is known before its end is noticed. Must not know: clients, targets.
+//! Promises: measurements during a standstill of the lab can be distinguished from a slow target; a
+//! standstill is known while it still lasts. Must not know: clients, targets.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const BEAT: Duration = Duration::from_millis(20);
 /// No timer of a machine that runs is so late: the process was stopped or got no processor.
 pub(crate) const STANDSTILL_MIN: Duration = Duration::from_millis(250);
-/// More standstills than this are not told apart.
+/// At most so many standstills are recorded separately.
 const KEPT_MAX: usize = 10_000;
 
 /// A stretch in which the lab stood still.
@@ -42,7 +42,7 @@ impl Pulse {
         self.last = now;
     }
 
-    /// What of the time between two moments the lab stood still.
+    /// The parts of the time between two moments in which the lab stood still.
     fn within(&self, from: Instant, to: Instant) -> Vec<Stretch> {
         // The beat that ends a standstill may come after what asks for it.
         let unnoticed = (self.last, to);
@@ -86,7 +86,7 @@ pub(crate) fn stretches(from: Instant, to: Instant) -> Vec<Stretch> {
 
 /// How long the lab stood still between two moments.
 pub(crate) fn stood_still(from: Instant, to: Instant) -> Duration {
-    // A call that was answered sooner saw none.
+    // A shorter call cannot contain a standstill.
     if to.saturating_duration_since(from) < STANDSTILL_MIN {
         return Duration::ZERO;
     }

@@ -1,5 +1,4 @@
-//! The sampler: a thread of its own that closes an interval every second, whatever the clients are
-//! doing.
+//! The sampler: a separate thread that closes an interval every second, whatever the clients do.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +27,7 @@ pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 /// How often gaps between completed calls are looked for.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What is sampled besides the clients.
+/// What is sampled in addition to the clients.
 #[derive(Debug)]
 pub(crate) struct Instruments {
     server: Option<(Watched, ProcessSample)>,
@@ -221,7 +220,7 @@ pub(crate) struct SampledRole {
     pub(crate) rows: u64,
     /// Where nothing was completed.
     pub(crate) gaps: GapTracker,
-    /// Whether the target is in the lab's process, and stands still with it.
+    /// Whether the target is in the lab's process, so that it stands still with the lab.
     pub(crate) is_inside: bool,
     /// For how long the lab itself stood still in the measured time.
     pub(crate) stood_still: Duration,
@@ -248,7 +247,7 @@ impl SampledRole {
     }
 }
 
-/// Where no client completed anything, of those that were looked at.
+/// The stretches in which none of the watched clients completed a call.
 #[derive(Debug)]
 pub(crate) struct Gaps {
     /// Calls answered.
@@ -267,7 +266,7 @@ impl Default for Gaps {
 }
 
 impl Gaps {
-    /// Looks at a window, which forgets what it tells.
+    /// Takes the data of a window, and clears them there.
     pub(crate) fn take(&mut self, window: &mut Window, begun: Instant) {
         let since = |at: Instant| at.saturating_duration_since(begun).as_secs_f64();
         let gaps = std::mem::take(&mut window.gaps);
@@ -281,7 +280,7 @@ impl Gaps {
     }
 }
 
-/// What two lists of stretches have in common.
+/// The stretches that are in both lists.
 pub(crate) fn common(one: &[(f64, f64)], other: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let pairs = one
         .iter()
@@ -292,10 +291,10 @@ pub(crate) fn common(one: &[(f64, f64)], other: &[(f64, f64)]) -> Vec<(f64, f64)
         .collect()
 }
 
-/// What a step needs of the sampler, and gets back at its end.
+/// The input of a step's sampling, which is returned at its end.
 #[derive(Debug)]
 pub(crate) struct Sampling {
-    /// The measured work first, then what goes on beside it.
+    /// The measured work first, then background work.
     pub(crate) sampled_roles: Vec<SampledRole>,
     /// Folder of the run.
     pub(crate) folder: RunFolder,
@@ -305,7 +304,7 @@ pub(crate) struct Sampling {
     pub(crate) progress: Progress,
 }
 
-/// What samples were taken of, back when a step has ended.
+/// The sampled roles and folder, returned when a step has ended.
 pub(crate) type Sampled = (Vec<SampledRole>, RunFolder, Instruments);
 
 impl Sampling {
@@ -325,7 +324,7 @@ impl Sampling {
         let begun = control.begun();
         let mut closed = Duration::ZERO;
         loop {
-            // Ticks stand at whole intervals after the start, so that errors of single ticks do not
+            // Ticks are at whole intervals after the start, so that errors of single ticks do not
             // add up.
             let next =
                 INTERVAL.mul_f64((closed.as_secs_f64() / INTERVAL.as_secs_f64()).round() + 1.0);
@@ -350,7 +349,8 @@ impl Sampling {
         }
     }
 
-    /// Waits until `next` or the end of the work, which it tells, and looks for gaps meanwhile.
+    /// Waits until `next` or the end of the work, looks for gaps meanwhile, and returns whether the
+    /// work has ended.
     fn wait_until(&mut self, next: Duration, begun: Instant, done: &Receiver<()>) -> bool {
         loop {
             let left = next.saturating_sub(begun.elapsed());
@@ -415,7 +415,7 @@ impl Sampling {
                 interval.latency.merge(&window.latency);
                 window.latency.clear();
             }
-            // What the processes and the device did belongs to all lanes together; it is written
+            // The figures of processes and device belong to all lanes together; they are written
             // once.
             if is_first {
                 self.instruments.fill(&mut interval);

@@ -1,4 +1,4 @@
-//! `quarry-lab target`: a server of its own to measure, until it is told to stop.
+//! `quarry-lab target`: starts a server to measure, until it is told to stop.
 
 use std::path::PathBuf;
 

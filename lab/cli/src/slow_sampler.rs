@@ -1,9 +1,9 @@
-//! What is too slow to sample each second: the data directory, parts of memory, open files,
-//! threads. A thread of its own looks.
+//! Samples what is too slow for every second: the data directory, parts of memory, open files,
+//! threads. It has a separate thread.
 //!
-//! Promises: the sampler never waits for it. Looks stand ten seconds apart, or fifty times as long
-//! as the last one took, so that a directory of hundreds of thousands of files takes two percent of
-//! a core at most.
+//! Promises: the sampler never waits for this thread. Samples are ten seconds apart, or fifty times
+//! the duration of the last one, so that a directory of hundreds of thousands of files takes two
+//! percent of a core at most.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -17,12 +17,12 @@ use metrics::{DirectorySize, MemoryParts, ThreadSampler, directory_size, open_de
 use crate::counters::lock;
 
 const INTERVAL: Duration = Duration::from_secs(10);
-/// A look may take one part in so many of the time.
+/// A sample may take this share of the time.
 const PAUSE_FACTOR: u32 = 50;
 /// The kernel walks all page tables of the process for this one.
 const MEMORY_EVERY: Duration = Duration::from_secs(60);
 
-/// What to do out of turn.
+/// A request for an additional sample.
 #[derive(Debug)]
 enum Request {
     /// A step begins, or its warm-up has ended: forget what was used.

@@ -1,5 +1,5 @@
-//! What the lab prints. A reader that has gone, as of `quarry-lab list | head`, ends nothing: what
-//! would be printed is left out, and files are written all the same.
+//! Output of the lab. A closed reader, as in `quarry-lab list | head`, does not end the lab:
+//! further output is dropped, and files are still written.
 
 use std::fmt::Arguments;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! What agent and lab say to each other: short lines of text.
+//! The protocol between agent and lab: short lines of text.
 //!
 //! The agent begins with a fresh number; the lab answers with what it wants, and the HMAC-SHA-256
 //! of both under the token; from then on each `sample` is answered with the process's counters.
@@ -14,15 +14,15 @@ use sha2::Sha256;
 
 /// Bytes of a line, its end not counted.
 pub(crate) const LINE_MAX: usize = 512;
-/// What the agent says first; a number follows that is never used twice.
+/// The agent's first line; a number follows that is never used twice.
 pub(crate) const GREETING: &str = "quarry-lab agent 1 ";
-/// What the process is told as, before its number.
+/// The prefix of the line with the process number.
 pub(crate) const PROCESS: &str = "process ";
-/// What asks for the counters.
+/// The request for the counters.
 pub(crate) const SAMPLE: &str = "sample";
-/// What begins the request for load: a fresh number and the version follow.
+/// The prefix of the request for load; a fresh number and the version follow.
 pub(crate) const LOAD: &str = "load ";
-/// What is answered instead, before the reason.
+/// The prefix of a refusal, before its reason.
 pub(crate) const REFUSED: &str = "refused: ";
 
 /// The process that a lab wants to know of.
@@ -61,12 +61,12 @@ fn mac(token: &[u8], number: &str, wanted: &str) -> Result<Hmac<Sha256>> {
     Ok(out)
 }
 
-/// A key that only those can make who know the token, for a label that no proof has.
+/// A key that only a holder of the token can derive, for a label that no proof uses.
 pub(crate) fn derived(token: &[u8], number: &str, label: &str) -> Result<[u8; 32]> {
     Ok(mac(token, number, label)?.finalize().into_bytes().into())
 }
 
-/// That who asks knows the token.
+/// The proof that the sender knows the token.
 pub(crate) fn proof(token: &[u8], number: &str, wanted: &str) -> Result<String> {
     let bytes = mac(token, number, wanted)?.finalize().into_bytes();
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -85,7 +85,7 @@ pub(crate) fn is_proven(token: &[u8], number: &str, wanted: &str, proof: &str) -
     is_hex && mac.is_ok_and(|mac| mac.verify_slice(&bytes).is_ok())
 }
 
-/// The next line; none at the end. `wait` is called before each byte, for the time that is left.
+/// The next line; `None` at the end. `wait` is called before each byte with the remaining time.
 pub(crate) fn read_line<R: Read>(
     from: &mut R,
     mut wait: impl FnMut(&R) -> Result<()>,

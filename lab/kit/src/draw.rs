@@ -90,9 +90,9 @@ fn zeta(items: u64) -> f64 {
     near + integral(items as f64) - integral(TERMS as f64) + (term(items) - term(TERMS)) / 2.0
 }
 
-/// Scatters ranks over `0..items`, so that favourites are no neighbours. A new row takes its share
-/// of them and leaves all others where they are (Lamping and Veach, 2014): beside inserts the same
-/// rows stay the favourites. Costs about ln(items) steps.
+/// Scatters ranks over `0..items`, so that popular items are not neighbours. A new row takes its
+/// share of the ranks and leaves all others where they are (Lamping and Veach, 2014): during
+/// inserts the same rows stay popular. Costs about ln(items) steps.
 fn scatter(rank: u64, items: u64) -> u64 {
     let (mut state, mut place, mut next) = (mix(rank), 0_u64, 0_u64);
     while next < items {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// What a run took place on.
+/// The machine of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Environment {
     /// CPU model.
@@ -80,8 +80,8 @@ pub fn now() -> String {
     now.round(jiff::Unit::Second).unwrap_or(now).to_string()
 }
 
-/// The clock of a run: the machine's at the beginning, and from there on what really passed, so
-/// that no end is before the beginning when the machine's clock is set meanwhile.
+/// The clock of a run: the machine's time at the beginning plus the monotonic time since, so that
+/// no end is before the beginning even when the machine's clock is set meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub struct RunClock {
     wall: jiff::Timestamp,
@@ -89,7 +89,7 @@ pub struct RunClock {
 }
 
 impl RunClock {
-    /// Starts it, never before `earliest`: when a run that goes on had begun (RFC 3339).
+    /// Starts it, never before `earliest`, the beginning of a resumed run (RFC 3339).
     pub fn start(earliest: Option<&str>) -> Self {
         let now = jiff::Timestamp::now();
         let earliest = earliest.and_then(|text| text.parse().ok());
@@ -107,8 +107,8 @@ impl RunClock {
     }
 }
 
-/// The name of a run and its folder: sorts by time. Two runs begun in the same second are told
-/// apart by the process number.
+/// The name of a run and its folder, which sorts by time. The process number distinguishes two runs
+/// that began in the same second.
 pub fn run_id(started_at: &str, workload: &str, preset: &str) -> String {
     let time: String = started_at
         .chars()
@@ -152,7 +152,7 @@ fn memory_limit() -> Option<u64> {
     .filter(|bytes| *bytes < 1 << 60)
 }
 
-/// Partitions have no queue directory of their own; their disk's name is theirs without the number.
+/// Partitions have no queue directory; the disk's name is the partition's without the number.
 fn read_ahead_kb(device: &str) -> Option<u64> {
     let disk = device.trim_end_matches(|letter: char| letter.is_ascii_digit());
     [device, disk, disk.trim_end_matches('p')]
@@ -164,7 +164,7 @@ fn read_ahead_kb(device: &str) -> Option<u64> {
         })
 }
 
-/// Type and options of the mount that holds `path`: the longest mount point that is a prefix of it.
+/// Type and options of the mount that holds `path`: the mount whose path is the longest prefix.
 fn filesystem(mountinfo: &str, path: &Path) -> String {
     let absolute = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut best: Option<(usize, String)> = None;

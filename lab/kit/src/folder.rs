@@ -20,7 +20,7 @@ pub enum FolderError {
     /// Writing failed.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// What was written.
+        /// The file that was written.
         path: PathBuf,
         /// Why it failed.
         source: io::Error,
@@ -28,7 +28,7 @@ pub enum FolderError {
     /// Reading failed.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// What was read.
+        /// The file that was read.
         path: PathBuf,
         /// Why it failed.
         source: io::Error,
@@ -38,7 +38,7 @@ pub enum FolderError {
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         reason: String,
     },
 }
@@ -98,7 +98,7 @@ impl RunFolder {
         })
     }
 
-    /// Opens the folder of an interrupted run. Rows of steps other than `steps` are dropped: those
+    /// Opens the folder of an interrupted run. Drops the rows of steps other than `steps`: those
     /// steps begin again.
     ///
     /// # Errors
@@ -135,7 +135,7 @@ impl RunFolder {
         &self.path
     }
 
-    /// Writes one row, or none of it.
+    /// Writes one row as a whole, or nothing.
     ///
     /// # Errors
     /// The disk is full or gone.
@@ -229,7 +229,7 @@ fn keep_room(folder: &Path) -> Result<(), FolderError> {
 }
 
 fn give_up_room(folder: &Path) {
-    // Not there: it was given up before.
+    // The reserve may already have been removed.
     let _ = fs::remove_file(folder.join(RESERVE));
 }
 

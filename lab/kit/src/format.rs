@@ -95,7 +95,7 @@ pub fn seconds(value: f64) -> String {
     }
 }
 
-/// A value with its error, where that is a hundredth of it or more; a dash for none.
+/// A value with its error, if the error is at least a hundredth of it; a dash for `None`.
 pub fn with_error(value: Option<f64>, error: Option<f64>) -> String {
     match (value, error) {
         (None, _) => "–".to_owned(),

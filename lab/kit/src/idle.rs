@@ -6,9 +6,10 @@ use metrics::ProcessSampler;
 
 /// Polling interval.
 const EVERY: Duration = Duration::from_millis(500);
-/// Idle after so many polls in a row that saw no work.
+/// A process is idle after so many polls in a row that saw no work.
 const QUIET_LOOKS: u32 = 4;
-/// Less CPU than this share of a core is rest: servers have clocks and flushers of their own.
+/// A process that uses less CPU than this share of a core is idle: servers have clocks and
+/// flushers.
 const CPU_SHARE: f64 = 0.05;
 /// Less than this written in one look is rest.
 const WRITTEN_BYTES: u64 = 64 << 10;

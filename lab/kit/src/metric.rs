@@ -1,7 +1,7 @@
-//! The metrics of a step that reports, comparisons and claims name: identifier, words, unit, which
-//! way is better, where it stands.
+//! The metrics of a step in reports, comparisons and claims: identifier, words, unit, which way is
+//! better, and where the result has it.
 //!
-//! Promises: one definition of each metric for all of them. Must not know: how any of them is drawn
+//! Promises: each metric has one definition for all its users. Must not know: how metrics are drawn
 //! or judged.
 
 use crate::result::{LatencySummary, REPLAY_WRITES, StepResult};
@@ -17,17 +17,17 @@ pub enum Better {
 
 /// One metric of a step.
 pub struct Metric {
-    /// Identifier, as data files and JSON write it; the unit stands last.
+    /// Identifier in data files and JSON; it ends with the unit.
     pub id: &'static str,
     /// In words.
     pub name: &'static str,
-    /// Unit; `ops` stands for what the step counts.
+    /// Unit; `ops` means the unit that the step counts.
     pub unit: &'static str,
     /// Which way is better.
     pub better: Better,
     /// Whether a comparison gives a verdict on it.
     pub is_judged: bool,
-    /// Where it stands; none where it was not seen.
+    /// Its value in a step's result; `None` if it was not measured.
     pub of: fn(&StepResult) -> Option<f64>,
 }
 
@@ -39,7 +39,7 @@ fn percentile(latency: &LatencySummary, wanted: f64) -> Option<f64> {
     found.map(|(_, us)| *us).filter(|_| latency.calls > 0)
 }
 
-/// What an engine counted since the measured step before.
+/// A counter of an engine since the previous measured step.
 fn counted(step: &StepResult, name: &str) -> Option<f64> {
     step.more
         .statistics
@@ -122,7 +122,7 @@ macro_rules! metrics {
     };
 }
 
-/// All of them, in the order of reading.
+/// All metrics, in the order of reading.
 pub const ALL: &[Metric] = metrics![
     "rate", "throughput", "ops/s", Higher, true,
         |step| (step.seconds > 0.0).then_some(step.rate.average);

@@ -1,15 +1,15 @@
-//! The exact neighbours of vectors, by looking at every one, and what an approximate search found
-//! of them.
+//! The exact neighbours of vectors, found by comparing every vector, and how many of them an
+//! approximate search finds.
 //!
 //! Promises: memory that does not grow with the number of vectors; of neighbours at the same
 //! distance as the last one, whichever were found count. Must not know: targets.
 
 use serde::{Deserialize, Serialize};
 
-/// Distances differ by rounding: a share of the distance that is none.
+/// Distances that differ by a smaller share are equal up to rounding.
 const ROUNDING: f64 = 1e-6;
 
-/// What makes two vectors near.
+/// The measure of similarity of two vectors.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub enum Similarity {
@@ -48,7 +48,7 @@ pub struct NearestSearch {
     pub vector: Vec<f64>,
     /// How many.
     pub wanted: usize,
-    /// Ids of those that the target found, as text.
+    /// Ids that the target returned, as text.
     pub found: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ struct Search {
     sought: NearestSearch,
     /// The nearest so far, the nearest first.
     nearest: Vec<f64>,
-    /// Distances of those that the target found, as far as they were seen.
+    /// Distances of the vectors that the target returned, as far as they were seen.
     distances: Vec<f64>,
 }
 
@@ -82,7 +82,7 @@ pub struct Recall {
     pub percent: f64,
     /// The same of the search that found least.
     pub percent_min: f64,
-    /// Whether the target was told to look at every vector, too.
+    /// Whether the target also compares every vector.
     pub is_exact: bool,
 }
 
@@ -119,7 +119,7 @@ impl Comparison {
         }
     }
 
-    /// What was found, once all vectors were looked at.
+    /// The recall, once all vectors were compared.
     pub fn recall(&self, vectors: u64) -> Recall {
         let mut out = Recall {
             searches: self.searches.len() as u64,

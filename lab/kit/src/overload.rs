@@ -1,8 +1,8 @@
-//! What an overload did: goodput as a share of the peak, latency of what was admitted, memory, and
-//! how soon the target recovered.
+//! The figures of an overload: goodput as a share of the peak, latency of admitted calls, memory,
+//! and how soon the target recovered.
 //!
-//! Promises: everything follows from the points of a step's series, that of the clients that stay
-//! and that of those who come and go. Must not know: targets, how clients wait.
+//! Promises: everything is computed from the points of a step's series, for the clients that stay
+//! and for those that come and go. Must not know: targets, how clients wait.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use crate::series::Point;
 const GAIN_MIN: f64 = 0.05;
 /// The target has recovered when it reaches this share of the rate before the overload.
 const RECOVERED: f64 = 0.9;
-/// And keeps it for so many points, or to the end.
+/// It must keep the rate for so many points, or to the end.
 const POINTS_KEPT: usize = 3;
 
 /// The number of clients that saturate, from what was tried in ascending order: clients and rates.
@@ -86,7 +86,7 @@ pub fn of_step(step: &StepResult, tried: &[(u32, f64)], window: Range<f64>) -> O
     })
 }
 
-/// How long after `until` the rate was back, of those who stay, for a while.
+/// How long after `until` the rate of the clients that stay was back for a while.
 fn recovery(points: &[Point], until: f64, rate: f64) -> Option<f64> {
     let after: Vec<&Point> = points
         .iter()

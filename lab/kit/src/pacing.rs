@@ -22,7 +22,7 @@ pub enum Arrivals {
     Even,
     /// Each independent of the others: the time between two is exponential.
     Poisson,
-    /// So many at once, and then none until the rate is kept.
+    /// So many calls at once, and then a pause that keeps the rate.
     Bursts(u32),
     /// At these times, in seconds since the step began.
     Recorded(&'static [f64]),
@@ -211,7 +211,7 @@ pub struct VirtualQueue {
 pub struct Served {
     /// From the time it was due to its reply.
     pub latency: Duration,
-    /// The part of it before the connection was free.
+    /// The part of the latency before the connection was free.
     pub waited: Duration,
 }
 
@@ -227,7 +227,7 @@ impl VirtualQueue {
     }
 
     /// How long a call that was due at `due` and never sent had waited for the connection at
-    /// `until`; none if the connection was free, so that only the lab was late.
+    /// `until`; `None` if the connection was free, so that only the lab was late.
     pub fn waited_unsent(&self, due: Duration, until: Duration) -> Option<Duration> {
         (self.free_at > due).then(|| until.saturating_sub(due))
     }
@@ -314,7 +314,7 @@ mod tests {
             waited: ms(waited),
         };
         assert_eq!(queue.serve(ms(10), ms(3)), served(3, 0));
-        // A call of 30 ms holds up the two that are due meanwhile.
+        // A call of 30 ms delays the two calls that are due meanwhile.
         assert_eq!(queue.serve(ms(20), ms(30)), served(30, 0));
         assert_eq!(queue.serve(ms(30), ms(1)), served(21, 20));
         assert_eq!(queue.serve(ms(40), ms(1)), served(12, 11));

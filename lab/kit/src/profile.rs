@@ -164,7 +164,7 @@ fn frame_name(text: &str) -> String {
     };
     let end = text.find(" (").unwrap_or(text.len());
     let name = text.get(..end).unwrap_or(text).trim();
-    // Separators of the output formats may not stand in a name.
+    // A name must not contain separators of the output formats.
     name.replace([',', ';'], " ")
 }
 

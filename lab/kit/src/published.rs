@@ -1,7 +1,7 @@
 //! The metrics that the studies published, as data: which workload each table belongs to and how it
 //! is laid out.
 //!
-//! Promises: each table names its source; a missing cell stays missing. The files stand in
+//! Promises: each table names its source; a missing cell stays missing. The files are in
 //! `lab/published/`.
 
 use serde::Deserialize;
@@ -47,7 +47,7 @@ pub struct Table {
     /// The step, where it is about one.
     #[serde(default)]
     pub step: Option<String>,
-    /// What must be known beside a new metric.
+    /// A remark on the comparison with new metrics.
     #[serde(default)]
     pub remark: String,
     /// Headings of columns.
@@ -81,8 +81,7 @@ struct File {
     table: Vec<Table>,
 }
 
-/// The tables of a workload. A file that cannot be parsed gives none; a test keeps that from
-/// happening.
+/// The tables of a workload. A file that cannot be parsed gives none; a test parses all files.
 pub fn of_workload(workload: &str) -> Vec<Table> {
     let files = FILES
         .iter()

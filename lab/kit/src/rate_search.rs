@@ -10,14 +10,14 @@ use crate::result::{RunResult, StepResult};
 
 /// A search ends when the two ends are no further apart.
 const PRECISION: f64 = 1.05;
-/// A condition that not even a thousandth of the rate of a closed loop keeps is given up.
+/// The search ends when even a thousandth of a closed loop's rate does not meet the condition.
 const LOWEST_SHARE: f64 = 1e-3;
 /// And one that four times that rate keeps, too: more clients are needed then.
 const HIGHEST_SHARE: f64 = 4.0;
 /// A rate that was not reached was not kept, whatever its latency.
 const REACHED_SHARE: f64 = 0.95;
 
-/// What the latency must be below.
+/// The bound of a latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Condition {
     /// As given.
@@ -109,7 +109,7 @@ impl Condition {
     }
 }
 
-/// What one run says of a rate.
+/// The judgement of one run at a rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
     /// The latency of the condition.
@@ -140,7 +140,7 @@ pub struct RateSearch {
     pub condition: Condition,
     /// The rate of a closed loop, from which it starts.
     pub closed_loop_rate: f64,
-    /// What was tried, in order.
+    /// The attempts, in order.
     pub tried: Vec<Tried>,
 }
 
@@ -154,7 +154,7 @@ impl RateSearch {
         }
     }
 
-    /// The highest rate that was kept with none below it that was not.
+    /// The highest rate that met the condition, if no lower rate failed it.
     pub fn kept(&self) -> Option<f64> {
         let lost = self.lost().unwrap_or(f64::INFINITY);
         self.rates(true)
@@ -174,7 +174,7 @@ impl RateSearch {
             .map(|one| one.rate)
     }
 
-    /// The rate to try next; none when the search is over.
+    /// The rate to try next; `None` when the search is over.
     pub fn next_rate(&self) -> Option<f64> {
         let all = self.closed_loop_rate;
         let rate = match (self.kept(), self.lost()) {
@@ -188,7 +188,7 @@ impl RateSearch {
         (rate >= all * LOWEST_SHARE && rate <= all * HIGHEST_SHARE).then_some(rounded(rate))
     }
 
-    /// What was found, in a sentence.
+    /// The result, in a sentence.
     pub fn outcome(&self) -> String {
         let number = crate::format::number;
         let text = &self.condition.text;

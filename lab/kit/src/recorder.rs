@@ -19,7 +19,7 @@ use crate::stalls;
 use crate::usage::{self, ratio};
 use crate::workload::Operation;
 
-/// What is known of a step beside its intervals.
+/// Facts about a step in addition to its intervals.
 #[derive(Clone, Debug)]
 pub struct StepFacts {
     /// Its name.
@@ -38,14 +38,14 @@ pub struct StepFacts {
     pub device: Option<String>,
 }
 
-/// What one client did.
+/// A summary of one client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClientSummary {
     /// Operations after the warm-up.
     pub ops: u64,
     /// Time after the warm-up until it finished.
     pub active: Duration,
-    /// Longest time that a call, when it was due, had to wait for those before it.
+    /// Longest time that a due call had to wait for earlier calls.
     pub behind: Duration,
 }
 
@@ -190,7 +190,7 @@ impl StepRecorder {
         })
     }
 
-    /// Closes work that went on beside a step; `target_rate` is what was asked of it.
+    /// Closes the background work of a step; `target_rate` is its intended rate.
     pub fn finish_background(
         self,
         errors: BTreeMap<String, u64>,

@@ -72,7 +72,7 @@ pub enum Column {
     Int,
     /// 64 bits, or nothing.
     OptionalInt,
-    /// At most so many bytes.
+    /// At most so many bytes of text.
     Text(u32),
     /// Records with these columns; only for targets that take records inside records.
     List(&'static [(&'static str, Column)]),
@@ -102,16 +102,16 @@ pub type Equals<'a> = &'a [(&'static str, Field)];
 pub struct Query<'a> {
     /// The table.
     pub table: &'static RecordTable,
-    /// What must be equal.
+    /// Columns that must be equal.
     pub equals: Equals<'a>,
     /// A column between two numbers, both included.
     pub between: Option<(&'static str, i64, i64)>,
     /// The order: a column, and whether downwards.
     pub order: Option<(&'static str, bool)>,
-    /// At most so many; 0 for all.
+    /// The most records to return; 0 for all.
     pub limit: u32,
-    /// Whether what is found is going to be changed: targets whose transactions do not see for
-    /// themselves that it changed meanwhile lock it.
+    /// Whether the records are going to be changed: targets whose transactions do not detect
+    /// concurrent changes lock them.
     pub is_locked: bool,
 }
 
@@ -146,7 +146,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// Ordered by a column, and no more than so many.
+    /// Ordered by a column, with a limit.
     #[must_use]
     pub fn ordered(self, column: &'static str, is_descending: bool, limit: u32) -> Self {
         Self {
@@ -157,7 +157,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// What becomes of a column.
+/// A change of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Set {
     /// It gets a value.
@@ -169,7 +169,7 @@ pub enum Set {
 /// Why a statement or a transaction did not work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordsError {
-    /// The target asks that the whole transaction be begun again: a conflict, a deadlock.
+    /// The target asks to begin the whole transaction again: a conflict, a deadlock.
     Again(String),
     /// It refused.
     Failed {
@@ -192,7 +192,7 @@ impl RecordsError {
     }
 }
 
-/// What a transaction is for.
+/// The kind of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Reading and writing.
@@ -201,11 +201,11 @@ pub enum Mode {
     Snapshot,
 }
 
-/// What a statement gives.
+/// The result of a statement.
 pub type Found<T> = Result<T, RecordsError>;
 
-/// A connection with transactions on records. Statements outside a transaction stand for
-/// themselves.
+/// A connection with transactions on records. A statement outside a transaction is a transaction of
+/// its own.
 pub trait Records: Send {
     /// Whether records may hold lists of records.
     fn embeds(&self) -> bool;

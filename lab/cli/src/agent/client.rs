@@ -1,4 +1,4 @@
-//! The lab's side: a process on another machine, as its agent tells of it.
+//! The lab's side of an agent: samples of a process on another machine.
 
 use std::io::{Error, ErrorKind, Result, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -29,7 +29,7 @@ impl std::fmt::Debug for Agent {
     }
 }
 
-/// A process that an agent tells of.
+/// A process on another machine, sampled through its agent.
 #[derive(Debug)]
 pub(crate) struct AgentProcess {
     stream: TcpStream,
@@ -87,7 +87,7 @@ impl AgentProcess {
         &self.agent
     }
 
-    /// What the process has used.
+    /// A sample of the process's counters so far.
     pub(crate) fn sample(&mut self) -> Result<ProcessSample> {
         self.stream.write_all(format!("{SAMPLE}\n").as_bytes())?;
         let told = answer(&self.stream)?;

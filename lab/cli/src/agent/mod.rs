@@ -1,10 +1,10 @@
-//! `quarry-lab agent`: tells a lab on another machine what a process here uses, and makes load for
-//! it (`load`) where it was started with `--load`.
+//! `quarry-lab agent`: reports to a lab on another machine which resources a process here uses, and
+//! makes load for the lab (`load`) when it was started with `--load`.
 //!
-//! Promises: nothing is told to who does not know the token, which is never sent: a fresh number is
-//! proven with it, and compared in constant time. Requests are one short line each, connections
-//! few, and who says nothing is parted with. Figures travel as they are: networks that
-//! others listen on are not for them. What belongs to load is sealed.
+//! Promises: only a lab that knows the token gets an answer. The token is never sent: the lab
+//! proves it with a fresh number, and the proof is compared in constant time. Requests are one
+//! short line each, connections are few, and a silent client is disconnected. Figures are not
+//! encrypted: do not send them over networks that others can read. Messages of load are encrypted.
 
 mod client;
 mod server;
@@ -16,7 +16,7 @@ pub(crate) use server::run;
 
 use crate::errors::LabError;
 
-/// What is tried out by guessing is longer than this.
+/// The shortest token, so that guessing is hopeless.
 const TOKEN_MIN: usize = 16;
 /// A token file that is larger is another file.
 const TOKEN_MAX: u64 = 4_096;

@@ -1,4 +1,4 @@
-//! The agent's side: few connections, each with a thread and one process to tell of.
+//! The agent's side: a few connections, each with a thread and one process to sample.
 
 use std::io::{ErrorKind, Result, Write};
 use std::net::{TcpListener, TcpStream};
@@ -20,7 +20,7 @@ const PROVE_MAX: Duration = Duration::from_secs(5);
 /// Between two questions: a step without samples may be long.
 const IDLE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Listens until it is ended; who is to make load does it by `make_load`.
+/// Listens until it is ended; with `make_load` it also makes load.
 pub(crate) fn run(
     arguments: &AgentArguments,
     make_load: MakeLoad,

@@ -11,7 +11,7 @@ use crate::credentials::without_password;
 use crate::errors::LabError;
 use crate::output::write_json;
 
-/// What a folder of claims was asked for, so that it can be taken up again.
+/// The file with the arguments of a folder of claims, for resuming.
 const ARGUMENTS_FILE: &str = "claims-arguments.json";
 
 /// Where the runs are.
@@ -107,7 +107,7 @@ pub(super) fn write_arguments(arguments: &ClaimsArguments, out: &Path) -> Result
     Ok(write_json(&out.join(ARGUMENTS_FILE), &kept)?)
 }
 
-/// What a folder was asked for, with the addresses of this command line where these are given.
+/// The arguments of a folder, with the addresses of this command line where it gives any.
 pub(super) fn read_arguments(
     folder: &Path,
     given: &ClaimsArguments,
@@ -131,7 +131,7 @@ pub(super) fn read_arguments(
     Ok(kept)
 }
 
-/// What is started.
+/// The server to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum OwnServer {
     /// MariaDB with InnoDB

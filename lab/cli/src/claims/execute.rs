@@ -112,9 +112,9 @@ fn make(
     }
 }
 
-/// Asks a run to end: it leaves a partial report and what it needs to go on.
+/// Asks a run to end; it writes a partial report and its checkpoint.
 fn end(child: &Child) {
-    // From a terminal it has been told already; once more does no harm.
+    // Ctrl-C in a terminal has already signalled the child; a second signal does no harm.
     let _ = rustix::process::kill_process(Pid::from_child(child), Signal::TERM);
 }
 

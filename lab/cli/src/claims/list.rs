@@ -1,4 +1,4 @@
-//! What the terminal shows: the list of claims, and the verdicts.
+//! The terminal output of claims: their list, and the verdicts.
 
 use lab_kit::claims::{self, Claim, ClaimVerdict, Judgement};
 

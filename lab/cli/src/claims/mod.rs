@@ -1,8 +1,8 @@
 //! The command `claims`: makes the runs that claims need, in turn, then judges from their folders.
 //!
-//! Promises: each run is one of `quarry-lab run` in a process of its own, so that no run can
-//! disturb the next; what failed is named and the rest judged. Whenever it ends, its folder can be
-//! judged and resumed.
+//! Promises: each run is a `quarry-lab run` in its own process, so that no run can disturb the
+//! next. Failed runs are named, and the others are judged. After any end the folder can be judged
+//! and resumed.
 
 mod arguments;
 mod execute;

@@ -1,7 +1,7 @@
-//! Which runs claims need of the targets there are, and which of them a folder already holds.
+//! Which runs the claims need of the given targets, and which of them a folder already holds.
 //!
-//! Promises: a run is made once, however many claims need it; repeats are outermost and both sides
-//! of a pair stand side by side, so that a drift of the machine hits all alike.
+//! Promises: a run is made once, however many claims need it. Repeats are outermost and both sides
+//! of a pair run one after the other, so that a drift of the machine affects both alike.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +15,10 @@ use crate::credentials::without_password;
 use crate::errors::LabError;
 use crate::run::RunArguments;
 
-/// What a run is made against.
+/// The target of a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RunTarget {
-    /// What is there.
+    /// The address of an existing target.
     Address(String),
     /// A server that is started for it.
     Own(Variant),
@@ -83,7 +83,8 @@ impl RunSpec {
             // Its data would be there while the next run is measured.
             out.push("--clean".to_owned());
         }
-        // How a server of the user's is restarted says nothing about one of its own.
+        // The command that restarts the user's server does not apply to a server that the lab
+        // starts.
         let restart = "--restart-command";
         let is_own = matches!(self.target, RunTarget::Own(_));
         let at = arguments
@@ -187,7 +188,7 @@ impl ClaimsPlan {
         })
     }
 
-    /// What is still to be made, in order, given what is done; and how many of these count.
+    /// The runs still to be made, in order, and how many of them count.
     pub(super) fn open(&self, done: &[RunResult]) -> (Vec<&RunSpec>, usize) {
         let mut missing: Vec<(&RunSpec, usize)> = Vec::new();
         for (spec, settings) in &self.specs {

@@ -76,7 +76,7 @@ pub(super) fn sealed(
     Ok((sender, receiver))
 }
 
-/// Frames are counted, so that none can be left out or come twice.
+/// Frames are numbered, so that a missing or repeated frame is detected.
 fn nonce(number: &mut u64) -> Nonce {
     let mut bytes = [0; 12];
     let places = bytes.iter_mut().zip(number.to_le_bytes());
@@ -115,7 +115,7 @@ impl Sender {
 }
 
 impl Receiver {
-    /// The next message, which must begin to arrive within `silent`; none at the end of the
+    /// The next message, which must begin to arrive within `silent`; `None` at the end of the
     /// connection.
     pub(super) fn receive<M: DeserializeOwned>(&mut self, silent: Duration) -> Result<Option<M>> {
         let (mut first, mut rest) = ([0], [0; 3]);

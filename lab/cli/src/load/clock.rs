@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// Half of the shortest round trip may be so long: it is how well the common start is known.
 pub(super) const START_ERROR_MAX: Duration = Duration::from_millis(50);
-/// Clocks that tell the time may differ so much: documents hold times.
+/// The largest difference between the clocks: documents hold times.
 pub(super) const AHEAD_MAX: Duration = Duration::from_secs(1);
 
 /// One question and its answer.

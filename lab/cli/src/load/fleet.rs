@@ -1,7 +1,8 @@
 //! The lab's side: the generators of a run, each an agent on a sealed connection.
 //!
-//! Promises: a generator that ends its connection, is silent or says what cannot be read is told as
-//! lost, with the reason; none keeps the lab waiting. Must not know: what a step measures.
+//! Promises: a generator that closes its connection, is silent or sends unreadable messages is
+//! reported as lost, with the reason; no generator keeps the lab waiting. Must not know: what a
+//! step measures.
 
 use std::io::{Error, ErrorKind, Result, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -32,7 +33,7 @@ const START_LEAD: Duration = Duration::from_millis(200);
 /// At the end of the run, until agents have ended their connections.
 const PART_MAX: Duration = Duration::from_secs(3);
 
-/// What comes from a generator.
+/// A message or event from a generator.
 pub(crate) enum Event {
     /// It said something.
     Said(FromAgent),
@@ -133,7 +134,7 @@ impl Fleet {
         sent.map_err(|error| failed(&generator.address, &error))
     }
 
-    /// What comes next, within that time.
+    /// The next event, within that time.
     pub(crate) fn next(&self, within: Duration) -> Option<(usize, Event)> {
         let (number, event, _) = self.inbox.recv_timeout(within).ok()?;
         Some((number, event))

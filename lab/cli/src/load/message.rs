@@ -1,4 +1,4 @@
-//! What lab and agent say to each other about a step.
+//! The messages between lab and agents about a step.
 //!
 //! Promises: histograms lose nothing on their way; counts that come from elsewhere never overflow.
 //! Must not know: sockets, clients.
@@ -12,17 +12,17 @@ use lab_kit::workload::Settings;
 use metrics::LatencyHistogram;
 use serde::{Deserialize, Serialize};
 
-/// So often a generator tells what it did.
+/// The interval at which a generator reports its counts.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
-/// Ticks of an interval: with the last of them comes the histogram.
+/// Ticks of an interval; the last of them also carries the histogram.
 pub(crate) const TICKS_PER_INTERVAL: u64 = 10;
-/// Values of one histogram, so that those of a long run together fit in 64 bits.
+/// The most values in one histogram, so that those of a long run together fit in 64 bits.
 const VALUES_MAX: u64 = 1 << 40;
 
-/// What the lab says.
+/// A message of the lab.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToAgent {
-    /// What time is it there?
+    /// Asks for the agent's time.
     Ask,
     /// The run, once.
     Job(Box<Job>),
@@ -46,12 +46,12 @@ pub(crate) enum ToAgent {
     End,
 }
 
-/// What an agent says.
+/// A message of an agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromAgent {
     /// Its clocks.
     Time {
-        /// Nanoseconds of its own clock, which only counts.
+        /// Nanoseconds of the agent's monotonic clock.
         own_ns: u64,
         /// Microseconds since 1970.
         wall_us: i64,
@@ -63,12 +63,12 @@ pub(crate) enum FromAgent {
     },
     /// The clients of the step are connected.
     Prepared,
-    /// They have begun.
+    /// The clients have begun.
     Begun {
         /// After the common start.
         late_us: u64,
     },
-    /// What they did since the tick before.
+    /// The work since the previous tick.
     Tick(Box<Tick>),
     /// Its measured work has ended.
     Done {
@@ -132,7 +132,7 @@ pub(crate) struct StepOrder {
     pub(crate) is_sparse: bool,
 }
 
-/// What a generator's clients did since its tick before.
+/// The work of a generator's clients since its previous tick.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Tick {
     /// Ticks since the common start, with this one.
@@ -141,7 +141,7 @@ pub(crate) struct Tick {
     pub(crate) at_us: u64,
     /// The measured work first.
     pub(crate) roles: Vec<RoleTick>,
-    /// What its process used since it began.
+    /// Resources that its process has used since it began.
     pub(crate) used: String,
     /// Why it ends early.
     pub(crate) stopping: Option<String>,
@@ -156,7 +156,7 @@ pub(crate) struct RoleTick {
     pub(crate) errors: u64,
     /// Rows that reads returned.
     pub(crate) rows: u64,
-    /// What was done in the whole step so far.
+    /// The effect of the whole step so far.
     pub(crate) effect: Effect,
     /// Calls answered: how many, the first and the last, in microseconds since the common start.
     pub(crate) completions: Option<(u64, u64, u64)>,
@@ -175,7 +175,7 @@ pub(crate) struct Ended {
     pub(crate) roles: Vec<RoleEnd>,
     /// The tables, by the generator's own numbering.
     pub(crate) marks: Vec<TableCheckpoint>,
-    /// What a program counted.
+    /// The counters of a program.
     pub(crate) program: Vec<i64>,
     /// How busy the machine was in the measured time.
     pub(crate) host_busy_percent: f64,
@@ -186,11 +186,11 @@ pub(crate) struct Ended {
 pub(crate) struct RoleEnd {
     /// Operations acknowledged.
     pub(crate) acknowledged: u64,
-    /// What they mean for the tables, calls without a reply included.
+    /// The effect on the tables, including calls without a reply.
     pub(crate) effect: Effect,
     /// Failed calls by kind.
     pub(crate) errors: BTreeMap<String, u64>,
-    /// What each client did.
+    /// The results of each client.
     pub(crate) clients: Vec<ClientReport>,
     /// Open loop: latency from sending.
     pub(crate) service: Option<Buckets>,
@@ -198,11 +198,11 @@ pub(crate) struct RoleEnd {
     pub(crate) lateness: Option<Buckets>,
     /// Open loop: calls that were due and never sent.
     pub(crate) unsent: u64,
-    /// Those of them that waited for the generator only.
+    /// The unsent calls that waited only for the generator.
     pub(crate) unsent_by_lab: u64,
     /// Calls refused with a wish to come back later.
     pub(crate) refused: u64,
-    /// Operations given up after too many of these.
+    /// Operations that were abandoned after too many refusals.
     pub(crate) given_up: u64,
     /// Mixes: latency by the number of the part.
     pub(crate) by_part: Vec<(usize, Buckets)>,
@@ -212,14 +212,14 @@ pub(crate) struct RoleEnd {
     pub(crate) disturbed: u64,
 }
 
-/// What one client did.
+/// The results of one client.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ClientReport {
     /// Operations after the warm-up.
     pub(crate) ops: u64,
     /// Time after the warm-up until it finished.
     pub(crate) active_us: u64,
-    /// Longest time that a call waited for those before it.
+    /// Longest time that a call waited for earlier calls.
     pub(crate) behind_us: u64,
 }
 

@@ -1,8 +1,7 @@
 //! The agent's side: one run at a time, whose orders come on a sealed connection.
 //!
-//! Promises: load is made only where the agent was started for it, and never longer than the lab
-//! is heard. Neighbours: `agent` has proven who asks and gives what makes
-//! the load.
+//! Promises: load is made only if the agent was started for it, and only as long as the lab sends
+//! messages. Neighbours: `agent` has authenticated the lab and provides the code that makes load.
 
 use std::io::{Result, Write};
 use std::net::TcpStream;
@@ -28,7 +27,7 @@ const LAB_SILENT_MAX: Duration = Duration::from_secs(15);
 pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(1);
 /// The run before may be about to end.
 const BUSY_WAIT: Duration = Duration::from_secs(3);
-/// When the agent is ended, a step under way gets this long to tell why it ends.
+/// When the agent is ended, a step under way gets this long to report why it ends.
 const LAST_WORDS: Duration = Duration::from_secs(8);
 /// Orders that wait; the lab sends the next when the one before was done.
 const ORDERS_MAX: usize = 64;
@@ -38,7 +37,7 @@ const THREADS_MAX: usize = 8_192;
 
 /// Makes the load of a run until the lab ends it.
 pub(crate) type MakeLoad = for<'a> fn(Job, &'a mut Link) -> Made<'a>;
-/// What [`MakeLoad`] comes to.
+/// The result of [`MakeLoad`].
 pub(crate) type Made<'a> = Pin<Box<dyn Future<Output = std::result::Result<(), LabError>> + 'a>>;
 
 /// Whether an agent makes load, and whether it does so now.
@@ -49,7 +48,7 @@ pub(crate) struct LoadService {
     is_busy: AtomicBool,
 }
 
-/// What comes on the connection.
+/// An incoming message.
 type Order = std::result::Result<ToAgent, String>;
 
 /// The connection to the lab, as the run on the agent sees it.
@@ -72,7 +71,7 @@ impl ToLab {
 }
 
 impl Link {
-    /// Who tells the lab.
+    /// The sender of messages to the lab.
     pub(crate) fn to_lab(&self) -> ToLab {
         ToLab(self.sender.clone())
     }
@@ -80,7 +79,7 @@ impl Link {
     /// The next order.
     ///
     /// # Errors
-    /// There will be none: why.
+    /// No more orders will come; the error says why.
     pub(crate) async fn next(&mut self) -> Order {
         let ended = || Err("the lab has ended the connection".to_owned());
         self.inbox.recv().await.unwrap_or_else(ended)

@@ -16,7 +16,7 @@ use mongodb::{Client, Collection};
 
 use super::reply::one_line;
 
-/// How long the server keeps a question for events when there are none.
+/// How long the server waits for events before it answers with none.
 const AWAIT: Duration = Duration::from_millis(500);
 /// Until a connection for a reader is had.
 const CONNECT_MAX: Duration = Duration::from_secs(5);

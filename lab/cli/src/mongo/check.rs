@@ -1,5 +1,5 @@
-//! Whether the documents that a server returned are those that the lab stored, as many as can be,
-//! in the order that was asked for.
+//! Checks the documents that a server returned: they must be those that the lab stored, no more
+//! than allowed, and in the requested order.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use lab_kit::row::{Key, Value};
 use lab_kit::target::CallOutcome;
 use mongodb::bson::{RawBsonRef, RawDocument};
 
-/// What the documents of a reply must be.
+/// The documents that a reply must have.
 #[derive(Debug)]
 pub(crate) enum Expected {
     /// Whole documents, in any order.
@@ -22,7 +22,7 @@ pub(crate) enum Expected {
     Entries {
         /// The fields.
         keys: Vec<String>,
-        /// What came last; at first where the range begins.
+        /// The previous values; at first the beginning of the range.
         last: Vec<Value>,
     },
 }

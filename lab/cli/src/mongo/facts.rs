@@ -1,4 +1,4 @@
-//! What is known of the server before the run: its build, its process on this machine, its data
+//! Facts about the server before the run: its build, its process on this machine, its data
 //! directory.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use mongodb::options::{ServerAddress, WriteConcern};
 
 use super::reply::integer;
 
-/// A connection and what its user said of it.
+/// A connection and what its user said about the server.
 pub(super) struct Connection<'a> {
     /// The database `admin`.
     pub(super) admin: Database,
@@ -90,7 +90,7 @@ pub(super) async fn gather(connection: &Connection<'_>) -> TargetInfo {
     TargetInfo { facts, pid, data }
 }
 
-/// What tells a server's build from others: its revision, and the checksum of its program.
+/// The identity of a server's build: its revision, and the checksum of its program.
 fn build_of(build: &Document, pid: Option<u32>) -> Option<String> {
     let revision = build.get_str("gitVersion").ok();
     let revision = revision.filter(|text| !text.is_empty() && *text != "unknown");
@@ -129,7 +129,7 @@ const OF_PLACE: [&str; 8] = [
     "config",
 ];
 
-/// The options a server was started with, as `getCmdLineOpts` tells them.
+/// The options of a server's start, from the reply of `getCmdLineOpts`.
 fn options_of(told: &Document) -> BTreeMap<String, String> {
     fn flatten(prefix: &str, document: &Document, out: &mut BTreeMap<String, String>) {
         for (key, value) in document {
@@ -159,8 +159,9 @@ fn options_of(told: &Document) -> BTreeMap<String, String> {
     out
 }
 
-/// Whether an acknowledged write is on the device: what was asked for, else what the server does by
-/// default. MongoDB and Quarry without a replica set have no default to tell and wait for nothing.
+/// Whether an acknowledged write is on the device: by the requested write concern, or else by the
+/// server's default. MongoDB and Quarry without a replica set report no default and wait for
+/// nothing.
 fn is_flushed(asked: Option<&WriteConcern>, defaults: &Document, product: &str) -> Option<bool> {
     if let Some(journal) = asked.and_then(|concern| concern.journal) {
         return Some(journal);
@@ -197,7 +198,7 @@ fn in_words(concern: &WriteConcern) -> String {
     )
 }
 
-/// Compatible servers name themselves by a key of their own in `buildInfo`.
+/// Compatible servers name themselves in `buildInfo`, each under its own key.
 fn product(build: &Document, status: &Document) -> String {
     for (key, name) in [
         ("quarry", "Quarry"),

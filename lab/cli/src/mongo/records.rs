@@ -83,8 +83,8 @@ fn filter(query: &Query<'_>) -> Document {
     out
 }
 
-/// An answer that is an error is a refusal, or a wish that the transaction be begun again; no
-/// answer is something else.
+/// An error reply is a refusal, or a request to begin the transaction again. A missing reply is a
+/// lost call.
 fn judged(error: Error) -> RecordsError {
     let message = one_line(&error);
     if error.contains_label(OVERLOADED_LABEL) {
@@ -214,7 +214,7 @@ impl Records for MongoSession {
             },
             _ => Ok(()),
         };
-        // One that could not be committed is still to be turned back.
+        // A transaction whose commit failed must still be aborted.
         if committed.is_ok() {
             self.transaction.mode = None;
         }
@@ -345,8 +345,8 @@ impl Records for MongoSession {
     }
 }
 
-/// Whether the commit may have been done and may be sent again: the answer was an error, and not
-/// none.
+/// Whether the commit may have been done and may be sent again: there was an error reply, not a
+/// missing reply.
 fn is_worth_another_commit(error: &Error) -> bool {
     error.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT)
         && matches!(error.kind.as_ref(), ErrorKind::Command(_))

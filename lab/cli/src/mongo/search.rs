@@ -15,7 +15,7 @@ use super::reply::one_line;
 /// Between two looks at an index that is being built.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What a pipeline answers, a text for each document.
+/// The results of a pipeline, a text for each document.
 pub(super) async fn answers(
     table: &Collection<RawDocumentBuf>,
     stages: &[Document],
@@ -66,8 +66,8 @@ pub(super) async fn ready(
     }
 }
 
-/// What searches find of the exact neighbours. Each begins with `$vectorSearch`, all of them on one
-/// field.
+/// How many of the exact neighbours searches find. Each search begins with `$vectorSearch`; all use
+/// one field.
 pub(super) async fn recall(
     table: &Collection<RawDocumentBuf>,
     similarity: Similarity,

@@ -52,7 +52,7 @@ pub(crate) enum MongoCall {
     Nothing,
 }
 
-/// What is known of an update beforehand.
+/// What is known of an update before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UpdateKind {
     /// It changes the document.
@@ -430,7 +430,7 @@ fn judge(error: &Error, size: u64) -> CallOutcome {
                 .write_errors
                 .as_ref()
                 .and_then(|errors| errors.first());
-            // The batch is ordered: what stands before the first error is stored, what follows is
+            // The batch is ordered: documents before the first error are stored, later ones are
             // not.
             let done = first.map_or(size, |error| error.index as u64);
             let kind = first.map_or_else(

@@ -1,4 +1,4 @@
-//! What a run wants of its connection.
+//! The settings of a run's connections.
 //!
 //! Must not know: which options of a command line say so.
 
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use lab_kit::target::{Table, TargetError};
 use mongodb::options::{Acknowledgment, WriteConcern};
 
-/// What a run wants of its connection.
+/// The settings of a run's connections.
 pub(crate) struct MongoSettings<'a> {
     /// The server's address.
     pub(crate) target: &'a str,

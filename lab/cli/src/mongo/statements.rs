@@ -1,7 +1,8 @@
 //! Statements of workload files on a MongoDB server.
 //!
-//! Promises: everything that a statement finds is read; a transaction that the server aborts as
-//! transient is begun again, as drivers do, until it is done, and its time counts until then.
+//! Promises: every result of a statement is read. A transaction that the server aborts with a
+//! transient error is begun again, as drivers do, until it is done; the time of all attempts
+//! counts.
 
 use lab_kit::target::CallOutcome;
 use lab_kit::template::{Command, DatabaseAction, StatementCall, Tree};
@@ -14,12 +15,12 @@ use mongodb::{Client, ClientSession, Collection, Database};
 
 use super::tree::tree_document;
 
-/// What statements need beside the workload's collections.
+/// What statements need in addition to the workload's collections.
 #[derive(Debug)]
 pub(crate) struct Statements {
     pub(super) database: Database,
     pub(super) write_concern: Option<WriteConcern>,
-    /// For connections of their own.
+    /// For additional connections.
     pub(super) fresh: ClientOptions,
 }
 
@@ -239,7 +240,7 @@ impl Statements {
         }
     }
 
-    /// Rows of all parts; none if one that must match found nothing.
+    /// Rows of all parts; `None` if a part that must match found nothing.
     async fn attempt(
         &self,
         parts: &[Part],
@@ -257,7 +258,7 @@ impl Statements {
         Ok(Some(rows))
     }
 
-    /// A client of its own: connection, handshake, ping, end.
+    /// Connects a new client: connection, handshake, ping, end.
     async fn connect(&self) -> Result<(), Error> {
         let mut options = self.fresh.clone();
         options.server_selection_timeout = Some(std::time::Duration::from_secs(30));

@@ -42,7 +42,7 @@ pub(crate) struct MongoTarget {
     address: ServerAddress,
     /// Servers that the driver has opened a connection for calls to.
     reached: Arc<Mutex<HashSet<ServerAddress>>>,
-    /// For a connection of its own after a restart.
+    /// For a new connection after a restart.
     fresh: ClientOptions,
     /// Write concern of every write.
     write_concern: Option<WriteConcern>,
@@ -177,7 +177,7 @@ impl MongoTarget {
             .collection_with_options(name, options)
     }
 
-    /// What is known of the server's address.
+    /// The connection and what is known of the server's address.
     fn connection<'a>(&'a self, data_dir: Option<&'a std::path::Path>) -> Connection<'a> {
         Connection {
             admin: self.database.client().database("admin"),
@@ -266,7 +266,7 @@ impl Target for MongoTarget {
     }
 
     async fn prepare(&self) -> Result<(), TargetError> {
-        // A server that does not list them has none that could disturb.
+        // When a server cannot list its collections, the lab assumes that none is in the way.
         let there = self
             .database
             .list_collection_names()

@@ -10,6 +10,6 @@ pub(super) struct Transaction {
     pub(super) session: Option<ClientSession>,
     /// For one state: each has its own.
     pub(super) snapshot: Option<ClientSession>,
-    /// Which of them is under way.
+    /// The mode of the transaction under way.
     pub(super) mode: Option<Mode>,
 }

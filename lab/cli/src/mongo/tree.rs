@@ -18,7 +18,7 @@ pub(super) fn tree_bson(tree: &Tree) -> Bson {
     }
 }
 
-/// The same as a document; empty for what is none.
+/// The tree as a document; empty if it is not an object.
 pub(super) fn tree_document(tree: &Tree) -> Document {
     let fields = match tree {
         Tree::Object(fields) => fields.as_slice(),

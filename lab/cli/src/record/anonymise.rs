@@ -1,9 +1,9 @@
 //! Replaces the texts and binary values of a command by keyed hashes of equal length, in place.
 //!
-//! Promises: equal values stay equal within a recording, lengths stay, numbers, dates, ids and
-//! field names are kept; the key is never written. What steers a command (its collection,
-//! operators' options, field paths in pipelines) is kept, or it would not run again. A command
-//! nested deeper than a server would take is refused, never followed.
+//! Promises: equal values stay equal within a recording; lengths, numbers, dates, ids and field
+//! names are kept; the key is never written. The parts that control a command (its collection,
+//! operators' options, field paths in pipelines) are kept, because it must run again. A command
+//! nested deeper than a server allows is refused.
 
 use sha2::{Digest, Sha256};
 
@@ -82,7 +82,7 @@ const SHAPES: [&str; 7] = [
     "GeometryCollection",
 ];
 
-/// What texts mean at a place.
+/// The meaning of texts at a place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     /// Nothing of users.
@@ -106,8 +106,8 @@ impl Anonymiser {
         }
     }
 
-    /// Changes a command in place; none if it cannot be followed to its end: then it must not be
-    /// kept.
+    /// Changes a command in place; `None` if it cannot be parsed to its end, and then it must not
+    /// be recorded.
     pub(crate) fn apply(&self, command: &mut [u8]) -> Option<()> {
         let end = self.document(command, 0, Meaning::Kept, 0)?;
         (end == command.len()).then_some(())
@@ -170,7 +170,7 @@ impl Anonymiser {
             0x03 | 0x04 => self.document(bytes, at, meaning, depth + 1)?,
             0x05 => {
                 let end = text(bytes)?.checked_add(1)?;
-                // The old subtype and vectors begin with a head of their own.
+                // The old binary subtype and vectors have a header before their bytes.
                 let head = match bytes.get(at + 4)? {
                     2 => 4,
                     9 => 2,
@@ -230,7 +230,7 @@ impl Anonymiser {
     }
 }
 
-/// What texts mean below the field `name`.
+/// The meaning of texts below the field `name`.
 fn within(meaning: Meaning, name: &str, depth: u32) -> Meaning {
     let is_one_of = |names: &[&str]| names.contains(&name);
     match meaning {

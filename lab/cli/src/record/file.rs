@@ -26,7 +26,7 @@ const BLOCK_MAX: usize = 64 * 1_024 * 1_024;
 /// Why a recording cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RecordingError {
-    /// The system says no.
+    /// An error of the system.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file.
@@ -59,7 +59,7 @@ pub(crate) struct Header {
     pub(crate) started_at: String,
     /// Version of the lab.
     pub(crate) lab_version: String,
-    /// What was recorded, without any password.
+    /// The address of the recorded server, without a password.
     pub(crate) upstream: String,
     /// Whether strings and binary values are hashes.
     pub(crate) anonymised: bool,
@@ -88,7 +88,7 @@ pub(crate) struct CommandRecord {
     pub(crate) command: RawDocumentBuf,
 }
 
-/// What a reply said.
+/// The facts of a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReplyFacts {
     /// Code of the error, or of the first write error; 0 for an error without a code.
@@ -106,7 +106,7 @@ pub(crate) struct ReplyFacts {
     /// Documents changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) modified: Option<i64>,
-    /// Cursor left open, 0 for none left.
+    /// Cursor left open; 0 if it was closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cursor: Option<i64>,
 }
@@ -120,7 +120,7 @@ pub(crate) struct ReplyRecord {
     pub(crate) took_ns: i64,
     /// Size of the message.
     pub(crate) bytes: i64,
-    /// What it said.
+    /// The facts of the reply.
     #[serde(flatten)]
     pub(crate) facts: ReplyFacts,
 }
@@ -134,7 +134,7 @@ pub(crate) struct End {
     pub(crate) replies: i64,
     /// Why it ended; empty when it was asked to.
     pub(crate) reason: String,
-    /// What passed without being recorded, and how often.
+    /// Traffic that passed without being recorded, by kind.
     pub(crate) left_out: BTreeMap<String, i64>,
 }
 
@@ -255,7 +255,7 @@ pub(crate) struct Reader {
     pub(crate) header: Header,
     /// Why the file ended before its last record, if it did.
     pub(crate) cut: Option<String>,
-    /// Checksum over the checksums of all blocks so far: tells recordings apart.
+    /// Checksum over the checksums of all blocks so far; it identifies the recording.
     pub(crate) fingerprint: u32,
     is_over: bool,
 }
@@ -306,7 +306,8 @@ impl Reader {
         Ok(out)
     }
 
-    /// The next record; none at the end, and then `cut` says whether the end is the true one.
+    /// The next record; `None` at the end. Then `cut` says why, if the file ended before its last
+    /// record.
     ///
     /// # Errors
     /// The system cannot read the file.

@@ -31,12 +31,12 @@ pub(crate) enum Side {
     Server,
 }
 
-/// What was seen in a stream.
+/// A part of a stream as the recorder sees it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     /// A whole message; the time is when its first bytes came.
     Message(Instant, Vec<u8>),
-    /// The bytes are no messages; nothing more will be seen of them.
+    /// The bytes are not messages; the rest of the stream is not parsed.
     Lost,
 }
 
@@ -72,7 +72,7 @@ impl FrameTap {
         }
     }
 
-    /// Stops looking; what was held back must go on.
+    /// Stops parsing and returns the bytes that were held back, which must still be forwarded.
     pub(crate) fn give_up(&mut self) -> Vec<u8> {
         self.is_blind = true;
         let mut held = std::mem::take(&mut self.held);
@@ -91,8 +91,8 @@ impl FrameTap {
         self.held.len()
     }
 
-    /// Takes the next bytes; gives those to send on now, and tells `see` of each message that they
-    /// complete.
+    /// Takes the next bytes and returns the bytes to forward now; calls `see` for each message that
+    /// they complete.
     pub(crate) fn pass<'a>(
         &mut self,
         chunk: &'a [u8],
@@ -183,7 +183,7 @@ pub(crate) fn text(bytes: &[u8], at: usize) -> Option<(&str, usize)> {
     Some((std::str::from_utf8(rest.get(..end)?).ok()?, at + end + 1))
 }
 
-/// The name of the command that a document stands for.
+/// The command name of a document.
 pub(crate) fn command_name(document: &RawDocument) -> Option<&str> {
     Some(document.iter_elements().next()?.ok()?.key().as_str())
 }
@@ -193,8 +193,8 @@ pub(crate) fn is_handshake(name: &str) -> bool {
     name.eq_ignore_ascii_case("hello") || name.eq_ignore_ascii_case("ismaster")
 }
 
-/// A handshake without its list of compressors; none if the message is no handshake or has no such
-/// list.
+/// A handshake without its list of compressors; `None` if the message is no handshake or has no
+/// such list.
 fn without_compressors(message: &[u8]) -> Option<Vec<u8>> {
     let code = number(message, 12)?;
     let at = match code {
@@ -344,7 +344,7 @@ pub(crate) mod tests {
                     (random >> 33) as u8
                 })
                 .collect();
-            // Half of them look like a message, so that its inside is looked at.
+            // Half of the cases begin like a message, so that the parser reads its inside.
             if round % 2 == 0 && bytes.len() >= 21 {
                 let length = (bytes.len() as i32).to_le_bytes();
                 bytes[..4].copy_from_slice(&length);

@@ -1,7 +1,7 @@
-//! What a message says: the command with its document sequences, or the facts of a reply.
+//! The contents of a message: the command with its document sequences, or the facts of a reply.
 //!
-//! Promises: none instead of a panic for anything that is no proper message. Must not know:
-//! connections, files.
+//! Promises: returns `None` for anything that is not a proper message and never panics. Must not
+//! know: connections, files.
 
 use mongodb::bson::raw::RawBsonRef;
 use mongodb::bson::{RawDocument, RawDocumentBuf};

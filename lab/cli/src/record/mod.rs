@@ -1,7 +1,7 @@
 //! The command `record`: a proxy between any driver and any server that keeps what passes.
 //!
-//! Promises: bytes go on before anything else is done with them; whatever happens to the recording,
-//! the traffic goes on. Neighbours: `frames` cuts streams into messages, `recorder` pairs and
+//! Promises: bytes are forwarded before anything else is done with them; a failure of the recording
+//! never stops the traffic. Neighbours: `frames` cuts streams into messages, `recorder` pairs and
 //! writes them, `file` is the format.
 
 pub(crate) mod anonymise;
@@ -185,7 +185,7 @@ fn conclude(
     )))
 }
 
-/// The first server of an address. What else the address says is the client's business.
+/// The first server of an address. The rest of the address is for the client only.
 fn host_and_port(address: &str) -> Result<String, TargetError> {
     let wrong = |reason: &str| TargetError::Address {
         given: crate::credentials::without_password(address),
@@ -219,8 +219,8 @@ struct Proxy {
 }
 
 impl Proxy {
-    /// Takes connections until it is told to end, or until the time is over and all clients have
-    /// left.
+    /// Accepts connections until it is told to end, or until the time is over and all clients have
+    /// disconnected.
     async fn serve(self: &Arc<Self>, listener: TcpListener, time: Option<Duration>) {
         let mut clients = tokio::task::JoinSet::new();
         let end = interrupted();

@@ -1,7 +1,7 @@
 //! The recorder: a thread that pairs commands with replies and writes them, away from the traffic.
 //!
-//! Promises: the proxy never waits for it. What it cannot take in time or cannot write
-//! ends the recording, with a reason that is printed once; a recording never has unreported gaps.
+//! Promises: the proxy never waits for the recorder. If the recorder is too slow or cannot write,
+//! the recording ends with a reason that is printed once; a recording never has unreported gaps.
 //! Must not know: sockets.
 
 use std::collections::HashMap;
@@ -40,7 +40,7 @@ const SECRET_COMMANDS: [&str; 9] = [
     "copydbsaslstart",
 ];
 
-/// What connections tell the recorder.
+/// An event of a connection for the recorder.
 #[derive(Debug)]
 enum Event {
     Message(u64, Side, Instant, Instant, Vec<u8>),
@@ -49,7 +49,7 @@ enum Event {
     Stop(String),
 }
 
-/// What a recording came to.
+/// The result of a recording.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Summary {
     /// The last record.
@@ -115,8 +115,8 @@ impl RecorderHandle {
         self.shared.is_on.load(Ordering::Relaxed)
     }
 
-    /// A whole message of a connection; `begun` is when its first bytes came, `whole` when its last
-    /// did.
+    /// Reports a whole message of a connection; `begun` is the time of its first bytes, `whole`
+    /// that of its last.
     pub(crate) fn message(
         &self,
         connection: u64,
@@ -172,7 +172,7 @@ impl RecorderHandle {
         let _ = self.events.send(Event::Closed(connection));
     }
 
-    /// Ends the recording; the traffic goes on. Without a reason it ended as asked.
+    /// Ends the recording; the traffic continues. Without a reason it ended as requested.
     pub(crate) fn stop(&self, reason: &str) {
         if self.shared.is_on.swap(false, Ordering::Relaxed) {
             let _ = self.events.send(Event::Stop(reason.to_owned()));
@@ -438,7 +438,7 @@ mod tests {
         assert!(!recorder.is_on());
     }
 
-    /// A disk that hangs until it is told to go on.
+    /// A disk that hangs until the test lets it continue.
     struct Slow(Receiver<()>);
 
     impl std::io::Write for Slow {

@@ -14,7 +14,7 @@ use crate::record::file::ReplyFacts;
 const COMMAND_MAX: usize = 16 * 1_024 * 1_024;
 /// Then its statements are sent in pieces of this size.
 const PIECE: usize = 12 * 1_024 * 1_024;
-/// What comes in sequences.
+/// Fields that may come as document sequences.
 const STATEMENTS: [&str; 3] = ["documents", "updates", "deletes"];
 /// Parts of a command that belong to its session or its cluster.
 const OF_SESSION: [&str; 6] = [
@@ -29,7 +29,7 @@ const OF_SESSION: [&str; 6] = [
 /// Why a command is not sent again.
 const TOO_LARGE: &str = "larger than a server takes in one document (16 MiB)";
 
-/// The kind of operation that reports name; none for commands that are not part of a load.
+/// The kind of operation in reports; `None` for commands that are not part of a load.
 pub(crate) fn kind(name: &str) -> Option<&'static str> {
     Some(match name.to_ascii_lowercase().as_str() {
         "insert" => "insert",

@@ -1,4 +1,4 @@
-//! What a replay counts: latency by kind, answers compared, what was left out.
+//! Counts of a replay: latency by kind, compared answers, operations left out.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use metrics::LatencyHistogram;
 
 use crate::record::file::ReplyFacts;
 
-/// Reasons told apart.
+/// At most so many reasons are counted separately.
 const REASONS_MAX: usize = 50;
 
 /// Counts of a whole replay.
@@ -24,7 +24,7 @@ pub(crate) struct ReplayCounts {
     not_replayed: BTreeMap<String, u64>,
     /// Failed calls by error.
     pub(crate) errors: BTreeMap<String, u64>,
-    /// Fetches beyond those recorded.
+    /// Fetches in addition to the recorded ones.
     pub(crate) more_fetches: u64,
     /// How late the timer was.
     pub(crate) late: LatencyHistogram,
@@ -48,7 +48,7 @@ struct Kind {
     recorded: LatencyHistogram,
 }
 
-/// Where an operation stands in the recording.
+/// The position of an operation in the recording.
 #[derive(Clone, Debug)]
 pub(crate) struct OpId {
     /// Its number.
@@ -112,7 +112,7 @@ impl ReplayCounts {
         count(&mut self.not_compared, because);
     }
 
-    /// Compares an answer with the recorded one, but for the documents of cursors; whether it is an
+    /// Compares an answer with the recorded one, except the documents of cursors; true if it is an
     /// error that was not recorded.
     pub(crate) fn compare(
         &mut self,

@@ -1,7 +1,7 @@
 //! Reads the recording and hands each operation to the queue of its connection, in time.
 //!
-//! Promises: the queues together hold a bounded number of bytes; an operation that waits for
-//! another is always behind it in the file, so nothing can wait for itself.
+//! Promises: the queues together hold a bounded number of bytes. An operation comes after the
+//! operation for which it waits in the file, so waits cannot form a cycle.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -182,8 +182,8 @@ impl<'a> Scheduler<'a> {
         Some(self.offset + since.div_f64(self.arguments.speed))
     }
 
-    /// The place of an operation among those on its cursor; an error where that cursor is not
-    /// known.
+    /// The turn of an operation among the operations on its cursor; an error if that cursor is
+    /// unknown.
     fn turn(
         &mut self,
         command_record: &CommandRecord,
@@ -219,7 +219,7 @@ impl<'a> Scheduler<'a> {
         Ok(Some(turn))
     }
 
-    /// Waits for room in the queues; none if the replay is to end.
+    /// Waits for space in the queues; `None` if the replay is to end.
     async fn share(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let kb = u32::try_from(bytes / 1_024)
             .unwrap_or(QUEUES_KB)
@@ -235,7 +235,7 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    /// Gives an operation to its connection's queue; gives it back if nobody takes it.
+    /// Gives an operation to its connection's queue; returns it if the queue has no reader.
     fn hand_over(&mut self, connection: i64, op: Op) -> Option<Op> {
         let queue = self.queues.entry(connection).or_insert_with(|| {
             let (queue, mut incoming) = mpsc::unbounded_channel::<Op>();

@@ -32,7 +32,7 @@ const FETCHES_MAX: u32 = 100_000;
 /// How often a wait looks whether the replay is to end.
 const STOP_POLL: Duration = Duration::from_millis(100);
 
-/// A cursor of the recording and the one that stands for it.
+/// A cursor of the recording and the target's cursor that replaces it.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     turn: watch::Sender<u64>,
@@ -49,8 +49,8 @@ struct CursorState {
     is_broken: bool,
 }
 
-/// The place of an operation among those on its cursor. The next one's turn comes when this is
-/// dropped, whatever became of it.
+/// The turn of an operation among the operations on its cursor. Dropping it lets the next operation
+/// run, whether this one succeeded or not.
 #[derive(Debug)]
 pub(crate) struct Turn {
     cursor: Arc<Cursor>,
@@ -110,14 +110,14 @@ pub(crate) struct Op {
     pub(crate) done: Option<oneshot::Sender<()>>,
 }
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Debug)]
 pub(crate) struct ReplaySender {
     /// The driver.
     pub(crate) client: Client,
     /// Ends it early.
     pub(crate) control: Arc<Control>,
-    /// What the sampler empties.
+    /// Counters that the sampler empties.
     pub(crate) counters: Arc<RoleCounters>,
     /// Everything else that is counted.
     pub(crate) counts: Mutex<ReplayCounts>,
@@ -133,7 +133,7 @@ pub(crate) struct ReplaySender {
     pub(crate) slow_failed: AtomicBool,
 }
 
-/// What the target answered.
+/// The answer of the target.
 enum Answer {
     Facts(ReplyFacts, Option<String>),
     Lost(String),
@@ -156,8 +156,8 @@ impl ReplaySender {
         };
         self.send(&mut op, intended).await;
         drop(worker);
-        // The next operation on this cursor and those that wait for the reply go on now; the share
-        // of the queue is free.
+        // The next operation on this cursor, and operations that wait for the reply, may run now;
+        // the space in the queue is free again.
         let Op {
             turn, share, done, ..
         } = op;
@@ -412,8 +412,8 @@ impl ReplaySender {
         }
     }
 
-    /// What an operation means for its cursor; where the recording had read it to its end, so does
-    /// this.
+    /// Applies an operation to its cursor; if the recording had read the cursor to its end, so does
+    /// the replay.
     async fn read_to_end(
         &self,
         op: &Op,

@@ -48,7 +48,7 @@ impl Source {
         }
     }
 
-    /// The next item; none at the end.
+    /// The next item; `None` at the end.
     ///
     /// # Errors
     /// The file cannot be read.

@@ -1,4 +1,4 @@
-//! What a look through the whole recording shows before it is replayed.
+//! A summary of the whole recording before it is replayed.
 
 use lab_kit::result::RecordingFacts;
 
@@ -8,7 +8,7 @@ use crate::credentials::without_password;
 use crate::errors::LabError;
 use crate::record::file::{Reader, Record};
 
-/// What a look through the whole recording shows.
+/// A summary of the whole recording.
 pub(super) struct RecordingSummary {
     pub(super) facts: RecordingFacts,
     /// Operations that will be replayed, in one pass.

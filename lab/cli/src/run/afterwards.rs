@@ -1,5 +1,5 @@
-//! What is asked when the clients of a step have ended: whether two questions have the same answer
-//! by now, and what searches find of the exact neighbours.
+//! Checks after the clients of a step have ended: whether two pipelines give the same answer by
+//! then, and how many of the exact neighbours searches find.
 //!
 //! Promises: a user's program that follows the target runs on until its copy was asked; an answer
 //! that stays another is a failed check, never a note. Must not know: drivers.
@@ -22,12 +22,12 @@ use crate::clients::Control;
 const ASK_EVERY: Duration = Duration::from_millis(50);
 /// Searches whose answers are compared with the exact neighbours.
 const SEARCHES: usize = 50;
-/// A search that looks at every vector finds at least so much; the rest is rounding.
+/// The least recall of an exact search; the rest is rounding.
 const EXACT_PERCENT_MIN: f64 = 99.5;
 /// More of an answer is not shown.
 const SHOWN_MAX: usize = 200;
 
-/// What was found.
+/// The results of these checks.
 #[derive(Default)]
 pub(super) struct Aftermath {
     recall: Option<Recall>,
@@ -164,7 +164,7 @@ fn shown(answer: Result<String, String>) -> String {
 }
 
 impl Aftermath {
-    /// Adds what was found to the step's result; the checks of it.
+    /// Adds the findings to the step's result, and returns their checks.
     pub(super) fn add_to(self, result: &mut StepResult) -> Vec<Check> {
         result.more.recall = self.recall;
         result.more.agreed = self.agreed;

@@ -1,9 +1,9 @@
-//! What an interrupted run needs to go on: written before each step, removed when the run is
-//! complete.
+//! The state with which an interrupted run continues: written before each step, removed when the
+//! run is complete.
 //!
-//! Promises: a run killed at any moment can be taken up again at the step that was under way. A
-//! step that inserts rows is undone first, one that reads or changes rows in place is begun again;
-//! one that cannot be undone makes the run start over.
+//! Promises: a run that was killed at any moment can be resumed at the interrupted step. A step
+//! that inserts rows is undone first. A step that reads or changes rows in place begins again. If a
+//! step cannot be undone, the run starts over.
 
 use std::path::{Path, PathBuf};
 
@@ -244,12 +244,12 @@ impl<T: Target> Run<'_, T> {
                 .map(|(operation, _)| *operation)
                 .chain([role.operation])
                 .all(|operation| match operation {
-                    // Rows beside the quota of a step are not undone by their numbers alone if
-                    // others delete meanwhile.
+                    // Rows that a step inserted in addition to its quota cannot be undone by their
+                    // numbers if other clients delete rows at the same time.
                     Operation::Insert => {
                         has_numbers && step.background.is_empty() && role.mix.is_empty()
                     }
-                    // What a program has committed is known to this process only.
+                    // Only this process knows what a program has committed.
                     Operation::Load
                     | Operation::Procedure(_)
                     | Operation::DeleteOldest

@@ -19,7 +19,7 @@ pub(crate) struct Run<'a, T> {
     pub(crate) seed: u64,
     pub(crate) target: Arc<T>,
     pub(crate) dataset: Arc<Dataset>,
-    /// What speaks to the target, for the result.
+    /// The driver that speaks to the target, for the result.
     pub(crate) driver: &'static str,
     /// Which clients are here.
     pub(crate) share: Share,

@@ -1,9 +1,9 @@
-//! The lab's side of a step whose clients are on other machines: lets them begin and end together,
-//! and makes one result of what they tell.
+//! The lab's side of a step whose clients are on other machines: starts and ends them together, and
+//! combines their reports into one result.
 //!
-//! Promises: a generator that dies, hangs or tells what cannot be true ends the run, which names it
-//! and what it had told; the run never waits longer for it than its limits say. Neighbours:
-//! `gather` listens, `generator` is the other side.
+//! Promises: a generator that dies, hangs or sends impossible reports ends the run, which names the
+//! generator and its last counts; the run never waits for it longer than its limits allow.
+//! Neighbours: `gather` listens, `generator` is the other side.
 
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -118,7 +118,7 @@ impl<T: Target> Run<'_, T> {
         self.conclude_step(step, sampled, more).await
     }
 
-    /// What the generators left in the tables becomes known here.
+    /// Records the changes that the generators made to the tables.
     fn take_tables(&self, merging: &Merging) {
         let marks: Vec<Vec<TableCheckpoint>> =
             merging.states.iter().map(GeneratorState::marks).collect();

@@ -1,6 +1,6 @@
 //! Why a run ended early. Must not know: steps, targets.
 
-/// Why a run did not end by itself. A target may be killed by its limit, in MiB, after it has
+/// Why a run ended early. A target may be killed by its memory limit, in MiB, even after it has
 /// answered the last call: while it settles.
 pub(super) fn why_stopped(reason: Option<String>, killed_by_mb: Option<u64>) -> Option<String> {
     let Some(mb) = killed_by_mb else {

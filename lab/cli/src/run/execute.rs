@@ -35,7 +35,7 @@ use crate::errors::LabError;
 use crate::limit::Limit;
 use crate::sampler::Instruments;
 
-/// What a run starts from.
+/// The input of a run.
 pub(crate) struct RunPlan<'a> {
     /// The command line.
     pub(crate) arguments: &'a RunArguments,
@@ -43,7 +43,7 @@ pub(crate) struct RunPlan<'a> {
     pub(crate) workload: Workload,
     /// The settings of the run.
     pub(crate) settings: Settings,
-    /// An interrupted run that goes on.
+    /// The interrupted run that is resumed.
     pub(crate) resumed: Option<Resumed>,
     /// Another run whose data this one reads.
     pub(crate) loaded: Option<Resumed>,
@@ -133,7 +133,7 @@ impl RunPlan<'_> {
     fn dataset(&self, seed: u64) -> Arc<Dataset> {
         let data = &self.workload.data;
         let dataset = Dataset::new(data.documents, data.ids, self.settings.clone());
-        // What statements change is not followed, nor what other processes do.
+        // The lab cannot follow changes made by statements or by other processes.
         if !self.workload.statements.is_empty() || !self.arguments.load_agent.is_empty() {
             dataset.versions.switch_off();
         }
@@ -227,7 +227,7 @@ impl RunPlan<'_> {
     }
 }
 
-/// What is known while the steps of a run go on.
+/// The measurements of a run so far.
 struct Measured {
     cpus: usize,
     warnings: Vec<Warning>,

@@ -1,4 +1,4 @@
-//! What the target must hold, from what it acknowledged, and the checks of it.
+//! The state that the target must have according to its acknowledgements, and the checks of it.
 
 use std::ops::RangeInclusive;
 use std::sync::{Arc, PoisonError};
@@ -20,7 +20,7 @@ use crate::interrupt::interrupted;
 const COUNT: &str = "documents counted equal documents acknowledged";
 const SUM: &str = "sum of k grew by one for each acknowledged $inc";
 
-/// What the target must hold.
+/// The state that the target must have.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ExpectedState {
     rows: i128,
@@ -34,7 +34,7 @@ pub(crate) struct ExpectedState {
     /// Whether a statement made documents whose number is not known.
     #[serde(default)]
     is_uncounted: bool,
-    /// What each invariant was before the first measured step.
+    /// The results of each invariant before the first measured step.
     #[serde(default)]
     invariants: Option<Vec<Result<String, String>>>,
     checks: Vec<Check>,
@@ -99,7 +99,7 @@ impl ExpectedState {
         }
     }
 
-    /// What was found beside a step.
+    /// Adds checks of a step's watchers.
     pub(crate) fn add_checks(&mut self, checks: Vec<Check>) {
         self.checks.extend(checks);
     }
@@ -138,7 +138,7 @@ impl ExpectedState {
         self.checks
     }
 
-    /// After an interruption the sum starts afresh from what is there.
+    /// After an interruption the expected sum starts with the sum in the target.
     pub(crate) fn forget_sum(&mut self) {
         (self.sum, self.adds) = (None, false);
     }
@@ -148,7 +148,7 @@ impl ExpectedState {
         self.rows
     }
 
-    /// What must be the same at the end; of a target that stopped answering it is not asked.
+    /// Compares the invariants at the end; a target that stopped answering is not asked.
     async fn compare_invariants<T: Target>(&mut self, run: &Run<'_, T>, stopped: bool) {
         let Some(before) = self.invariants.take() else {
             return;
@@ -227,9 +227,9 @@ impl ExpectedState {
     }
 }
 
-/// How many documents a capped collection of so many bytes holds in the end.
+/// How many documents a capped collection of so many bytes holds at the end.
 fn kept(rows: i128, rows_unknown: u64, bytes: u64, row_bytes: u64) -> RangeInclusive<i128> {
-    /// What names of fields and the like add to a document at most.
+    /// The most bytes that field names and the like add to a document.
     const ADDED_BYTES: i128 = 256;
     let (bytes, row_bytes) = (i128::from(bytes), i128::from(row_bytes));
     let most = (rows + i128::from(rows_unknown)).min((bytes / row_bytes).max(1));
@@ -237,7 +237,7 @@ fn kept(rows: i128, rows_unknown: u64, bytes: u64, row_bytes: u64) -> RangeInclu
     (if all_fit { rows } else { rows.min(1) })..=most
 }
 
-/// What a program finds in the end.
+/// The checks of a program at the end.
 async fn of_program<T: Target>(
     run: &Run<'_, T>,
     state: &Arc<ProgramState>,
@@ -274,7 +274,7 @@ async fn of_program<T: Target>(
     checks.collect()
 }
 
-/// Whether updates that were acknowledged are there; none if there is nothing to look at.
+/// Whether acknowledged updates are there; `None` if there is nothing to check.
 async fn check_versions<T: Target>(run: &Run<'_, T>) -> Option<Check> {
     let expected = run.dataset.versions.expected();
     let rows = expected.len();
@@ -358,7 +358,7 @@ fn changes_sum(step: &Step) -> bool {
     })
 }
 
-/// What the target said, or why it could not be asked.
+/// The target's answer, or why it could not be asked.
 type Asked = Result<i128, String>;
 
 /// Asks the target something for a check, as long as neither timeout nor the user ends.

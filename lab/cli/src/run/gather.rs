@@ -1,9 +1,9 @@
-//! Gathers what the generators of a step tell, until all have ended or are lost, and makes
-//! intervals of it beside what is sampled here.
+//! Collects the reports of a step's generators until all have ended or are lost, and combines them
+//! with the samples taken here into intervals.
 //!
-//! Promises: no generator is waited for longer than its limits say; an interval is the same stretch
-//! of time at all of them. Must not know: targets. Neighbours: `distributed` begins it, `merge`
-//! sums.
+//! Promises: it waits for no generator longer than the limits allow; an interval is the same
+//! stretch of time at all generators. Must not know: targets. Neighbours: `distributed` starts it,
+//! `merge` sums.
 
 use std::fs::File;
 use std::io::Write;
@@ -112,7 +112,7 @@ impl Merging {
         }
     }
 
-    /// Takes for lost who is silent or does not end.
+    /// Marks generators as lost that are silent or do not end.
     fn look_at_time(&mut self, control: &Control, begun: Instant) {
         let end = self.limits.end;
         let end = end.map(|end| begun + end + self.limits.call_timeout + GRACE + END_SLACK);
@@ -162,7 +162,7 @@ impl Merging {
         !self.states.iter().any(GeneratorState::is_there)
     }
 
-    /// The last tick that all have sent who are there.
+    /// The last tick that all remaining generators have sent.
     fn reached(&self) -> u64 {
         let there = self.states.iter().filter(|state| state.is_there());
         let last = there.map(|state| state.last.number);
@@ -213,9 +213,9 @@ pub(super) struct Gathering {
     folder: RunFolder,
     pub(super) instruments: Instruments,
     progress: Progress,
-    /// What the instruments showed in each interval.
+    /// The samples of each interval.
     samples: Vec<Interval>,
-    /// When the last of them was taken.
+    /// When the last sample was taken.
     pub(super) sampled: Instant,
     /// Intervals that are closed.
     closed: u64,

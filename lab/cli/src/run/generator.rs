@@ -1,8 +1,8 @@
-//! The agent's part of a run: the clients of one generator, and what they tell the lab.
+//! The agent's part of a run: the clients of one generator, and their reports to the lab.
 //!
-//! Promises: nothing that the lab sends names a file that is read here, and nothing of the target
-//! is prepared or dropped; each operation is told in one tick and once more in the totals.
-//! Neighbours: `load` has opened the connection, `distributed` is the lab's side.
+//! Promises: no message of the lab makes the agent read a file, and the agent neither prepares nor
+//! drops anything in the target; each operation is reported in one tick and once more in the
+//! totals. Neighbours: `load` has opened the connection, `distributed` is the lab's side.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, PoisonError};
@@ -49,7 +49,7 @@ pub(crate) fn arguments_of(job: &Job) -> Result<RunArguments, LabError> {
         .target
         .split_once('?')
         .map_or("", |(_, options)| options);
-    // A key in other words than letters could mean one of these.
+    // A key that is not plain letters could be an escaped form of one of these names.
     let names = options
         .split('&')
         .filter_map(|option| option.split('=').next());
@@ -127,7 +127,7 @@ impl<'a> RunPlan<'a> {
                     run.make_step(*order, link).await?;
                 }
                 ToAgent::End => return Ok(()),
-                // What belongs to a step that has ended.
+                // Messages about a step that has already ended.
                 _ => {}
             }
         }
@@ -252,14 +252,14 @@ impl<T: Target> Run<'_, T> {
     }
 }
 
-/// Clients of a generator's run together, those of others included.
+/// The most clients of a run, all generators together.
 const CLIENTS_MAX: u64 = 65_536;
 
 fn us(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Waits for the common start and lets the clients begin; none: there will be no start.
+/// Waits for the common start and lets the clients begin; `None` if there will be no start.
 async fn begin(link: &mut Link, control: &Control) -> Option<Instant> {
     let at = match link.next().await {
         Ok(ToAgent::Start { at_us }) => Some(link.moment(at_us)),
@@ -279,7 +279,7 @@ async fn begin(link: &mut Link, control: &Control) -> Option<Instant> {
     at
 }
 
-/// What the lab has said of a step under way.
+/// Messages of the lab during a step.
 #[derive(Default)]
 struct Heard {
     is_over: bool,
@@ -331,12 +331,13 @@ struct Ticker {
     to_lab: ToLab,
     at: Instant,
     warmup: Duration,
-    /// The last tick that was told.
+    /// The last tick that was sent.
     number: u64,
 }
 
 impl Ticker {
-    /// Ticks until the work is done, which it tells; how busy the machine was in percent.
+    /// Sends ticks until the work is done, and reports the end; returns how busy the machine was in
+    /// percent.
     fn run(mut self, done: &Receiver<()>) -> f64 {
         let mut own = ProcessSampler::of_self();
         let mut host: Option<HostCpu> = None;
@@ -363,11 +364,11 @@ impl Ticker {
         }
     }
 
-    /// What was done since the tick before.
+    /// The work since the previous tick.
     fn tick(&mut self, since: Duration, is_last: bool, used: String) -> Tick {
         let whole = u64::try_from(since.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX);
         let before = self.number;
-        // The last one is a tick of its own, however short.
+        // The last tick is separate, however short.
         self.number = if is_last {
             whole.max(before) + 1
         } else {

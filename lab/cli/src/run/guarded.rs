@@ -1,8 +1,8 @@
 //! A target whose every question has a time limit, also where its driver blocks the thread.
 //!
-//! Promises: a target that hangs for ever never hangs the lab outside measured calls (those have
-//! the watch in `step.rs`). A question that may rightly take long, such as a count, has no limit
-//! as long as the target answers a new connection meanwhile.
+//! Promises: a target that hangs for ever never hangs the lab outside measured calls (`step.rs`
+//! watches those). A request that may take long, such as a count, has no time limit as long as the
+//! target answers new connections.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,16 +19,16 @@ use tokio::task::JoinHandle;
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// A settling target may end its wait a little late.
 const SETTLE_SLACK: Duration = Duration::from_secs(10);
-/// Threads that ask are not clients: their reads are not those of measured calls.
+/// Threads for such requests are not clients: their reads are not those of measured calls.
 const THREAD: &str = "lab-question";
 
 /// How long questions may take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimeLimits {
-    /// Until a short question is given up, and until a target is taken for dead.
+    /// The limit of a short request, after which a target is considered dead.
     pub(super) short: Duration,
-    /// Until a long question to an engine in this process is given up, which cannot be asked
-    /// whether it still lives.
+    /// The limit of a long request to an engine in this process, which has no connection that could
+    /// be tested.
     pub(super) long: Duration,
 }
 
@@ -46,7 +46,7 @@ impl<T: Target> Guarded<T> {
         }
     }
 
-    /// Asks on a thread of its own, which is left behind when it hangs.
+    /// Asks on a new thread, which is abandoned when it hangs.
     fn ask<R, F>(&self, question: impl FnOnce(Arc<T>) -> F + Send + 'static) -> JoinHandle<R>
     where
         R: Send + 'static,

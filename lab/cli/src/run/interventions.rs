@@ -51,8 +51,8 @@ impl<T: Target> Run<'_, T> {
 }
 
 impl Interventions {
-    /// Waits a moment for those under way; what was done, in words. One whose time did not come
-    /// before the step ended is told.
+    /// Waits a moment for commands under way and returns the results in words. It also reports
+    /// commands whose time had not come when the step ended.
     pub(super) async fn end(mut self, timeout: Duration) -> String {
         let all = self.tasks.len();
         let wait = async { while self.tasks.join_next().await.is_some() {} };

@@ -1,9 +1,9 @@
-//! Brings together what the generators of a step tell: one schedule of ticks, one series of
-//! intervals, one sum.
+//! Combines the reports of a step's generators: one schedule of ticks, one series of intervals, one
+//! sum.
 //!
-//! Promises: a tick counts once, when all generators have told of it; an interval is closed when
-//! all have told of its last tick; the totals of a generator that has ended are the sum of its
-//! ticks, or the step has failed. Must not know: targets, sockets.
+//! Promises: a tick counts once, when all generators have reported it; an interval is closed when
+//! all have reported its last tick; the totals of a generator that has ended equal the sum of its
+//! ticks, or the step fails. Must not know: targets, sockets.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use crate::load::{
 use crate::sampler::common;
 use crate::wire;
 
-/// Kinds of errors of all generators that are told apart.
+/// At most so many kinds of errors of all generators are counted separately.
 const ERROR_KINDS_MAX: usize = 50;
 /// Of a generator that was lost nothing more is known.
 const UNKNOWN: u64 = u32::MAX as u64;
@@ -33,7 +33,7 @@ pub(super) enum Stage {
     Works,
     /// Those of the measured work have ended.
     Done,
-    /// It has told its totals.
+    /// It has sent its totals.
     Ended,
     /// It is lost: why.
     Lost(String),
@@ -83,7 +83,7 @@ impl GeneratorState {
         matches!(self.stage, Stage::Works | Stage::Done)
     }
 
-    /// It is lost; the words of it.
+    /// Marks it as lost and returns the message.
     pub(super) fn lose(&mut self, why: &str) -> String {
         let operations: u64 = self.ops.iter().fold(0, |sum, ops| sum.saturating_add(*ops));
         let words = format!(
@@ -146,7 +146,7 @@ impl GeneratorState {
         ended.map(|ended| ended.marks.clone()).unwrap_or_default()
     }
 
-    /// What its program counted; of one that was lost that much more may have been begun.
+    /// The counters of its program; a lost generator may have begun that much more.
     pub(super) fn program(&self) -> Vec<i64> {
         match &self.ended {
             Some(ended) => ended.program.clone(),
@@ -154,7 +154,7 @@ impl GeneratorState {
         }
     }
 
-    /// Adds its totals of a role; `parts` are those of a mix.
+    /// Adds its totals for a role; `parts` are the parts of a mix.
     pub(super) fn add_to(&self, totals: &mut Totals, role: usize, operations: &[Operation]) {
         if let Some(ended) = &self.ended {
             if let Some(end) = ended.roles.get(role) {
@@ -178,7 +178,7 @@ impl GeneratorState {
     }
 }
 
-/// What a generator that was lost may have done beside what it told.
+/// Adds the operations that a lost generator may have done beyond its reports.
 fn add_unknown(effect: &mut Effect, operations: &[Operation]) {
     for operation in operations {
         let (inserts, deletes) = match operation {
@@ -373,8 +373,8 @@ impl Merge {
         sum
     }
 
-    /// The next tick of which all have told, each generator's part; `reached`: the least of the
-    /// last ticks.
+    /// The next tick that all have reported, each generator's part; `reached` is the smallest of
+    /// their last ticks.
     pub(super) fn next_tick(&mut self, reached: u64) -> Option<(u64, Vec<(usize, Tick)>)> {
         let (number, _) = self.waiting.first_key_value()?;
         if *number > reached {
@@ -418,7 +418,7 @@ pub(super) fn interval_of(tick: u64) -> u64 {
     tick.saturating_sub(1) / TICKS_PER_INTERVAL
 }
 
-/// What was completed in a tick, and where nothing was at any generator.
+/// The work completed in a tick, and the stretches in which no generator completed any.
 pub(super) fn completed(parts: &[(usize, Tick)], role: usize) -> Option<Completed> {
     let seconds = |us: u64| us as f64 / 1e6;
     let mut out: Option<Completed> = None;

@@ -9,7 +9,7 @@ use super::context::Run;
 use super::step::window_of;
 
 impl<T: Target> Run<'_, T> {
-    /// What was tried so far: clients and rates.
+    /// The attempts so far: clients and rates.
     fn tried(&self, done: &[StepResult]) -> Vec<(u32, f64)> {
         let planned = self.planned();
         let names: Vec<&str> = planned
@@ -31,7 +31,7 @@ impl<T: Target> Run<'_, T> {
         Some(format!("{clients} clients saturate the target"))
     }
 
-    /// The step with the clients that it names by those that saturate.
+    /// The step with its clients as a multiple of the number that saturates the target.
     pub(super) fn with_saturation(&self, step: &Step, done: &[StepResult]) -> Step {
         let tried = self.tried(done);
         let most = tried.iter().map(|(clients, _)| *clients).max();

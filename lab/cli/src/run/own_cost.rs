@@ -1,4 +1,4 @@
-//! What the lab itself costs for each operation.
+//! The lab's own cost of each operation.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,13 +14,13 @@ use super::context::Run;
 use super::role_plan::RolePlan;
 use crate::errors::LabError;
 
-/// The lab's own cost is measured over so many calls, or this long.
+/// The lab's own cost is measured over so many calls, or for this long.
 const OWN_COST_CALLS: u32 = 2_000;
 const OWN_COST_TIME: Duration = Duration::from_millis(50);
 
 impl<T: Target> Run<'_, T> {
-    /// What the lab itself costs for each operation: drawing, encoding and recording calls that are
-    /// never made, on copies of everything.
+    /// The lab's own cost of each operation: drawing, encoding and recording calls that are never
+    /// made, on copies of the state.
     pub(super) async fn measure_own_cost(
         &self,
         step: &Step,
@@ -48,7 +48,7 @@ impl<T: Target> Run<'_, T> {
         Ok((ops > 0).then(|| begun.elapsed().as_secs_f64() * 1e6 / ops as f64))
     }
 
-    /// The work of a client on copies of everything, with a stream of its own for this purpose.
+    /// The work of a client on copies of the state, with a separate random stream.
     pub(super) fn copied_work(&self, step: &Step, plan: &RolePlan<'_>, purpose: &str) -> Work {
         let dataset = Dataset::new(self.dataset.kind, self.dataset.ids, self.settings.clone())
             .with_program(self.seed);

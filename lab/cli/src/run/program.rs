@@ -1,8 +1,8 @@
 //! The user's program beside the work of a step: a backup, a migration, a report.
 //!
-//! Promises: it is run by the shell again and again while clients work; one that still runs at the
-//! end of the step is told to end, with all that it started. What it says stands in `program.log`
-//! of the run's folder.
+//! Promises: the shell runs the program again and again while clients work. A program that still
+//! runs at the end of the step is told to end, with all processes that it started. Its output is in
+//! `program.log` of the run's folder.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::process::CommandExt;
@@ -18,12 +18,12 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Between two looks at the process.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// A program that was told to end gets this long.
+/// How long a program may take to end after it was told to.
 const END_MAX: Duration = Duration::from_secs(30);
 /// One that fails at once is not started without end.
 const FAILED_MAX: u64 = 3;
 
-/// What is run.
+/// The program to run.
 #[derive(Clone, Debug)]
 pub(super) struct Task {
     /// For the shell.
@@ -40,7 +40,7 @@ pub(super) struct Program {
     thread: JoinHandle<Result<ProgramRuns, String>>,
 }
 
-/// How a run of it ended.
+/// How one execution ended.
 enum Ended {
     Whole,
     Failed,
@@ -128,14 +128,14 @@ fn said(folder: &Path) -> std::io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-/// Waits until it ends, or tells it to.
+/// Waits until it ends, or tells it to end.
 fn wait(mut child: Child, is_over: &AtomicBool) -> std::io::Result<Ended> {
     let mut told: Option<Instant> = None;
     loop {
         if let Some(status) = child.try_wait()? {
             let is_whole = status.success();
             return Ok(match told {
-                // However it ends, it was told to.
+                // It was told to end, so its status does not matter.
                 Some(_) => Ended::Killed,
                 None if is_whole => Ended::Whole,
                 None => Ended::Failed,

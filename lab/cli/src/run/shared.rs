@@ -1,7 +1,7 @@
-//! Whether several machines can make the load of a run, and what they are told of it.
+//! Whether several machines can make the load of a run, and the message that tells them how.
 //!
-//! Promises: what cannot be shared is refused before anything is done to the target. Must not know:
-//! what generators tell.
+//! Promises: work that cannot be shared is refused before anything is done to the target. Must not
+//! know: the generators' reports.
 
 use lab_kit::target::Target;
 use lab_kit::workload::{Operation, Role, Step, Workload};
@@ -101,8 +101,8 @@ impl<T: Target> Run<'_, T> {
     }
 }
 
-/// Why the work of a step cannot be shared by so many machines: its clients share what only memory
-/// can share.
+/// Why several machines cannot share the work of a step: its clients share state that lies in
+/// memory.
 fn why_not_shared(step: &Step, generators: usize) -> Option<String> {
     if step.readers.is_some() {
         return Some("readers of changes".to_owned());
@@ -129,7 +129,7 @@ fn why_not_shared(step: &Step, generators: usize) -> Option<String> {
     })
 }
 
-/// What clients of a role do: the parts of its mix, then its own.
+/// The operations of a role's clients: the parts of its mix, then its own.
 pub(super) fn operations(role: &Role) -> Vec<Operation> {
     let mixed = role.mix.iter().map(|(operation, _)| *operation);
     mixed.chain([role.operation]).collect()

@@ -1,11 +1,11 @@
-//! What a run has done so far.
+//! The progress of a run.
 
 use lab_kit::result::{Check, Skipped, StepResult};
 use lab_kit::work::Effect;
 
 use super::expected_state::ExpectedState;
 
-/// What is done so far.
+/// The results so far.
 #[derive(Default)]
 pub(crate) struct RunState {
     pub(crate) steps: Vec<StepResult>,
@@ -15,12 +15,12 @@ pub(crate) struct RunState {
 
 /// A step that ended, well or early.
 pub(crate) struct StepEnd {
-    /// What it showed.
+    /// Its result.
     pub(crate) result: StepResult,
-    /// What all its clients together did to the tables.
+    /// The effect of all its clients on the tables.
     pub(crate) effect: Effect,
     /// Why it ended early.
     pub(crate) stopped_because: Option<String>,
-    /// What watchers found right or wrong.
+    /// The checks of watchers.
     pub(crate) checks: Vec<Check>,
 }

@@ -1,4 +1,4 @@
-//! One step: its clients, those of its background roles, and what is known at its end.
+//! One step: its clients, its background roles, and the results at its end.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -122,7 +122,7 @@ impl<T: Target> Run<'_, T> {
         self.conclude_step(step, sampled, more).await
     }
 
-    /// The measured role of a step, then those beside it.
+    /// The measured role of a step, then its background roles.
     pub(super) fn plans<'a>(&self, step: &'a Step, quota: Quota) -> Vec<RolePlan<'a>> {
         let settings = &self.settings;
         let rate = settings.rate.filter(|_| step.measured);
@@ -136,8 +136,8 @@ impl<T: Target> Run<'_, T> {
     /// When the clients of a step end, and how much they do.
     pub(super) fn limits(&self, step: &Step) -> (Limits, Quota, Goal) {
         let settings = &self.settings;
-        // Preparing steps have no warm-up and are limited by rows alone; so are loads of a workload
-        // that has timed steps besides.
+        // Preparing steps have no warm-up and end by rows alone; so do loads of a workload that
+        // also has timed steps.
         let is_timed =
             step.measured && (step.stop == Stop::Seconds || !self.workload.has_timed_steps());
         let warmup = Duration::from_secs(if is_timed { settings.warmup_seconds } else { 0 });
@@ -246,7 +246,8 @@ impl<T: Target> Run<'_, T> {
         if <T::Session as Session>::BLOCKING {
             let runtime = tokio::runtime::Handle::current();
             tasks.spawn_blocking(move || {
-                // So that reads of clients can be told from those of the engine's own threads.
+                // So that reads of clients can be distinguished from those of the engine's own
+                // threads.
                 let _ = std::fs::write("/proc/thread-self/comm", CLIENT_THREAD);
                 runtime.block_on(client.run());
             });
@@ -256,7 +257,7 @@ impl<T: Target> Run<'_, T> {
         Ok(())
     }
 
-    /// What the target stores, and what it says of itself.
+    /// The stored sizes of the target, and its statistics.
     async fn sizes(&self, step: &Step) -> (Sizes, serde_json::Value) {
         let mut sizes = self.target.sizes().await;
         let statistics = self.target.statistics().await;
@@ -390,7 +391,7 @@ pub(super) fn window_of(share: [f64; 2], limits: Limits) -> Option<(Duration, Du
     Some((at(share[0]), at(share[1])))
 }
 
-/// What the end of a step needs beside its samples.
+/// The data that the end of a step needs in addition to its samples.
 pub(super) struct End<'a, 'b> {
     pub(super) watched: Watched,
     pub(super) afterwards: Aftermath,
@@ -409,14 +410,14 @@ pub(super) fn without_work() -> LabError {
     LabError::Machine(std::io::Error::other("a step without work"))
 }
 
-/// Says that a step has begun; a terminal has the progress bar.
+/// Prints that a step has begun; a terminal has the progress bar instead.
 pub(super) fn announce(step: &Step) {
     if !std::io::stderr().is_terminal() {
         note_line!("{}", step.name);
     }
 }
 
-/// Whether deletes without a rate of their own follow the inserts.
+/// Whether deletes without their own rate follow the inserts.
 pub(super) fn is_paired(step: &Step) -> bool {
     let deletes = |role: &Role| role.operation == Operation::DeleteOldest && role.rate.is_none();
     step.work.operation == Operation::Insert && step.background.iter().any(deletes)

@@ -39,7 +39,7 @@ pub(crate) fn summary_line(step: &StepResult) -> String {
     ) + &notes(step)
 }
 
-/// What a line says of a step beyond its rate.
+/// Remarks of a line about a step, in addition to its rate.
 fn notes(step: &StepResult) -> String {
     let more = &step.more;
     let mut out = String::new();

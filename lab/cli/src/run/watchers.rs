@@ -1,5 +1,5 @@
-//! What watches beside a step: readers of the changes that its clients make, and one that looks at
-//! documents that expire.
+//! Watchers of a step: readers of the changes that its clients make, and a watcher of expiring
+//! documents.
 //!
 //! Promises: each reader's events are checked one by one against what clients sent and what was
 //! acknowledged; documents that expire are counted until the last is gone. A reader that fails ends
@@ -37,7 +37,7 @@ pub(super) struct Watchers {
     expiry: Option<Expiring>,
 }
 
-/// What they saw.
+/// The observations of the watchers.
 #[derive(Default)]
 pub(super) struct Watched {
     fan_out: Option<FanOut>,
@@ -53,7 +53,7 @@ struct Readers {
     writers: u32,
 }
 
-/// What one reader saw.
+/// The observations of one reader.
 struct Seen {
     deliveries: Deliveries,
     lag: LatencyHistogram,
@@ -68,7 +68,7 @@ struct Expiring {
     task: JoinHandle<()>,
 }
 
-/// What readers and clients share.
+/// State that readers and clients share.
 #[derive(Clone)]
 struct Shared {
     control: Arc<Control>,
@@ -287,7 +287,7 @@ impl Readers {
         (given.iter().copied().min().unwrap_or(0), given.iter().sum())
     }
 
-    /// How long readers needed for what was acknowledged; none if nothing came any more.
+    /// How long readers needed to receive everything acknowledged; `None` if no more events came.
     async fn drain(&self, wanted: u64, timeout: Duration, control: &Control) -> Option<f64> {
         let begun = Instant::now();
         let mut last = (Instant::now(), 0);
@@ -376,7 +376,7 @@ impl Seen {
 }
 
 impl Shared {
-    /// When the document of an event was sent; none if it never was.
+    /// When the document of an event was sent; `None` if it never was.
     fn sent(&self, event: Event) -> Option<Instant> {
         let Event::Inserted { client, sequence } = event else {
             return None;
@@ -389,7 +389,7 @@ impl Shared {
 }
 
 impl Watched {
-    /// Adds what was seen to the step's result; the checks of it.
+    /// Adds the observations to the step's result, and returns their checks.
     pub(super) fn add_to(
         self,
         afterwards: Aftermath,

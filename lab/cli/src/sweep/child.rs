@@ -1,4 +1,4 @@
-//! A run of a sweep as a process of its own: started or resumed, and waited for.
+//! A run of a sweep as a separate process: started or resumed, and waited for.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use crate::interrupt::interrupted;
 
 /// Polling interval for the end of a run.
 const POLL: Duration = Duration::from_millis(100);
-/// What a run that shares a load says when the data are gone.
+/// The message of a run when the data of a shared load are gone.
 pub(super) const CHANGED: &str = "the data that were loaded are no longer there";
 
 /// Starts a run whose folder bears the number of its process, and waits.
@@ -57,7 +57,7 @@ pub(crate) const CODE_CHANGED: u8 = 5;
 pub(super) fn resume_run(words: &[String], at: PathBuf) -> Result<PathBuf, LabError> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("resume").arg(&at);
-    // Its password stands nowhere but here.
+    // The target's address in the words is the only one with its password.
     let target = option(words, "--target");
     if let Some(target) = target.filter(|target| !target.contains(":***@")) {
         command.args(["--target", target]);

@@ -1,11 +1,11 @@
-//! From one command line to those of its runs: lists of numbers, several targets, own servers,
+//! Expands one command line into those of its runs: lists of numbers, several targets, own servers,
 //! repeats.
 //!
 //! Repeats are outermost, then targets: A, B, A, B. A drift of the machine meets all targets alike.
 
 use super::own::OwnSpec;
 
-/// Options with numbers of which so many may be lists.
+/// At most so many options may be lists of numbers.
 const LISTS_MAX: usize = 2;
 const REPEATS_MAX: u32 = 1_000;
 /// Options that may be lists.
@@ -25,7 +25,7 @@ const OPTIONS: [&str; 14] = [
     "--extra-tables",
     "--seconds",
 ];
-/// What a target begins with that is a server which the lab starts.
+/// The prefix of a target that the lab starts as a server.
 pub(super) const OWN_SCHEME: &str = "own:";
 
 /// The command line of one run.
@@ -36,7 +36,7 @@ pub(super) struct Line {
     pub(super) repeat: u32,
 }
 
-/// What is no list of numbers.
+/// The dimensions of a sweep other than lists of numbers.
 #[derive(Debug, Default)]
 struct Dimensions {
     targets: Vec<String>,
@@ -51,8 +51,7 @@ pub(super) const ENGINE_OPTIONS: &str = "--engine-options";
 /// Targets that take them.
 const WITH_OPTIONS: [&str; 3] = ["rocksdb:", "rocksdb-library:", "wiredtiger:"];
 
-/// A target with each of the options, and the label that tells them apart; without options the
-/// target alone.
+/// A target with each of the options and a distinguishing label; without options the target alone.
 fn with_options(
     target: &str,
     all: &[(String, String)],
@@ -89,7 +88,7 @@ fn engine_options(value: &str) -> Result<(String, String), String> {
         })
 }
 
-/// The runs that `words` stands for, in order.
+/// The runs that `words` mean, in order.
 ///
 /// # Errors
 /// More lists than two, a list with something else than numbers, an unknown own server, a number of
@@ -129,7 +128,8 @@ pub(super) fn expand(words: &[String]) -> Result<Vec<Line>, String> {
     Ok(out)
 }
 
-/// `ycsb` stands for its six workloads, and names may be a list: a line for each.
+/// Expands names of workloads: `ycsb` means six workloads, and a list of names means a line for
+/// each.
 fn workloads(line: &[String]) -> Vec<Vec<String>> {
     let given = line.get(1).map_or("", String::as_str);
     let names: Vec<String> = match given {

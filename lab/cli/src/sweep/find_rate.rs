@@ -1,8 +1,8 @@
 //! `--find-rate`: runs at one rate after the other until the highest is known that keeps a
 //! condition.
 //!
-//! Promises: each try is a run of its own with a folder of its own; what was tried is written after
-//! each.
+//! Promises: each attempt is a separate run with its own folder; the attempts so far are written
+//! after each.
 
 use std::path::{Path, PathBuf};
 
@@ -103,7 +103,7 @@ fn without_find_rate(words: &[String]) -> Vec<String> {
     out
 }
 
-/// What the tries have in common.
+/// What all attempts have in common.
 struct Tries {
     words: Vec<String>,
     may_share: bool,

@@ -1,10 +1,9 @@
 //! Sweeps: several targets, repeats, own servers, and options given as lists, such as `--clients
 //! 1,2,4,8`, are one run for each combination, in turn, and one page for all.
 //!
-//! Promises: each run is a process of its own with a folder of its own, exactly as if started
-//! alone; `resume` on the sweep's folder goes on after an interruption. Runs of one repeat and
-//! target that only read, and differ in nothing that the load depends on, share what the first
-//! loaded.
+//! Promises: each run is a separate process with its own folder, exactly as if started alone;
+//! `resume` on the sweep's folder continues after an interruption. Runs of one repeat and target
+//! that only read, and differ in nothing that the load depends on, share the load of the first run.
 
 mod child;
 mod expand;
@@ -36,7 +35,7 @@ pub(crate) use self::expand::shown;
 const FILE: &str = "sweep.json";
 const SCHEMA: &str = "quarry-lab/sweep 1";
 
-/// What a sweep is and how far it came.
+/// A sweep and its progress.
 #[derive(Debug, Serialize, Deserialize)]
 struct Sweep {
     schema: String,
@@ -51,12 +50,12 @@ struct Sweep {
 struct SweepRun {
     /// The command line after the program's name; in the file without a password.
     words: Vec<String>,
-    /// Runs of the same number share what the first of them loads.
+    /// Runs with the same number share the load of the first of them.
     load: usize,
     /// Which repeat it is of, from 1 on.
     #[serde(default)]
     repeat: u32,
-    /// The name of its folder, once it was begun.
+    /// The name of its folder; `None` before the run has begun.
     folder: Option<String>,
 }
 
@@ -131,8 +130,8 @@ fn begin(lines: Vec<Line>) -> Result<(), LabError> {
     )
 }
 
-/// The runs. Those that can share what was loaded stand together, whatever order the lists were
-/// given in.
+/// The runs. Those that can share a load are next to each other, in whatever order the lists were
+/// given.
 fn planned(plans: &[(Line, RunArguments, Settings, Workload)]) -> Vec<SweepRun> {
     let mut loads: Vec<((u32, String, String), Settings)> = Vec::new();
     let mut runs: Vec<SweepRun> = plans
@@ -179,8 +178,8 @@ fn check_find_change(percent: Option<f64>, runs: &[SweepRun]) -> Result<(), LabE
     Ok(())
 }
 
-/// Goes on with the sweep in `folder`, if there is one; `target` stands in for the address, whose
-/// password was not stored.
+/// Continues the sweep in `folder`, if there is one; `target` replaces the address, whose password
+/// was not stored.
 pub(crate) fn resume(folder: &Path, target: Option<&str>) -> Option<Result<(), LabError>> {
     let path = folder.join(FILE);
     let text = std::fs::read_to_string(&path).ok()?;
@@ -208,7 +207,7 @@ pub(crate) fn resume(folder: &Path, target: Option<&str>) -> Option<Result<(), L
 fn take_target(sweep: &mut Sweep, target: &str) {
     let known = crate::credentials::without_password(target);
     let is_one = |run: &SweepRun| option(&run.words, "--target") == Some(known.as_str());
-    // A sweep of one target may go on at another address.
+    // A sweep of one target may continue at another address.
     let first = sweep
         .runs
         .first()
@@ -269,7 +268,7 @@ fn continue_sweep(folder: &Path, mut sweep: Sweep) -> Result<(), LabError> {
     if ended.is_ok() {
         remove_data(folder, &sweep);
     }
-    // Those that ended early, too: the page says what became of them.
+    // Runs that ended early are included: the page says why they ended.
     let runs = read_side(folder).unwrap_or_default();
     if !runs.is_empty() {
         write_whole(&folder.join("summary.csv"), &summary_csv(&runs))?;
@@ -299,7 +298,7 @@ fn found_enough(folder: &Path, sweep: &Sweep, number: usize) -> Option<f64> {
     (found <= wanted).then_some(found)
 }
 
-/// Writes how far the sweep came, without passwords; `begun` is a run that has just made its
+/// Writes the progress of the sweep, without passwords; `begun` is a run that has just made its
 /// folder.
 fn save(folder: &Path, sweep: &Sweep, begun: Option<(usize, &str)>) -> Result<(), LabError> {
     let planned = |(number, run): (usize, &SweepRun)| SweepRun {

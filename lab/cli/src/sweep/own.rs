@@ -1,9 +1,9 @@
 //! Servers that the lab starts for single runs of a sweep: fresh or on what they loaded, with
 //! stated settings, and stopped when the run has ended.
 //!
-//! Promises: only the server that is measured runs; it ends with the run, however that ends.
-//! Memory: Quarry gets all of the limit, InnoDB half of it (its reads bypass the page cache),
-//! MyRocks an eighth each for block cache and memtables (the system caches its files, too).
+//! Promises: only the measured server runs, and it ends with the run, however the run ends. Memory:
+//! Quarry gets all of the limit, InnoDB half of it (its reads bypass the page cache), MyRocks an
+//! eighth each for block cache and memtables (the system caches its files, too).
 
 use std::any::Any;
 use std::fs;
@@ -26,7 +26,7 @@ const POLL: Duration = Duration::from_millis(50);
 pub(super) struct OwnServer {
     /// For `--target`.
     pub(super) address: String,
-    /// What it is and how it was started; its name in results.
+    /// The server and how it was started; its name in results.
     pub(super) label: String,
     /// Restarts it, where it can.
     pub(super) restart_command: Option<String>,
@@ -40,7 +40,7 @@ fn failed(reason: impl std::fmt::Display) -> LabError {
     }
 }
 
-/// What `--own` asks for: a server and settings that differ from the lab's usual ones.
+/// A value of `--own`: a server, and settings that differ from the lab's defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct OwnSpec {
     kind: String,
@@ -129,8 +129,8 @@ impl OwnSpec {
         Ok(())
     }
 
-    /// What `quarry serve` is told of the engine. A cluster keeps what earlier runs have left: each
-    /// new database has a name of its own there, kept in `directory`.
+    /// The arguments of `quarry serve` for the engine. A cluster keeps the data of earlier runs, so
+    /// each new database has a new name there, kept in `directory`.
     fn engine_arguments(&self, directory: &Path) -> Result<Vec<String>, LabError> {
         let Some(engine) = self.value("engine") else {
             return Ok(Vec::new());
@@ -327,7 +327,7 @@ fn quarry(arguments: &RunArguments) -> Result<PathBuf, LabError> {
         .ok_or_else(|| failed("no such program; name it with --quarry PATH"))
 }
 
-/// A process that is told to end when this is dropped.
+/// A process that is told to end when this value is dropped.
 struct Process(Child);
 
 impl Process {

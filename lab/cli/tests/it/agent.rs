@@ -1,5 +1,5 @@
-//! The agent: a lab that is given it shows the figures of the agent's process; who does not know
-//! the token, or sends anything else, is told nothing.
+//! The agent: a lab with an agent's address shows the figures of the agent's process; a client that
+//! does not know the token, or sends anything else, gets no figures.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -67,7 +67,7 @@ impl Agent {
         (stream, reader, greeting)
     }
 
-    /// What it answers to bytes after its greeting, until it parts.
+    /// Its answer to bytes after its greeting, until it disconnects.
     fn told(&self, bytes: &[u8]) -> String {
         let (mut stream, mut reader, greeting) = self.greeted();
         assert!(greeting.starts_with("quarry-lab agent 1 "), "{greeting}");
@@ -180,7 +180,7 @@ fn strangers_are_told_nothing_and_the_agent_goes_on() {
     for bytes in [vec![b'a'; 1_000_000], vec![0xff, b'\n'], b"half".to_vec()] {
         assert_eq!(agent.told(&bytes), "", "{} bytes", bytes.len());
     }
-    // More than it takes at once are parted with; those that say nothing end by themselves.
+    // It disconnects further clients; silent connections end by themselves.
     let held: Vec<TcpStream> = (0..40)
         .map(|_| TcpStream::connect(&agent.address).unwrap())
         .collect();

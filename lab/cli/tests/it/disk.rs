@@ -1,13 +1,13 @@
-//! A disk of results that fills during a run: the run ends early, its page says why, and it goes on
-//! where there is room again.
+//! A disk of results that fills during a run: the run ends early, its page says why, and the run
+//! can continue once there is space again.
 
 use std::process::Command;
 
 use crate::fake::{Fake, Faults};
 use crate::lab;
 
-/// Runs in a mount namespace of its own: a small disk takes the results, and is filled when the
-/// measured step has shown two intervals. What is on it at the end is kept.
+/// Runs in a separate mount namespace: a small disk takes the results, and is filled when the
+/// measured step has written two intervals. The disk's final contents are kept.
 const SCRIPT: &str = r#"
 set -e
 mount -t tmpfs -o size=6m tmpfs "$DISK"
@@ -27,7 +27,7 @@ cp -r "$DISK" "$KEPT"
 exit $status
 "#;
 
-/// Whether this user may mount in a namespace of its own.
+/// Starts a command in a new mount namespace, if this user may.
 fn unshare() -> Command {
     let mut command = Command::new("unshare");
     command.args(["--map-root-user", "--mount"]);

@@ -1,5 +1,5 @@
-//! The commands of the documents, as they stand there: a shell takes each, and the lab takes all of
-//! its words. Commands that read results are run on results that two runs left.
+//! The commands of the documents, exactly as written: a shell parses each, and the lab accepts all
+//! of its words. Commands that read results are run on the results of two runs.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -77,7 +77,7 @@ fn shell(line: &str, directory: &Path) -> Output {
         .unwrap()
 }
 
-/// What the documents take for granted: files of the user's, and servers for `A` and `B`.
+/// The things that the documents assume: the user's files, and servers for `A` and `B`.
 fn workplace() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let example = include_str!("../../../examples/01-orders.toml");
@@ -115,8 +115,8 @@ fn the_lab_takes_each_command_as_it_stands() {
     assert!(count >= 50, "{count} commands");
 }
 
-/// Commands of what was measured: whoever repeats it gives them to the lab of today. Words that
-/// stand for others (`HOST`, `...`, `a|b`) are no command.
+/// Commands of measured runs: a reader who repeats them uses today's lab. Words that are
+/// placeholders (`HOST`, `...`, `a|b`) are no command.
 #[test]
 fn the_lab_takes_the_commands_of_measured_runs() {
     let runs = std::path::absolute("../runs").unwrap();
@@ -149,7 +149,7 @@ fn the_lab_takes_the_commands_of_measured_runs() {
     assert!(count >= 10, "{count} commands");
 }
 
-/// The commands that read results, run as they stand on results at the smallest size.
+/// The commands that read results, run as written on results of the smallest size.
 #[test]
 fn commands_that_read_results_do_so() {
     let fake = Fake::start(Faults::default());
@@ -210,7 +210,7 @@ fn is_meant(name: &str, pieces: &[&str]) -> bool {
     middle && name.starts_with(first) && name.ends_with(last)
 }
 
-/// What the page says keeps the lab honest is there: each test that it names, and each script.
+/// Each test and script that the page on honesty names exists.
 #[test]
 fn what_keeps_the_lab_honest_exists() {
     let root = std::path::absolute("../..").unwrap();

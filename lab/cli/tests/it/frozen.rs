@@ -85,8 +85,8 @@ fn an_open_loop_at_an_easy_rate_leaves_nothing_unsent_and_tells_its_own_lateness
         more.lateness.as_ref().unwrap(),
     );
     assert_eq!(lateness.calls, service.calls);
-    // What a call took is never less than what it took from sending; how late the lab was is in
-    // neither.
+    // A call's latency is never less than the time from sending; neither includes the lab's
+    // lateness.
     let p50 = |latency: &lab_kit::result::LatencySummary| latency.percentile(50.0).unwrap();
     assert!(p50(&step.latency) >= p50(service));
 }

@@ -51,7 +51,7 @@ fn a_slowdown_of_five_percent_is_found_and_none_where_there_is_none() {
         metrics.contains("# TYPE quarry_lab_rate gauge"),
         "{metrics}"
     );
-    // Values are kept in a file, whose runs stand beside new ones: each counts once.
+    // Values are kept in a file and read together with new runs: each run counts once.
     let kept = dir.path().join("kept.csv");
     let words = ["history", folder, "--values", kept.to_str().unwrap()];
     assert_eq!(crate::lab(&words).status.code(), Some(0));

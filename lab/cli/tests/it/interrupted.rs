@@ -1,4 +1,4 @@
-//! Interrupted runs go on where they were; a slow target is seen for what it is.
+//! Interrupted runs continue where they were; a slow target is reported as slow.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -39,7 +39,7 @@ fn start(target: &str, out: &Path) -> Child {
         .unwrap()
 }
 
-/// Waits until the second round has begun; the run's folder.
+/// Waits until the second round has begun, and returns the run's folder.
 fn wait_for_second_round(out: &Path, child: &mut Child) -> PathBuf {
     let begun = Instant::now();
     loop {
@@ -162,10 +162,11 @@ fn a_stall_shows_in_latency_from_the_intended_start() {
             .1
     };
     let service = step.more.service.as_ref().unwrap();
-    // One call in a hundred takes 300 ms; sixty of every hundred have to wait behind it.
+    // One call in a hundred takes 300 ms; sixty of every hundred wait for it.
     assert!(p90(service) < 20_000.0, "{}", p90(service));
     assert!(p90(&step.latency) > 100_000.0, "{}", p90(&step.latency));
-    // Every scheduled call was sent or not; who was not sent because of the lab has no latency.
+    // Every scheduled call was sent or counted as unsent; calls that were unsent because of the lab
+    // have no latency.
     let (unsent, by_lab) = (step.more.unsent_calls, step.more.unsent_by_lab);
     assert_eq!(service.calls + unsent, 3 * 200);
     assert_eq!(service.calls + unsent, step.latency.calls + by_lab);
@@ -202,8 +203,8 @@ fn calls_that_only_the_lab_kept_from_being_sent_are_told_apart() {
     wait("the documents never came", &loaded);
     let before = stored();
     wait("the updates never came", &|| stored() != before);
-    // The lab stands still until the step should be over; the target was free all the time. Of a
-    // call that is under way the lab could not tell who kept it waiting.
+    // The lab stands still until the step should be over; the target was free all the time. If a
+    // call were under way, the lab could not know which side delayed it.
     std::thread::sleep(Duration::from_millis(100));
     let pid = Pid::from_child(&child);
     kill_process(pid, Signal::STOP).unwrap();

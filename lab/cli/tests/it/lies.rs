@@ -51,7 +51,7 @@ fn against(faults: Faults) -> Ended {
     run(&workload, &fake.uri(), &["--warmup-seconds", "0"])
 }
 
-/// The lie is told, and the status says so.
+/// The lie is reported, and the exit status says so.
 fn found_out(faults: Faults, said: &str) {
     let ended = against(faults);
     let complaint = ended.complaint();

@@ -1,5 +1,5 @@
-//! Agents that make load: several do together what one lab would have done, and nothing of what one
-//! of them did is lost when it is.
+//! Agents that make load: several together do the same work as one lab, and when an agent is lost,
+//! none of its reported work is.
 
 use std::io::{BufRead, Read, Write};
 use std::net::TcpStream;
@@ -261,7 +261,7 @@ fn inserts_of_generators_never_collide_and_are_those_of_one_lab() {
     assert!((20..=40).contains(&beside.ops), "{beside:?}");
 }
 
-/// A run that goes on while something is done to one of its agents.
+/// A run during which a test does something to one of its agents.
 fn begun(agents: &[Agent], target: &str, out: &std::path::Path, seconds: &str) -> Child {
     let child = Command::new(env!("CARGO_BIN_EXE_quarry-lab"))
         .args([
@@ -339,7 +339,7 @@ fn a_generator_that_dies_or_hangs_ends_the_run_which_names_it() {
         let [first, lost] = &step.more.generators[..] else {
             panic!("{:?}", step.more.generators);
         };
-        // What it had told of is in the sum and in the words.
+        // The work that it had reported is in the sum and in the message.
         assert!(first.lost.is_none() && lost.ops > 0, "{lost:?}");
         assert_eq!(first.ops + lost.ops, step.ops);
         assert!(
@@ -397,7 +397,7 @@ fn load_ends_with_the_lab_that_asked_for_it() {
     let out = tempfile::tempdir().unwrap();
     let mut child = begun(&agents, &fake.uri(), out.path(), "30");
     wait_for_updates(&fake);
-    // Meanwhile it serves nobody else, whatever the database.
+    // Meanwhile it serves no other lab, whatever the database.
     let ended = by(
         &agents,
         "hot",
@@ -494,8 +494,8 @@ fn what_cannot_be_shared_by_machines_is_refused_before_anything_is_done() {
     }
 }
 
-/// What an agent answers to who knows the token and asks for load with this version, and what comes
-/// after some bytes more.
+/// The agent's answer to a client that knows the token and asks for load with this version, and its
+/// answer to some further bytes.
 fn asked(agent: &Agent, version: &str, bytes: &[u8]) -> (String, usize) {
     let (mut stream, mut reader, greeting) = agent.greeted();
     let number = greeting.trim_end().rsplit(' ').next().unwrap();

@@ -4,7 +4,7 @@
 //! The fake (test code only) answers the few commands that the lab sends and can lose documents,
 //! refuse or die on purpose.
 
-// What a test prints is for whoever reads its output.
+// Tests print for readers of their output.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod agent;

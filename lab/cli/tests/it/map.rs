@@ -103,7 +103,7 @@ fn the_other_half() {
     make(1, 2);
 }
 
-/// The documents' own words: none is refused, whatever size its runs have.
+/// The documents' own words: none is refused, whatever the size of its runs.
 #[test]
 fn commands_are_taken_as_they_stand() {
     let dir = tempfile::tempdir().unwrap();

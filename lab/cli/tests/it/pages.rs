@@ -44,7 +44,7 @@ fn browser() -> Option<&'static str> {
     })
 }
 
-/// What the browser saw of a page, and how many charts it has.
+/// Opens a page in the browser and returns its findings and its number of charts.
 fn open(browser: &str, page: &Path, scratch: &Path) -> (String, usize) {
     let text = std::fs::read_to_string(page).unwrap();
     let (head, rest) = text.split_once("<head>").expect("a page has a head");
@@ -55,8 +55,8 @@ fn open(browser: &str, page: &Path, scratch: &Path) -> (String, usize) {
     )
 }
 
-/// A page in a frame of so many pixels, whose findings become those of the whole: a window of its
-/// own is never that narrow without a screen.
+/// A page in a frame of so many pixels, whose findings are passed to the outer page: without a
+/// screen, no window can be that narrow.
 fn framed(page: &Path, script: &str, width: u32) -> String {
     let text = std::fs::read_to_string(page).unwrap() + script;
     let text = text.replace('&', "&amp;").replace('"', "&quot;");
@@ -68,7 +68,7 @@ fn framed(page: &Path, script: &str, width: u32) -> String {
     )
 }
 
-/// What the scripts of a page saw, and what they counted.
+/// The findings of a page's scripts, and their counts.
 fn look(browser: &str, text: &str, scratch: &Path) -> (String, usize) {
     let copy = scratch.join("page.html");
     std::fs::write(&copy, text).unwrap();

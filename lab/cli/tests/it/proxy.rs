@@ -1,5 +1,5 @@
-//! A proxy between the lab and a server that tells the truth: what the proxy does to requests and
-//! replies is found out, and where it does nothing, nothing is found.
+//! A proxy between the lab and an honest server: the lab finds every change that the proxy makes to
+//! requests and replies, and finds nothing when it makes none.
 //!
 //! The server is Quarry where it is built beside the lab (or `QUARRY_BIN` names it), else the fake.
 
@@ -18,22 +18,22 @@ use crate::lies::{WORKLOAD, write};
 use crate::servers::{Server, quarry};
 use crate::{Ended, lab, run};
 
-/// What the proxy does.
+/// The change that the proxy makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lie {
     /// Passes everything on.
     None,
-    /// Changes every so many-th reply to a find.
+    /// Changes one in so many replies to a find.
     Find(FindFault, usize),
-    /// Acknowledges every so many-th command of this name without passing it on.
+    /// Acknowledges one in so many commands of this name without forwarding it.
     Drop(&'static str, usize),
-    /// After so many commands of this name, acknowledges further ones without passing them on.
+    /// After so many commands of this name, acknowledges further ones without forwarding them.
     DropAfter(&'static str, usize),
-    /// Passes every so many-th update on twice.
+    /// Forwards one in so many updates twice.
     Double(usize),
     /// At that update passes nothing on for so long, on any connection.
     Freeze(usize, Duration),
-    /// Takes so many connections at once, and closes others right away.
+    /// Accepts so many connections at once, and closes further ones at once.
     Connections(usize),
     /// Says that the server is of this revision.
     Revision(&'static str),
@@ -131,7 +131,7 @@ fn reply_of(answers: i32, document: &Document) -> Vec<u8> {
     out
 }
 
-/// What becomes of the reply to a request.
+/// A change of the reply to a request.
 #[derive(Clone, Copy)]
 enum Change {
     /// It is not passed on.
@@ -147,7 +147,7 @@ type Changes = Mutex<HashMap<i32, Change>>;
 /// Passes a connection's messages on, both ways, until one side closes it.
 fn pass(client: &TcpStream, server: &TcpStream, shared: &Shared) {
     let changes = Changes::default();
-    // Replies that the proxy makes and those of the server go to the client one at a time.
+    // Only one thread at a time writes to the client: the proxy's replies or those of the server.
     let to_client = Mutex::new(());
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -260,7 +260,7 @@ fn changed(message: Message, change: Option<Change>) -> Vec<u8> {
     reply_of(message.answers, &reply)
 }
 
-/// A server that tells the truth.
+/// A server that does not lie.
 enum Honest {
     Quarry(Server),
     Fake(Fake),
@@ -319,7 +319,8 @@ fn every_lie_of_a_proxy_is_found_and_none_where_there_is_none() {
         (Lie::Find(FindFault::Reordered, 20), "wrong order"),
         (Lie::Drop("insert", 5), "documents counted equal"),
         (Lie::Drop("update", 20), "sum of k"),
-        // Only the last value of a field is checked: a lost one is seen where none follows.
+        // Only the last value of a field is checked: a lost update shows only if no other update
+        // follows.
         (
             Lie::DropAfter("update", 50),
             "updates that were acknowledged",

@@ -30,7 +30,7 @@ fn side(dir: &Path, name: &str, rates: &[f64], clients: u32) -> String {
 
 fn complaint(words: &[&str]) -> String {
     let output = lab(words);
-    // What is asked for cannot be had, or makes no sense.
+    // The request is impossible or makes no sense.
     assert!(matches!(output.status.code(), Some(1 | 2)), "{words:?}");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(
@@ -209,7 +209,7 @@ fn claims_about_pairs_are_run_and_taken_up_again() {
     };
     assert_eq!(folders().len(), 6);
 
-    // One run is lost: only that one is made again, with the options of the first time.
+    // One run is lost: only that run is made again, with its first options.
     let lost = folders().remove(0);
     std::fs::remove_file(lost.join("result.json")).unwrap();
     let output = lab(&["claims", "--resume", &out]);

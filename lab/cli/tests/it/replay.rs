@@ -267,8 +267,8 @@ fn a_target_with_faults_shows_differences() {
     );
 }
 
-/// Reads a whole collection in batches of 7 through a client of its own, then drops a second cursor
-/// half read.
+/// Reads a whole collection in batches of 7 with a separate client, then drops a second cursor half
+/// read.
 fn read_in_batches(address: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

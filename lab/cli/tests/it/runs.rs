@@ -262,7 +262,7 @@ fn refusals_as_overloaded_are_no_errors_and_make_clients_wait() {
     assert!(some.more.refused_calls < 150, "{}", some.more.refused_calls);
     let all = tried(Some(1));
     assert_eq!(all.ops, 0);
-    // Two waits for each operation that is given up.
+    // Two waits for each abandoned operation.
     let (refused, given_up) = (all.more.refused_calls, all.more.given_up);
     assert!(
         given_up > 3 && refused / given_up == 3,

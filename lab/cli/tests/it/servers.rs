@@ -1,5 +1,5 @@
-//! Servers in processes of their own, which a test may stop by a signal: the fake one in any case,
-//! Quarry where it is built beside the lab (or `QUARRY_BIN` names it), MariaDB where it is there.
+//! Servers in separate processes, which a test may stop by a signal: always the fake one, Quarry if
+//! it is built beside the lab (or `QUARRY_BIN` names it), MariaDB if it is installed.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,9 +13,9 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
 }
 
-/// A server of its own in a process that can be stopped.
+/// A server in a separate process that can be stopped.
 pub(crate) struct Server {
-    /// What is told to end, and when it has.
+    /// The process to end, and when it has ended.
     child: Child,
     pub(crate) address: String,
     pub(crate) pid: u32,
@@ -41,7 +41,7 @@ fn started(command: &mut Command) -> (Child, impl Iterator<Item = String> + use<
     (child, lines.map_while(Result::ok))
 }
 
-/// What [`the_fake_process`] says before its address.
+/// The prefix of the line in which [`the_fake_process`] prints its address.
 const FAKE_AT: &str = "fake at ";
 
 /// The fake server as a process, which the test below starts and stops.
@@ -94,7 +94,7 @@ pub(crate) fn quarry() -> Option<Server> {
         let (_, rest) = line.split_once(": listening on ")?;
         rest.split_once(',').map(|(address, _)| address.to_owned())
     });
-    // Whoever writes to a pipe that nobody reads is stopped by it.
+    // A process stops when it writes to a full pipe without a reader.
     std::thread::spawn(move || lines.for_each(drop));
     Some(Server {
         pid: child.id(),

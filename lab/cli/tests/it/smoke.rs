@@ -109,7 +109,7 @@ fn look_at_others(half: usize) {
     });
 }
 
-/// What no engine can do of all that is measured.
+/// The capabilities that a workload needs and no engine has.
 fn needs_of_a_server(workload: &Workload) -> Option<Capability> {
     let measured = workload.steps.iter().filter(|step| step.measured);
     let mut needs = measured.flat_map(|step| step.work.requires());

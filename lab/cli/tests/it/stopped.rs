@@ -1,10 +1,10 @@
 //! Targets that are stopped by a signal at the beginning, in the middle and at the end of an open
 //! and of a closed loop, on every kind of target: the lab shows the true numbers within 5 %.
 //!
-//! Servers are processes that are stopped under an open and a closed loop at once: the fake one in
-//! any case, Quarry's where it is built beside the lab (or `QUARRY_BIN` names it), MariaDB where it
-//! is installed. An engine is in the lab's process, which is stopped as a whole. At an exact call
-//! only the fake server in this process can stand still, which then answers nobody for as long.
+//! Servers are processes that are stopped under an open and a closed loop at once: always the fake
+//! one, Quarry if it is built beside the lab (or `QUARRY_BIN` names it), MariaDB if it is
+//! installed. An engine is in the lab's process, which is stopped as a whole. Only the fake server
+//! in this process can stand still at an exact call; it then answers no client for a given time.
 
 use std::cell::Cell;
 use std::io::{BufRead, BufReader};
@@ -40,8 +40,8 @@ fn near(found: f64, wanted: f64, slack: f64, what: &str) {
     );
 }
 
-/// What a thread of this machine waits for a processor when it wants to go on: near nothing where
-/// the machine is free, and what the lab rightly shows on top of a stop where it is not.
+/// Measures how long a thread of this machine waits for a processor: almost nothing on a free
+/// machine. On a busy machine the lab rightly shows this time in addition to a stop.
 struct Witness {
     is_over: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<f64>,
@@ -74,8 +74,9 @@ impl Witness {
     }
 }
 
-/// Does what may fail on a busy machine up to three times: there a process that goes on waits for a
-/// processor first, which the lab rightly shows. What it misstates, it misstates each time.
+/// Repeats a check that may fail on a busy machine up to three times: there a process that
+/// continues first waits for a processor, which the lab rightly shows. A wrong report of the lab
+/// would fail each time.
 fn despite_a_busy_machine(cell: impl Fn()) {
     for attempt in 1.. {
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(&cell)) {
@@ -90,9 +91,9 @@ fn mean_s(step: &StepResult) -> f64 {
     step.latency.mean_us / 1e6
 }
 
-/// The numbers of a step whose target stood still from `at` on for `stop` seconds, as they follow
-/// from the schedule: each call due meanwhile waits for the end. On a busy machine each may be
-/// `late` besides.
+/// Judges the numbers of a step whose target stood still from `at` on for `stop` seconds, as the
+/// schedule predicts them: each call due meanwhile waits for the end. On a busy machine each may
+/// also be `late`.
 fn judge(step: &StepResult, at: f64, stop: f64, late: f64, is_open: bool) {
     let what = format!("stop at {at} s, open {is_open}");
     // Clients that end at the step's end are not waited for beyond the answer of their last call.
@@ -142,8 +143,8 @@ fn measured(result: &RunResult) -> &StepResult {
 fn a_server_that_answers_nobody_for_a_second() {
     for at in AT {
         for is_open in [true, false] {
-            // Of an open loop the number of the call tells when it is made; a closed loop is
-            // paced by nothing, so its stop is at a number of calls near the beginning only.
+            // In an open loop the number of a call tells when it is made. A closed loop has no
+            // pace, so its stop is at a number of calls near the beginning.
             let number = if is_open { (at * RATE) as usize } else { 20 };
             if !is_open && at != AT[0] {
                 continue;
@@ -194,7 +195,7 @@ impl Lab {
         Self { child, lines, out }
     }
 
-    /// Waits until the measured step has begun; when that was.
+    /// Waits until the measured step has begun, and returns the time.
     fn wait_for_step(&self) -> Instant {
         let until = Instant::now() + Duration::from_secs(60);
         let mut said = Vec::new();
@@ -331,7 +332,7 @@ fn a_lab_that_stands_still_charges_no_server_with_it() {
     }
 }
 
-/// A run of so many seconds on a server, in a database of its own.
+/// A run of so many seconds on a server, in a separate database.
 fn lab_on(server: &Server, database: &str, seconds: f64, more: &[&str]) -> Lab {
     let seconds = seconds.to_string();
     let mut words = vec!["run", "hot", "--target", &server.address];
@@ -342,7 +343,7 @@ fn lab_on(server: &Server, database: &str, seconds: f64, more: &[&str]) -> Lab {
 
 /// Stops a server under an open and a closed loop, at each time.
 fn stop_under_both_loops(server: &Server) {
-    // Measured anew after what failed: the machine may have become busier.
+    // Measured again after a failure: the machine may have become busier.
     let kept = Cell::new(None);
     for at in AT {
         despite_a_busy_machine(|| {
@@ -362,7 +363,7 @@ fn stop_under_both_loops(server: &Server) {
     }
 }
 
-/// What a server keeps as busy as the machine is.
+/// The rate that a server reaches while the machine is as busy as now.
 #[derive(Debug)]
 struct Pace {
     /// Calls per second of an open loop that are answered in time: a quarter of what two closed
@@ -390,7 +391,7 @@ impl Pace {
 }
 
 /// Stops a server under open and closed loops at once, so long after the last of them began, and
-/// judges them; false if one was over by then.
+/// judges them; false if one of them had already ended.
 fn stop_under(server: &Server, at: f64, pace: &Pace, loops: &[bool]) -> bool {
     let (seconds, given) = (SECONDS * pace.times, pace.rate.to_string());
     let start = |is_open: bool| match is_open {

@@ -147,7 +147,7 @@ fn several_targets_take_turns_and_stand_on_one_page_with_intervals_and_published
         &[
             "--target",
             &other,
-            // Smoke runs do not stand among published ones.
+            // Smoke runs are not shown among published ones.
             "--preset",
             "laptop",
             "--repeats",

@@ -1,11 +1,11 @@
-//! `ForestDB`, from the user's own shared library, as a target of the lab. Nothing of it is linked:
-//! the library is opened when asked for.
+//! `ForestDB`, from the user's own shared library, as a target of the lab. The lab does not link
+//! it: the library is opened at run time.
 //!
-//! Promises: a clear message when the library is absent or lacks a function; handles of its own for
-//! each session, as `ForestDB` wants it. Needs version 1 or later (the key-value store interface).
-//! The engine keeps its default settings unless a threshold is asked for: its settings structure
-//! differs by version, so that a small adapter is compiled against the user's header then. Must not
-//! know: rows, workloads.
+//! Promises: a clear message when the library is absent or lacks a function; separate handles for
+//! each session, as `ForestDB` needs. Needs version 1 or later (the key-value store interface). The
+//! engine keeps its default settings unless a threshold is given: its settings structure differs by
+//! version, so a small adapter is then compiled against the user's header. Must not know: rows,
+//! workloads.
 
 mod library;
 mod settings;
@@ -27,9 +27,9 @@ use store::{KeyIterator, StoreHandle};
 /// Uncommitted changes of a session reach storage after this long.
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
 
-/// Opens a database below a directory. `library` names the shared library, `libforestdb.so` without
-/// it; `threshold` is the share of garbage in percent at which a file is compacted; `files` spreads
-/// keys over so many files.
+/// Opens a database below a directory. `library` names the shared library, `libforestdb.so` by
+/// default; `threshold` is the share of garbage in percent at which a file is compacted; `files`
+/// spreads keys over so many files.
 ///
 /// # Errors
 /// The library is absent or too old, a file cannot be used, or a parameter is unknown.
@@ -139,7 +139,8 @@ impl Session {
 }
 
 impl EngineSession for Session {
-    /// Over several files a batch is as many commits: a crash between them may keep a part of it.
+    /// With several files a batch is one commit per file: a crash between them may keep a part of
+    /// it.
     fn write(&mut self, batch: &[KeyChange], sync: bool) -> Result<(), EngineError> {
         for change in batch {
             match change {

@@ -8,7 +8,7 @@ use libloading::Library as Shared;
 /// Something that only the library looks into.
 pub(crate) type Opaque = c_void;
 
-/// What every function returns when it went well.
+/// The status of every successful call.
 pub(crate) const SUCCESS: c_int = 0;
 /// There is no such key.
 pub(crate) const KEY_NOT_FOUND: c_int = -9;

@@ -1,4 +1,4 @@
-//! What an address asks of `ForestDB`, and its settings structure where it must be made.
+//! The settings of `ForestDB` in an address, and its settings structure when one is needed.
 
 use std::ffi::{CString, c_uint, c_ulonglong};
 use std::os::unix::ffi::OsStrExt;
@@ -146,7 +146,7 @@ impl Settings {
 }
 
 impl ResolvedSettings {
-    /// What `fdb_open` takes; null for defaults.
+    /// The argument for `fdb_open`; null for defaults.
     pub(crate) fn config(&self) -> *mut Opaque {
         self.config
             .as_ref()

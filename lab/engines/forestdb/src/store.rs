@@ -208,12 +208,12 @@ impl<'a> KeyIterator<'a> {
         }
     }
 
-    /// The key that the walk is at; none at its end.
+    /// The current key; `None` at the end.
     pub(crate) fn key(&self) -> Option<&[u8]> {
         self.row().map(|(key, _)| key)
     }
 
-    /// The key and value that the walk is at; none at its end.
+    /// The current key and value; `None` at the end.
     pub(crate) fn row(&self) -> Option<(&[u8], &[u8])> {
         // SAFETY: the document is the library's and is given back only by `leave`, which needs this
         // borrow to be over.

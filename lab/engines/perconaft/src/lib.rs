@@ -1,5 +1,5 @@
 //! `PerconaFT`, the fractal tree of TokuMX and TokuDB, from the user's own shared library and
-//! header, as a target of the lab. Nothing of it is linked or shipped: the adapter is compiled when
+//! header, as a target of the lab. The lab neither links nor ships it: the adapter is compiled when
 //! the engine is opened.
 //!
 //! Promises: one dictionary of bytes; a batch is a transaction; reads use snapshots without locks;
@@ -101,7 +101,7 @@ mod tests {
 
     const FAKE: &str = "tests/fake";
 
-    /// Builds the stand-in; none, with a message, where there is no C compiler.
+    /// Builds the stand-in; `None`, with a message, if there is no C compiler.
     fn fake(directory: &Path) -> Option<String> {
         let library = directory.join("libfake.so");
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());

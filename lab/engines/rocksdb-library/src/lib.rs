@@ -1,6 +1,6 @@
-//! `RocksDB` of any version, from the user's own shared library and header, as a target of the
-//! lab: so that two builds of it, or one beside its own `db_bench`, can be compared. Nothing of it
-//! is linked: the adapter is compiled when the engine is opened.
+//! `RocksDB` of any version, from the user's own shared library and header, as a target of the lab,
+//! to compare two builds of it, or the lab with its `db_bench`. The lab does not link it: the
+//! adapter is compiled when the engine is opened.
 //!
 //! Promises: one column family of bytes; a batch is one write; every setting that matters is in the
 //! name, the version as the library itself writes it down. Must not know: rows, workloads, and the

@@ -38,8 +38,8 @@ pub fn open(given: EngineOptions) -> Result<Box<dyn LabEngine>, EngineError> {
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     options.increase_parallelism(i32::try_from(threads).unwrap_or(2));
     options.enable_statistics();
-    // What the engine is given in its own words stands over all else, except what rows need. The
-    // first options own the cache that the second ones use.
+    // Options in the engine's own words override all others, except those that rows need. The first
+    // options own the cache that the second ones use.
     let (base, mut options) = match settings.own() {
         Some(own) => {
             let changed = options.get_options_from_string(own);
@@ -180,7 +180,7 @@ impl LabEngine for Rocks {
         out.into()
     }
 
-    /// What the engine itself writes down of its options.
+    /// The options that the engine itself writes down.
     fn configuration(&self) -> BTreeMap<String, String> {
         let files = std::fs::read_dir(self.db.path())
             .into_iter()

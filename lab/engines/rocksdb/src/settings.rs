@@ -1,4 +1,4 @@
-//! What an address asks of `RocksDB`, made into its options and into words.
+//! The settings of `RocksDB` in an address, as its options and in words.
 //!
 //! Promises: what was asked for is in the words, so that every result records it; the engine's own
 //! defaults apply where nothing was asked.
@@ -46,7 +46,7 @@ struct OwnOptions {
     about: String,
 }
 
-/// What the lab needs as it is: the order of keys, and how counters are added.
+/// Options that the lab needs unchanged: the order of keys, and how counters are added.
 const KEPT: [&str; 2] = ["comparator", "merge_operator"];
 
 /// The options of a file of the engine's (`OPTIONS-000005`), as one string.

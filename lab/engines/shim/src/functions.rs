@@ -66,7 +66,7 @@ functions! {
 }
 
 impl Functions {
-    /// What a number means, in the engine's words.
+    /// The engine's message for a status.
     pub(crate) fn text(&self, status: c_int) -> String {
         match status {
             AGAIN => "the transaction lost against another one".to_owned(),

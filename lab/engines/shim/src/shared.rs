@@ -11,7 +11,7 @@ pub(crate) struct Shared {
     pub(crate) handle: *mut Opaque,
     pub(crate) spec: EngineSpec,
     pub(crate) name: String,
-    /// What it was opened with, one setting each.
+    /// The settings with which it was opened, one per entry.
     pub(crate) configuration: BTreeMap<String, String>,
 }
 

@@ -1,13 +1,13 @@
-//! What differs from engine to engine: the adapter's text, settings in words, statistics.
+//! The differences between engines: the adapter's source, settings in words, statistics.
 
 use std::collections::BTreeMap;
 
 use lab_kit::engine::{Counters, Durability, EngineOptions};
 
-/// What the engine counts, by its own names.
+/// The engine's statistics, by its own names.
 pub type Statistics = BTreeMap<String, f64>;
 
-/// What an adapter is made of.
+/// The source of an adapter.
 #[derive(Clone, Debug)]
 pub struct AdapterSpec {
     /// The engine in words, for messages.
@@ -18,7 +18,7 @@ pub struct AdapterSpec {
     pub include: Option<String>,
     /// The shared library: a path, or a name that the linker finds.
     pub library: String,
-    /// What to do when it cannot be made.
+    /// Advice when it cannot be compiled.
     pub advice: &'static str,
 }
 
@@ -45,7 +45,7 @@ impl AdapterSpec {
     }
 }
 
-/// What differs by engine beyond its adapter.
+/// The differences between engines apart from their adapters.
 #[derive(Clone, Debug)]
 pub struct EngineSpec {
     /// The settings that matter, in words.
@@ -54,7 +54,7 @@ pub struct EngineSpec {
     pub durability: Durability,
     /// Whether there is a log; without one a synced commit is a checkpoint.
     pub has_log: bool,
-    /// Whether work is under way in the background, told from statistics then and now.
+    /// Whether background work is under way, from earlier and current statistics.
     pub is_compacting: fn(&Statistics, &Statistics) -> bool,
     /// The counters that all engines share.
     pub counters: fn(&Statistics) -> Counters,

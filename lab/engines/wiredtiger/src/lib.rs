@@ -1,6 +1,6 @@
 //! `WiredTiger`, from the user's own shared library and header, as a target of the lab: a B-tree
-//! or, as far as the version offers it, its log-structured merge tree. Nothing of it is linked (its
-//! licence is the GPL): the adapter is compiled when the engine is opened.
+//! or, if the version has it, its log-structured merge tree. The lab does not link it (its licence
+//! is the GPL): the adapter is compiled when the engine is opened.
 //!
 //! Promises: one table of bytes; a batch is a transaction; every setting that matters is in the
 //! name. Must not know: rows, workloads.
@@ -53,13 +53,13 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn LabEngine>, EngineErro
 
 struct Settings {
     is_lsm: bool,
-    /// Name of the compressor; none if there is none.
+    /// Name of the compressor; `None` for no compression.
     compression: Option<String>,
-    /// What holds the compressor; none if the library itself does.
+    /// The library with the compressor; `None` if it is built in.
     extension: Option<String>,
     page_bytes: u64,
     chunk_bytes: u64,
-    /// Configuration strings of the engine's own, which stand over all else.
+    /// Configuration strings in the engine's own words, which override all others.
     own_connection: Option<String>,
     own_table: Option<String>,
 }
@@ -144,7 +144,7 @@ impl Settings {
         )
     }
 
-    /// `LSM` in the name is what tells claims which kind of system it is.
+    /// Claims recognise the kind of system by `LSM` in the name.
     fn about(&self, options: &EngineOptions) -> String {
         let kind = if self.is_lsm {
             format!("LSM with chunks of {} KiB", self.chunk_bytes >> 10)
@@ -171,7 +171,7 @@ fn told(name: &str, own: Option<&String>) -> String {
     own.map_or_else(String::new, |own| format!(", {name} {own}"))
 }
 
-/// Merges are queued, or something was written meanwhile.
+/// Merges are queued, or something was written since.
 fn is_merging(before: &Statistics, now: &Statistics) -> bool {
     let queued = [
         "LSM: merge work units currently queued",

@@ -19,19 +19,19 @@ pub struct Claim {
     pub id: String,
     /// The study it comes from, 0 to 4.
     pub study: u8,
-    /// What is claimed.
+    /// The claim.
     pub statement: String,
     /// The rule in words.
     pub rule: String,
-    /// What was published.
+    /// The published result.
     pub published: String,
     /// The one thing in which the two targets of its runs differ: a name of [`DIFFERENCES`].
     #[serde(default)]
     pub differ: Option<String>,
-    /// What is missing to run it; none for claims with tests.
+    /// The missing requirement of a claim that cannot be run; `None` for claims with tests.
     #[serde(default)]
     pub needs: Option<String>,
-    /// What a reader must know about the way it is tested here.
+    /// A remark for readers about the way it is tested here.
     #[serde(default)]
     pub remark: String,
     /// All must hold.
@@ -103,14 +103,14 @@ pub struct Selection {
     pub step: String,
     /// A metric of `metric::ALL`, or `scan_r_squared` of the whole run.
     pub metric: String,
-    /// Settings of the run; others are those of the preset. `cpus` means as many as the machine
-    /// has.
+    /// Settings of the run; all others are those of the preset. `cpus` means the number of the
+    /// machine's processors.
     #[serde(default)]
     pub set: BTreeMap<String, serde_json::Value>,
     /// Numbers of clients of which the one with the highest mean counts.
     #[serde(default)]
     pub peak_of_clients: Vec<u32>,
-    /// Kind of system; without it each target is judged by itself.
+    /// Kind of system; without it each target is judged separately.
     #[serde(default)]
     pub system: Option<String>,
     /// Which of two targets that differ in one thing; a side of the claim's difference.
@@ -125,7 +125,7 @@ pub struct Needed {
     pub workload: String,
     /// Settings as the command line takes them, without dashes in front.
     pub settings: Vec<(String, String)>,
-    /// What the claim's two targets differ in, and which of them this run is of.
+    /// The difference between the claim's two targets, and the side of this run.
     pub side: Option<(String, String)>,
     /// Kind of system that alone is of interest.
     pub system: Option<String>,
@@ -189,7 +189,7 @@ impl Claim {
         out
     }
 
-    /// Kinds of system that its tests tell apart.
+    /// The kinds of system that its tests distinguish.
     pub fn systems(&self) -> Vec<&str> {
         let both = self.tests.iter().flat_map(Test::selections);
         let mut out: Vec<&str> = both

@@ -49,16 +49,17 @@ impl ClaimVerdict {
     }
 }
 
-/// What one condition came to.
+/// The result of one condition.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Finding {
-    /// What was looked at, in words.
+    /// The tested quantity, in words.
     pub what: String,
     /// The bounds in words.
     pub rule: String,
     /// The metric or ratio, with its interval.
     pub found: Option<Estimate>,
-    /// The values behind it: of the metric, then of what it is divided by or related to.
+    /// The values: of the metric, then of the metric by which it is divided or with which it is
+    /// related.
     pub values: Vec<Vec<f64>>,
     /// Its verdict.
     pub outcome: ClaimVerdict,
@@ -71,26 +72,26 @@ pub struct Finding {
 pub struct Judgement {
     /// Claim.
     pub id: String,
-    /// What is claimed.
+    /// The claim.
     pub statement: String,
     /// The study it comes from.
     pub study: u8,
     /// The rule of the study's distillation.
     pub rule: String,
-    /// What was published.
+    /// The published result.
     pub published: String,
-    /// What was judged.
+    /// The judged targets.
     pub target: String,
     /// Verdict.
     pub outcome: ClaimVerdict,
     /// The conditions.
     pub findings: Vec<Finding>,
-    /// What is missing, what the reader must know.
+    /// Missing requirements, and remarks for readers.
     pub remark: String,
 }
 
-/// Judges a claim from all runs there are: once for each target, or once where the claim itself
-/// tells kinds of system apart.
+/// Judges a claim from all runs: once for each target, or once in total if the claim distinguishes
+/// kinds of system.
 pub fn judge(claim: &Claim, runs: &[RunResult], cpus: usize) -> Vec<Judgement> {
     let of = |target: String, outcome, findings, remark: String| Judgement {
         id: claim.id.clone(),
@@ -156,8 +157,8 @@ fn is_candidate(claim: &Claim, run: &RunResult) -> bool {
     }
 }
 
-/// What is judged by itself, with its runs: each target, each pair of targets, or all there is
-/// where the claim tells kinds of system apart.
+/// The subjects that are judged separately, with their runs: each target, each pair of targets, or
+/// all runs if the claim distinguishes kinds of system.
 fn subjects<'a>(claim: &Claim, usable: &[&'a RunResult]) -> Vec<(String, Vec<&'a RunResult>)> {
     let systems = claim.systems();
     let places: BTreeSet<&str> = usable.iter().map(|run| run.place()).collect();
@@ -294,7 +295,7 @@ fn examine(claim: &Claim, test: &Test, runs: &[&RunResult], cpus: usize) -> Find
     }
 }
 
-/// The metric without an interval, where there is none.
+/// The ratio of means, if there is no interval.
 fn guess(test: &Test, lists: &[&[f64]]) -> Option<Estimate> {
     let means: Vec<f64> = lists.iter().filter_map(|values| mean(values)).collect();
     let value = match means.as_slice() {
@@ -311,7 +312,7 @@ fn guess(test: &Test, lists: &[&[f64]]) -> Option<Estimate> {
     })
 }
 
-/// What a metric must be.
+/// The bounds of a metric.
 struct Bounds {
     low: Option<f64>,
     high: Option<f64>,
@@ -476,7 +477,7 @@ fn is_on_side(claim: &Claim, selection: &Selection, run: &RunResult) -> bool {
     }
 }
 
-/// Settings by which runs of a workload are told apart.
+/// Settings that distinguish runs of a workload.
 const TOLD_APART: &[&str] = &[
     "clients",
     "hot_rows",
@@ -497,7 +498,7 @@ const TOLD_APART: &[&str] = &[
     "capped",
 ];
 
-/// A run has the settings asked for; those not named are as in its preset.
+/// Whether a run has the wanted settings; all others must be as in its preset.
 fn fits(run: &RunResult, wanted: &std::collections::BTreeMap<String, String>) -> bool {
     let plain = |value: &serde_json::Value| {
         value

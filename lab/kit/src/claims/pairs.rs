@@ -20,7 +20,7 @@ pub struct PairDifference {
     pub about: &'static str,
 }
 
-/// All of them.
+/// All differences.
 pub const DIFFERENCES: &[PairDifference] = &[
     PairDifference {
         name: "change-log",

@@ -1,4 +1,4 @@
-//! Which kinds of storage system a target belongs to, told by its name or address.
+//! The kinds of storage system of a target, by its name or address.
 
 use crate::result::RunResult;
 
@@ -13,7 +13,7 @@ pub fn systems(run: &RunResult) -> Vec<&'static str> {
     kinds(&text, &target.uri)
 }
 
-/// The kinds of system behind an address, where the address alone tells.
+/// The kinds of system behind an address; `None` if the address alone does not tell.
 pub fn systems_at(address: &str) -> Option<Vec<&'static str>> {
     let (scheme, rest) = address.split_once(':')?;
     let engine = rest

@@ -32,7 +32,7 @@ pub enum CompareError {
     Differ(String),
 }
 
-/// What a comparison says about a metric.
+/// The verdict of a comparison on a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -67,11 +67,11 @@ pub struct Comparison {
     pub version: u32,
     /// Workload of all runs.
     pub workload: String,
-    /// What A and B are.
+    /// The names of A and B.
     pub names: [String; 2],
     /// Run ids, pair by pair.
     pub pairs: Vec<[String; 2]>,
-    /// What a reader should know.
+    /// Remarks for readers.
     pub remarks: Vec<String>,
     /// Measured steps, in order.
     pub steps: Vec<StepComparison>,
@@ -82,7 +82,7 @@ pub struct Comparison {
 pub struct StepComparison {
     /// Its name.
     pub step: String,
-    /// What it counts.
+    /// Its unit.
     pub unit: String,
     /// Figures that both sides have.
     pub metrics: Vec<MetricComparison>,
@@ -101,8 +101,8 @@ pub struct MetricComparison {
     pub a: f64,
     /// Mean of B's runs.
     pub b: f64,
-    /// Change from A to B in percent of A, with its interval; none from one pair or where a value
-    /// is zero.
+    /// Change from A to B in percent of A, with its interval; `None` for one pair, or if a value is
+    /// zero.
     pub change_percent: Option<Estimate>,
     /// Instead, where a value is zero: B less A in the metric's unit.
     pub difference: Option<Estimate>,

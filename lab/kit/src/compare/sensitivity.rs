@@ -10,7 +10,7 @@ use crate::statistics;
 /// Fewer repeats say too little about chance to stop at.
 pub const REPEATS_MIN: u32 = 3;
 
-/// What tells runs from each other that are no repeats: settings alone, and all of it.
+/// The keys by which runs are grouped: the settings alone, and everything that repeats must share.
 fn keys(run: &RunResult) -> (String, String) {
     let mut settings = run.settings.clone();
     settings.preset.clear();
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(smallest_change(&few), None);
         let alone = smallest_change(&side("a", &[100.0, 110.0, 90.0])).unwrap();
         assert!(alone > 20.0, "{alone}");
-        // A run that was wrong is none.
+        // A wrong run does not count as a repeat.
         let mut wrong = calm;
         wrong[5].run.complete = false;
         assert_eq!(smallest_change(&wrong), None);

@@ -182,7 +182,8 @@ fn a_side_is_a_run_or_a_folder_of_runs() {
 fn a_comparison_says_the_smallest_change_it_could_have_found() {
     let noisy = verdict("rate", &[(100.0, 104.0), (100.0, 96.0), (100.0, 101.0)]);
     let found = noisy.smallest_percent.unwrap();
-    // Half the width of the interval of the ratio: what lies within it is not told from chance.
+    // Half the width of the interval of the ratio: smaller changes cannot be distinguished from
+    // chance.
     let interval = noisy.change_percent.unwrap();
     assert!(
         noisy.verdict == Verdict::NoDifferenceSeen

@@ -22,7 +22,7 @@ impl BackgroundFlush {
             let (is_over, ended) = &*shared;
             let mut is_over = is_over.lock().unwrap_or_else(PoisonError::into_inner);
             loop {
-                // It may be over before this thread has begun.
+                // The store may be closed before this thread has begun.
                 if !*is_over {
                     (is_over, _) = ended
                         .wait_timeout(is_over, INTERVAL)

@@ -1,5 +1,5 @@
-//! What an engine counts itself, in one form for all: what it wrote for what it was given, and how
-//! long it held writers up.
+//! Counters of an engine, in one form for all: bytes written for bytes given, and how long writers
+//! were delayed.
 //!
 //! Must not know: any engine's names for it.
 
@@ -16,7 +16,7 @@ pub struct Counters {
     pub flush_bytes: Option<u64>,
     /// Written by compactions and merges.
     pub compaction_bytes: Option<u64>,
-    /// Written to data files, where flushes and compactions are not told apart.
+    /// Bytes written to data files, if flushes and compactions are not counted separately.
     pub written_bytes: Option<u64>,
     /// Time that writers were held up, of all writers together.
     pub stall_us: Option<u64>,
@@ -25,7 +25,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Bytes written to log and data files by bytes given; none unless both are known.
+    /// Bytes written to log and data files by bytes given; `None` unless both are known.
     pub fn write_amplification(&self) -> Option<f64> {
         let user = self.user_bytes.filter(|bytes| *bytes > 0)?;
         let files = match self.written_bytes {
@@ -36,7 +36,7 @@ impl Counters {
         Some((files as f64 + self.log_bytes.unwrap_or(0) as f64) / user as f64)
     }
 
-    /// What was counted since `before`; debt stays what it is now.
+    /// The counts since `before`; the debt stays the current one.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let less = |now: Option<u64>, then: Option<u64>| {

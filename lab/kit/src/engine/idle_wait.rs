@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-/// It is idle after so many polls in a row that found nothing.
+/// The engine is idle after so many polls in a row that found no work.
 const IDLE_POLLS: u32 = 5;
 
-/// Polls `is_idle` at an interval; the time it took, none if `timeout` ended first.
+/// Polls `is_idle` at an interval and returns the time it took; `None` if `timeout` ended first.
 ///
 /// # Errors
 /// The first error of `is_idle`.

@@ -21,10 +21,10 @@ pub enum KeyChange {
 
 /// An engine that is open.
 pub trait LabEngine: Send + Sync + 'static {
-    /// What it is, with its version and the settings that matter.
+    /// The engine's name, with its version and the settings that matter.
     fn name(&self) -> String;
 
-    /// What it cannot do, beyond what every ordered engine can.
+    /// Capabilities that it lacks, among those that some ordered engines have.
     fn unsupported(&self) -> &'static [Capability];
 
     /// A session for one thread.
@@ -40,18 +40,18 @@ pub trait LabEngine: Send + Sync + 'static {
     /// Raw statistics.
     fn statistics(&self) -> serde_json::Value;
 
-    /// The settings that it works with, by its own names, as far as it tells.
+    /// Its current settings, by its own names, as far as it reports them.
     fn configuration(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
 
-    /// What it counts itself, as far as it does.
+    /// Its own counters, as far as it has them.
     fn counters(&self) -> Counters {
         Counters::default()
     }
 }
 
-/// What a scan calls for each key and value; false ends it.
+/// Called by a scan for each key and value; false ends the scan.
 pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
 
 /// One thread's use of an engine.

@@ -1,4 +1,4 @@
-//! What an engine is opened with, from its address.
+//! The options of an engine, from its address.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ pub enum Durability {
     Sync,
 }
 
-/// What an engine is opened with.
+/// The options of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
     /// Directory or file.
@@ -35,7 +35,7 @@ pub struct EngineOptions {
     pub cache_bytes: u64,
     /// Everything after `?` in the address, as pairs.
     pub parameters: Vec<(String, String)>,
-    /// What unsynced writes do.
+    /// The durability of unsynced writes.
     pub durability: Durability,
 }
 
@@ -98,7 +98,7 @@ impl EngineOptions {
         Ok(self.take_one_of(name, &["false", "true"])? == "true")
     }
 
-    /// The value of a parameter with a fixed set of values, the first of them without it.
+    /// The value of a parameter with a fixed set of values; the first is the default.
     ///
     /// # Errors
     /// Another value.
@@ -127,7 +127,7 @@ impl EngineOptions {
             .transpose()
     }
 
-    /// Complains about parameters that nobody took.
+    /// Fails if there are parameters that no `take` has read.
     ///
     /// # Errors
     /// There is one.

@@ -4,7 +4,7 @@ use super::series::Series;
 use crate::metric::Better;
 use crate::statistics::{Estimate, mean, ratio_of_groups};
 
-/// A difference of less than so much is none.
+/// Smaller differences do not count as a change.
 const CHANGE_MIN: f64 = 0.01;
 
 /// The runs of one build in a series.
@@ -18,11 +18,11 @@ pub struct Build {
     pub runs: usize,
     /// Their mean.
     pub mean: f64,
-    /// By the build before it, with an interval of 95 %; none for the first, and where one of both
-    /// has too few runs.
+    /// The ratio to the build before it, with an interval of 95 %; `None` for the first, and if
+    /// either has too few runs.
     pub ratio: Option<Estimate>,
-    /// Whether it is better (true) or worse (false) than the build before; none where the interval
-    /// does not say.
+    /// Whether it is better (true) or worse (false) than the build before; `None` if the interval
+    /// includes no change.
     pub verdict: Option<bool>,
 }
 

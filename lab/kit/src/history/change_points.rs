@@ -11,13 +11,13 @@ use crate::seed;
 
 /// Runs on each side at least.
 const SIDE_MIN: usize = 3;
-/// Permutations; with that many a share of [`CHANCE_MAX`] can be told.
+/// Number of permutations; it is enough to resolve [`CHANCE_MAX`].
 const PERMUTATIONS: usize = 999;
 /// So many of the permutations may do as well as the split.
 const CHANCE_MAX: f64 = 0.001;
 /// A smaller change counts for nothing, however certain.
 const SMALLEST_SHARE: f64 = 0.01;
-/// More than one in this order of magnitude of runs is a page that nobody reads.
+/// More runs would make a page that is too long to read.
 const RUNS_MAX: usize = 2_000;
 
 /// The numbers of the first values after each change, in order.
@@ -102,7 +102,8 @@ mod tests {
 
     use super::*;
 
-    /// Runs around 1,000 with a deviation of so many percent, slower by `slowdown` from `at` on.
+    /// Values of runs around 1,000 with a deviation of `noise` percent, slower by `slowdown` from
+    /// `at` on.
     fn runs(number: u32, noise: f64, slowdown: f64, at: usize) -> Vec<f64> {
         let mut random = seed::stream(7, "test", "history", number);
         (0..30)

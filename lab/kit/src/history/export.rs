@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::series::Series;
 
-/// What a file of values has.
+/// The columns of a file of values.
 pub(super) const COLUMNS: [&str; 13] = [
     "series",
     "workload",

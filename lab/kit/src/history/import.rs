@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(again.len(), 2);
         assert_eq!(again[0].entry, one("r1", 5.25).entry);
         assert_eq!(csv(&series_of(again)), text);
-        // A run that stands twice counts once.
+        // A run that appears twice counts once.
         let twice = series_of(vec![one("r1", 5.25), one("r1", 5.25)]);
         assert_eq!(twice[0].entries.len(), 1);
         for (from, to, reason) in [

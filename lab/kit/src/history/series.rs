@@ -7,7 +7,7 @@ use crate::metric::{self, Better, Metric};
 use crate::result::{RunResult, StepResult};
 use crate::statistics::{Estimate, ratio_of_groups};
 
-/// What is followed.
+/// The metrics of a history.
 const METRICS: [&str; 6] = [
     "rate",
     "latency_us_p50",
@@ -24,7 +24,7 @@ pub struct Entry {
     pub run: String,
     /// When it began.
     pub at: String,
-    /// What was measured, with its version.
+    /// The target, with its version.
     pub version: String,
     /// Its build: the revision, where that is known.
     pub build: String,
@@ -37,7 +37,8 @@ pub struct Entry {
 pub struct Change {
     /// The number of the first run after it.
     pub at: usize,
-    /// After by before, with its interval of 95 %; none where values are not above zero.
+    /// The mean after by the mean before, with its interval of 95 %; `None` if values are not above
+    /// zero.
     pub ratio: Option<Estimate>,
     /// Whether it became better.
     pub is_better: bool,
@@ -48,7 +49,7 @@ pub struct Change {
 pub struct Value {
     /// Workload, target and labels.
     pub name: String,
-    /// What else must agree: settings, machine and build of the lab, as a code.
+    /// Other conditions that must be equal (settings, machine and build of the lab), as a code.
     pub conditions: String,
     /// The workload.
     pub workload: String,
@@ -56,7 +57,7 @@ pub struct Value {
     pub target: String,
     /// The step.
     pub step: String,
-    /// What it counts.
+    /// Its unit.
     pub unit: String,
     /// The metric.
     pub metric: &'static Metric,
@@ -69,7 +70,7 @@ pub struct Value {
 pub struct Series {
     /// Workload, target and labels.
     pub name: String,
-    /// What else agrees, as a code.
+    /// Other equal conditions, as a code.
     pub conditions: String,
     /// The workload.
     pub workload: String,
@@ -77,7 +78,7 @@ pub struct Series {
     pub target: String,
     /// The step.
     pub step: String,
-    /// What it counts.
+    /// Its unit.
     pub unit: String,
     /// The metric.
     pub metric: &'static Metric,
@@ -87,7 +88,7 @@ pub struct Series {
     pub changes: Vec<Change>,
 }
 
-/// What must agree.
+/// Conditions that must be equal in a series.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Conditions {
     workload: String,
@@ -107,7 +108,7 @@ fn without_program(label: &str) -> &str {
 
 impl Conditions {
     fn of(run: &RunResult) -> Self {
-        // A version of its own may follow the name of a product.
+        // The name of a product may be followed by its version.
         let product = run.target.product.split(' ').next().unwrap_or_default();
         let engine = run.target.storage_engine.clone().unwrap_or_default();
         let labels: Vec<String> = run
@@ -190,14 +191,14 @@ pub fn series_of(all: Vec<Value>) -> Vec<Series> {
     out
 }
 
-/// What values of one series agree in.
+/// The key of a series.
 type Key = (String, String, String, &'static str);
 
 fn one(mut all: Vec<Value>) -> Option<Series> {
     all.sort_by(|one, other| {
         (&one.entry.at, &one.entry.run).cmp(&(&other.entry.at, &other.entry.run))
     });
-    // A run may stand in a file and in a folder.
+    // A run may be both in a file and in a folder.
     all.dedup_by(|one, other| one.entry.run == other.entry.run);
     let first = all.first()?.clone();
     let entries: Vec<Entry> = all.into_iter().map(|value| value.entry).collect();
@@ -266,8 +267,8 @@ impl Value {
     }
 }
 
-/// The shortest name of a build that tells it from others: its revision, else its program's
-/// checksum, else its version.
+/// The shortest name that identifies a build: its revision, or its program's checksum, or its
+/// version.
 fn build_of(run: &RunResult) -> String {
     let told = run.target.build.as_deref().unwrap_or_default();
     let part = |word: &str| {

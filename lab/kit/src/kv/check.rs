@@ -38,7 +38,7 @@ pub(super) fn row(
         .map_err(wrong)
 }
 
-/// What a scan has returned so far.
+/// The rows that a scan has returned so far.
 pub(super) struct Read<'a> {
     tables: &'a KvTables,
     /// None: entries of an index, which are keys alone, or rows that are not looked at.

@@ -16,11 +16,11 @@ const FIRST_LINE: &str = "Made by quarry-lab, which removes the entries named be
 /// Where an engine's files lie below the directory that its address names.
 pub const ENGINE_DATA: &str = "data";
 
-/// A directory that this process uses and no other may use meanwhile.
+/// A directory that this process uses exclusively.
 #[derive(Debug)]
 pub struct OwnDirectory {
     path: PathBuf,
-    /// Locked as long as it is open.
+    /// A lock file, which is locked as long as it is open.
     _mark: File,
 }
 
@@ -165,7 +165,7 @@ fn write_list(mark: &mut File, names: &[String]) -> std::io::Result<()> {
     mark.sync_all()
 }
 
-/// Removes an entry. What a link points to stays.
+/// Removes an entry, but not the target of a link.
 fn remove(path: &Path) -> std::io::Result<()> {
     match path.symlink_metadata() {
         Ok(about) if about.is_dir() => std::fs::remove_dir_all(path),

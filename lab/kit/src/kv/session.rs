@@ -21,27 +21,28 @@ pub struct KvSession {
     reads: u32,
 }
 
-/// The contents of so many reads' rows are looked at once: engines answer faster than a row is
-/// checked, and the time of a call must stay the engine's.
+/// One in so many reads has the contents of its rows checked: engines answer faster than a row is
+/// checked, and the time of a call should be the engine's.
 const LOOK_EVERY: u32 = 8;
 
 /// A call with its keys and values as bytes.
 #[derive(Debug)]
 pub enum KvCall {
-    /// A statement of a workload file: engines have none, and the lab says so beforehand.
+    /// A statement of a workload file, which engines do not support; the lab refuses it before the
+    /// run.
     Unsupported,
     /// A batch that needs no read.
     Write {
         /// The changes.
         batch: Vec<KeyChange>,
-        /// What it counts for.
+        /// Operations of the call.
         ops: u64,
     },
-    /// A batch of rows of which none may be there yet.
+    /// A batch of new rows.
     Insert {
         /// The changes.
         batch: Vec<KeyChange>,
-        /// What it counts for.
+        /// Operations of the call.
         ops: u64,
         /// Keys of rows that must not be there.
         ids: Vec<Vec<u8>>,
@@ -54,18 +55,18 @@ pub enum KvCall {
         table: usize,
         /// Keys of the rows.
         keys: Vec<Vec<u8>>,
-        /// What fields may hold, where that is asked.
+        /// The allowed values of fields, for a call that verifies them.
         allowed: Vec<(&'static str, Vec<u64>)>,
     },
     /// A read of neighbours.
     Scan {
-        /// The table whose rows they are; none for entries of an index.
+        /// The table of the rows; `None` for entries of an index.
         table: Option<usize>,
         /// First key.
         from: Vec<u8>,
         /// Key after the last.
         end: Vec<u8>,
-        /// At most so many.
+        /// The most rows to return.
         limit: u32,
         /// Downwards.
         reverse: bool,
@@ -76,7 +77,7 @@ pub enum KvCall {
         table: usize,
         /// The row's key.
         key: Vec<u8>,
-        /// What becomes of it.
+        /// The change.
         change: RowChange,
     },
     /// Deletion of rows with their entries.
@@ -99,7 +100,7 @@ pub enum KvCall {
     },
 }
 
-/// What becomes of a row.
+/// A change of a row.
 #[derive(Debug)]
 pub enum RowChange {
     /// The counter grows by 1.
@@ -179,7 +180,7 @@ impl KvSession {
             }
         }
         for prefix in values {
-            // No id has nine such bytes: numbers have eight, text none.
+            // No id has nine such bytes: numbers have eight, text has none.
             let end = [prefix.as_slice(), &[0xff; 9]].concat();
             let mut found = !seen.insert(prefix);
             self.engine.scan(prefix, &end, false, &mut |_, _| {
@@ -400,7 +401,7 @@ fn lock_row<'a>(shared: &'a KvTables, key: &[u8]) -> Option<MutexGuard<'a, ()>> 
     Some(stripe.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// All of them, always in the same order, so that no two clients wait for each other.
+/// Locks all of them, always in the same order, so that clients cannot deadlock.
 fn lock_all<'a>(
     shared: &'a KvTables,
     keys: impl Iterator<Item = &'a Vec<u8>>,

@@ -10,7 +10,7 @@ use crate::row::contents::Contents;
 use crate::row::{Key, Value};
 use crate::target::Table;
 
-/// Rows changed at once are told apart by so many locks.
+/// The number of locks that protect rows from concurrent changes.
 pub(super) const STRIPES: usize = 1_024;
 
 /// A secondary index as positions among a row's fields.
@@ -22,15 +22,15 @@ pub(super) struct KvIndex {
     pub(super) unique: bool,
 }
 
-/// What all sessions share.
+/// State that all sessions share.
 pub(super) struct KvTables {
     pub(super) engine: Box<dyn LabEngine>,
     pub(super) tables: Vec<Table>,
-    /// What rows of each table must hold.
+    /// The contents that rows of each table must have.
     pub(super) contents: Vec<Contents>,
     pub(super) indexes: RwLock<Vec<KvIndex>>,
     pub(super) stripes: Vec<Mutex<()>>,
-    /// Ids of tables whose rows have none.
+    /// The next id for tables whose rows have none.
     pub(super) next_id: AtomicI64,
     /// Held as long as the engine is open.
     pub(super) directory: OwnDirectory,
@@ -54,7 +54,7 @@ impl KvTables {
         indexes.iter().enumerate().map(entry).collect()
     }
 
-    /// What the entries of unique indexes for a row begin with, up to the id.
+    /// The prefixes, up to the id, of a row's entries in unique indexes.
     pub(super) fn unique_prefixes(&self, table: usize, values: &[Value]) -> Vec<Vec<u8>> {
         let indexes = self.indexes.read().unwrap_or_else(PoisonError::into_inner);
         let prefix = |(number, index): (usize, &KvIndex)| {

@@ -96,7 +96,7 @@ impl KvTarget {
     }
 }
 
-/// What a result keeps of an engine's settings.
+/// The settings of an engine that a result keeps.
 fn configured(settings: &std::collections::BTreeMap<String, String>) -> serde_json::Value {
     if settings.is_empty() {
         serde_json::Value::Null

@@ -1,8 +1,8 @@
 //! LinkBench: nodes, links between them, and how many links each node has, in three tables.
 //!
-//! Promises: a link and its count change in one transaction; the checks are that counts are those
-//! of the links that are visible, and that nothing committed is missing. Differs: nodes are drawn
-//! by a power law instead of LinkBench's measured distributions; deleted links stay, hidden.
+//! Promises: a link and its count change in one transaction; checks compare the counts with the
+//! visible links and make sure that nothing committed is missing. Differs: nodes are drawn by a
+//! power law instead of LinkBench's measured distributions; deleted links stay, hidden.
 
 use rand::Rng;
 
@@ -12,15 +12,15 @@ use crate::records::{Field, Found, Query, Record, RecordTable, Records, RecordsE
 use crate::seed::{self, Stream, mix};
 use crate::text::random_text;
 
-/// Nodes that one piece of the load has.
+/// Nodes in one piece of the load.
 const PIECE: u64 = 100;
 /// Kinds of link.
 const KINDS: i64 = 2;
 /// Links that a list has at most, as LinkBench asks.
 const LIST_MAX: u32 = 10_000;
-/// Counter of visible links, those of the load left out.
+/// Counter of visible links, without those of the load.
 const VISIBLE: usize = 0;
-/// Counter of nodes, those of the load left out.
+/// Counter of nodes, without those of the load.
 const NODES: usize = 1;
 
 pub(super) const ROW_BYTES: u64 = 600;
@@ -126,7 +126,7 @@ pub(super) fn draw(scale: Scale, name: &'static str, random: &mut Stream) -> Pro
         id2,
         node_data: text(128),
         link_data: text(32),
-        // Beyond those of the load, and too many for two to be alike.
+        // Larger than the ids of the load, and from so many numbers that two are never equal.
         fresh: random.random_range(1 << 40..=i64::MAX),
     }
 }
@@ -135,7 +135,7 @@ fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// Links of a node at the beginning: half of the nodes have none of a kind, and fewer and fewer
+/// Links of a node at the beginning: half of the nodes have none of a kind, and ever fewer nodes
 /// have more.
 fn link_count(id: u64, kind: i64) -> i64 {
     let drawn = mix(id * 4 + kind.cast_unsigned());
@@ -193,7 +193,7 @@ fn node(id: i64, data: String) -> Record {
     ])
 }
 
-/// What tells a link from others.
+/// The key of a link.
 struct Ends {
     id1: i64,
     kind: i64,

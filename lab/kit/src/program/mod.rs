@@ -1,8 +1,8 @@
-//! Programs: transactions of several statements, with tables of their own and checks of what they
-//! leave behind.
+//! Programs: transactions of several statements, with their own tables and checks of the data that
+//! they leave.
 //!
-//! Promises: what was committed is counted before its caller hears of it, so that the checks at the
-//! end miss nothing; a transaction that the target turns back as transient begins again within the
+//! Promises: a commit is counted before its caller hears of it, so that the checks at the end miss
+//! nothing. A transaction that the target aborts with a transient error begins again within the
 //! same call. Must not know: targets.
 
 mod kind;
@@ -49,7 +49,7 @@ impl PartialEq for ProgramCall {
     }
 }
 
-/// What a call did.
+/// The work of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ran {
     /// Transactions, or records of a load.
@@ -70,7 +70,7 @@ impl Program {
         all.iter().filter(fits).copied().collect()
     }
 
-    /// What its clients can do, by name.
+    /// The names of the procedures of its clients.
     pub fn procedures(self) -> &'static [&'static str] {
         match self {
             Self::Trx => trx::PROCEDURES,
@@ -90,7 +90,7 @@ impl Program {
 }
 
 impl ProgramCall {
-    /// The next piece of the load; none if all are given away.
+    /// The next piece of the load; `None` if all are given out.
     pub fn load(state: &Arc<ProgramState>) -> Option<Self> {
         let pieces = match state.program {
             Program::Trx => trx::pieces(state.scale),
@@ -101,8 +101,8 @@ impl ProgramCall {
         (piece < pieces).then(|| Self::of(state, Procedure::Load(piece)))
     }
 
-    /// Procedure `number` of those that the program names; `batch`: writes of one, where it says
-    /// so.
+    /// Draws procedure `number` of the program; `batch` is the number of its writes, if the program
+    /// uses one.
     pub fn draw(
         state: &Arc<ProgramState>,
         number: usize,
@@ -151,8 +151,8 @@ impl ProgramCall {
         ran
     }
 
-    /// A load is stored as it comes; everything else is one transaction, begun again as long as the
-    /// target says that it may work then.
+    /// A load is stored as it is; everything else is one transaction, which begins again as long as
+    /// the target says that another attempt may succeed.
     async fn repeat<R: Records>(&self, records: &mut R) -> Found<Ran> {
         if let Procedure::Load(piece) = self.procedure {
             return self.store(records, piece).await;

@@ -1,4 +1,4 @@
-//! What the clients of a program share: what was committed, what is under way, what is left to
+//! State that the clients of a program share: committed and open transactions, and the rest of the
 //! load.
 
 use std::ops::RangeInclusive;
@@ -41,7 +41,7 @@ pub struct Finding {
     pub name: String,
     /// The lowest and the highest that it may be.
     pub expected: RangeInclusive<i64>,
-    /// What it is.
+    /// The value found.
     pub found: i64,
     /// More about it.
     pub remark: String,
@@ -64,14 +64,14 @@ impl Finding {
     }
 }
 
-/// What a committed transaction did.
+/// The effect of a committed transaction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Done {
     /// Records that it read.
     pub(super) rows: u64,
     /// Which counters grow by how much.
     pub(super) counts: Vec<(usize, i64)>,
-    /// Whether it wants to be turned back, as some do on purpose.
+    /// Whether it asks to be aborted, as some transactions do on purpose.
     pub(super) turned_back: bool,
 }
 
@@ -112,12 +112,12 @@ impl ProgramState {
         self.again.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Transactions that the target turned back and that were begun again.
+    /// Transactions that the target aborted and that began again.
     pub fn again(&self) -> u64 {
         self.again.load(Ordering::Relaxed)
     }
 
-    /// What was counted so far, for [`Self::add_told`] of another process.
+    /// The counts so far, for [`Self::add_told`] of another process.
     pub fn told(&self) -> Vec<i64> {
         let own = [&self.begun, &self.ended, &self.again];
         let own = own.map(|one| i64::try_from(one.load(Ordering::Relaxed)).unwrap_or(i64::MAX));

@@ -32,8 +32,8 @@ fn ready<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Loads a program, does `calls` transactions of it, and looks; the state, and whether each call
-/// went well.
+/// Loads a program, does `calls` of its transactions, and checks; returns the state, and whether
+/// each call succeeded.
 fn tried(
     program: Program,
     embeds: bool,

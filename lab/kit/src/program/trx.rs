@@ -1,8 +1,8 @@
 //! Bank transfers: money moves between accounts, and what all accounts hold together never changes.
 //!
-//! Promises: a transaction of N writes changes N accounts; those of an even number take from one
-//! what they give to the next, the odd one moves money within an account. Each write counts itself
-//! in its account, so that lost and doubled writes show even where the sum is right.
+//! Promises: a transaction of N writes changes N accounts. They form pairs, and in each pair one
+//! account gives what the other gets; an odd account moves money within itself. Each write counts
+//! itself in its account, so that lost and doubled writes show even when the sum is right.
 
 use std::collections::BTreeSet;
 
@@ -14,12 +14,12 @@ use crate::records::{Column, Field, Found, Mode, Query, Record, RecordTable, Rec
 use crate::seed::{self, Stream};
 use crate::text::random_text;
 
-/// What each account has at the beginning.
+/// The initial money of each account.
 const MONEY: i64 = 1_000;
-/// Accounts that one call of the load stores.
+/// Accounts in one call of the load.
 const PIECE: u64 = 500;
-/// Transactions of more writes than this take neighbours: drawn one by one, any two of them would
-/// meet in some account.
+/// Transactions of more writes than this take neighbouring accounts: with accounts drawn one by
+/// one, any two transactions would share an account.
 const SCATTERED_MAX: u64 = 100;
 /// Counter of committed writes.
 const WRITES: usize = 0;
@@ -48,7 +48,7 @@ static ACCOUNTS: RecordTable = RecordTable {
 /// What a client does.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Procedure {
-    /// Moves so much among these accounts, in ascending order.
+    /// Moves an amount among these accounts, in ascending order.
     Transfer(Vec<i64>, i64),
     /// Lets the target add up one state of all accounts.
     Audit,

@@ -2,7 +2,7 @@
 
 use crate::format;
 
-/// What the vertical axis counts, which decides how ticks and readouts are written.
+/// The quantity of the vertical axis, which decides how ticks and readouts are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quantity {
     /// A plain number.
@@ -34,8 +34,8 @@ impl Quantity {
         }
     }
 
-    /// What an axis is called that counts in `unit`: where each tick has a unit of its own, the
-    /// unit would be another than the ticks'.
+    /// The title of an axis that counts in `unit`. If each tick has its own unit, the title has
+    /// none, because it would differ from the ticks'.
     pub(super) fn title(self, unit: &str) -> &str {
         match self {
             Self::Number => unit,

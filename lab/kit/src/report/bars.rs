@@ -32,13 +32,13 @@ impl BarSeries {
 pub(super) struct Bars {
     /// Heading.
     pub(super) title: String,
-    /// What a reader should know.
+    /// A remark for readers.
     pub(super) caption: String,
-    /// What the groups are.
+    /// The title of the groups.
     pub(super) x_title: String,
     /// Names of the groups.
     pub(super) groups: Vec<String>,
-    /// What is counted, with its unit.
+    /// The counted quantity, with its unit.
     pub(super) y_title: String,
     /// How values are written.
     pub(super) quantity: Quantity,
@@ -63,7 +63,7 @@ struct BarFrame {
     range: Range<f64>,
 }
 
-/// Where a group of bars stands, and how wide each is.
+/// The position of a group of bars, and the width of each bar.
 #[derive(Clone, Copy)]
 struct Place {
     middle: f64,
@@ -190,7 +190,8 @@ impl Bars {
         let slot = (frame.right - frame.left) / self.groups.len().max(1) as f64;
         let bar = (slot * 0.82 / self.series.len().max(1) as f64).min(64.0);
         let values = self.series.iter().flat_map(|series| series.values.iter());
-        // Numbers over all bars or over none: a few would seem to matter more.
+        // Numbers over all bars or over none: with only some numbers, those bars would seem to
+        // matter more.
         let has_labels = values.flatten().all(|value| {
             let label = self.quantity.tick(*value);
             label.chars().count() as f64 * 7.6 <= bar

@@ -1,5 +1,5 @@
-//! What load generators say, changed at random (ADR 0093): each line is refused or taken, and what
-//! was taken can be summed.
+//! Messages of load generators, changed at random (ADR 0093): each line is refused or accepted, and
+//! accepted ones can be summed.
 
 use lab_kit::workload::Operation;
 use proof::Random;
@@ -11,7 +11,7 @@ use crate::wire::{ProcessQuery, read_line, to_sample};
 
 const ROLES: usize = 2;
 const GENERATORS: usize = 2;
-/// Of one generator; then come those of the other.
+/// Lines of one generator; the lines of the other follow.
 const RUN_LINES: usize = 7;
 
 /// Lines of a run: ticks of two roles, then the end.

@@ -37,7 +37,7 @@ fn a_tick_counts_when_all_have_told_of_it_and_an_interval_has_ten() {
         merge.take(0, &mut all[0], tick(number, 2)).unwrap();
     }
     assert!(merge.next_tick(0).is_none(), "b has told nothing");
-    // A generator that was late tells of several ticks at once.
+    // A generator that was late reports several ticks at once.
     for number in [1, 2, 7, 10] {
         merge.take(1, &mut all[1], tick(number, 5)).unwrap();
     }

@@ -1,4 +1,4 @@
-//! What the fake server stores and finds, and the lies it tells of it.
+//! The data of the fake server, its searches, and its lies about them.
 
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
@@ -131,7 +131,7 @@ pub(super) fn is_change_stream(command: &Document) -> bool {
         .is_some_and(|stage| stage.contains_key("$changeStream"))
 }
 
-/// A change stream that has nothing to tell.
+/// A change stream without new events.
 pub(super) fn is_empty_batch(reply: &Document) -> bool {
     let cursor = reply.get_document("cursor");
     cursor.is_ok_and(|cursor| {
@@ -141,7 +141,7 @@ pub(super) fn is_empty_batch(reply: &Document) -> bool {
     })
 }
 
-/// An insert as change streams tell of it.
+/// The event of an insert in a change stream.
 fn tell(collection: &str, document: &Document, state: &mut State, faults: Faults) {
     if state.streams.is_empty() {
         return;
@@ -177,7 +177,7 @@ pub(super) fn expire(collection: &str, state: &mut State, faults: Faults) {
     });
 }
 
-/// What searches answer: the exact neighbours in `v`, or a count of all documents.
+/// The answers of searches: the exact neighbours in `v`, or a count of all documents.
 fn search(stages: &[Document], stored: &[Document], faults: Faults) -> Option<Document> {
     let first = stages.first()?;
     if first.contains_key("$listSearchIndexes") {
@@ -264,7 +264,7 @@ pub(super) fn update(
             "errorLabels": ["SystemOverloadedError", "RetryableError"],
         };
     }
-    // All connections share the state, which is locked meanwhile.
+    // All connections share the state, which stays locked during the freeze.
     if let Some((number, time)) = faults.freeze_at_update
         && state.updates == number
     {

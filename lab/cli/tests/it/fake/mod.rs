@@ -12,12 +12,12 @@ use std::time::Duration;
 use data::{aggregate, batch, documents, expire, find, insert, is_change_stream, update};
 use mongodb::bson::{Document, doc};
 
-/// What goes wrong.
+/// The faults of the fake server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Faults {
     /// Acknowledge but do not store every n-th document.
     pub(crate) lose_every: Option<usize>,
-    /// Close everything after so many inserts.
+    /// Close all connections after so many inserts.
     pub(crate) die_after_inserts: Option<usize>,
     /// Answer inserts with an error after so many.
     pub(crate) refuse_after_inserts: Option<usize>,
@@ -27,9 +27,9 @@ pub(crate) struct Faults {
     pub(crate) stall_updates_every: Option<usize>,
     /// Refuse every n-th update as overloaded.
     pub(crate) overload_every: Option<usize>,
-    /// At that update answer nobody for so long.
+    /// At that update answer no client for so long.
     pub(crate) freeze_at_update: Option<(usize, Duration)>,
-    /// What becomes of every n-th reply to a find, and n.
+    /// Change every n-th reply to a find; the fault, and n.
     pub(crate) finds: Option<(FindFault, usize)>,
     /// After so many updates that set a field, acknowledge further ones without doing them.
     pub(crate) skip_sets_after: Option<usize>,
@@ -37,24 +37,24 @@ pub(crate) struct Faults {
     pub(crate) add_twice_every: Option<usize>,
     /// Answer updates of this field with an error.
     pub(crate) refuse_updates_of: Option<&'static str>,
-    /// Take so many connections at once, and close others right away.
+    /// Accept so many connections at once, and close further ones at once.
     pub(crate) connections_max: Option<usize>,
-    /// What becomes of every tenth event of a change stream.
+    /// Change every tenth event of a change stream.
     pub(crate) events: Option<EventFault>,
     /// Searches answer with the first documents there are, and count one too few.
     pub(crate) searches_badly: bool,
     /// Call itself a router, as servers do that share one database.
     pub(crate) is_router: bool,
-    /// Take so long to say hello, by which drivers tell how far a server is.
+    /// Take so long to answer `hello`, from which drivers measure the distance to a server.
     pub(crate) hello_takes: Option<Duration>,
     /// Remove documents of this age, by their field `expires_from`, when they are counted.
     pub(crate) expire_after: Option<Duration>,
 }
 
-/// What becomes of the documents of a reply to a find.
+/// A change of the documents in a reply to a find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FindFault {
-    /// There are none.
+    /// No documents.
     Empty,
     /// The last one is not there.
     Fewer,
@@ -70,7 +70,7 @@ pub(crate) enum FindFault {
     Reordered,
 }
 
-/// What becomes of an event.
+/// A change of an event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum EventFault {
     Lost,
@@ -88,14 +88,14 @@ struct State {
     sets: usize,
     finds: usize,
     open: usize,
-    /// For how long it answered nobody.
+    /// For how long it answered no client.
     frozen: Duration,
     dead: bool,
     connections: Vec<TcpStream>,
     /// Documents left and the session, by cursor.
     cursors: BTreeMap<i64, (Vec<Document>, Option<Document>)>,
     last_cursor: i64,
-    /// What was inserted while there were change streams, and how far each has read.
+    /// Documents inserted while there were change streams, and each stream's position.
     events: Vec<Document>,
     streams: BTreeMap<i64, usize>,
 }
@@ -150,7 +150,7 @@ impl Fake {
         out
     }
 
-    /// Everything stored, in an order that does not depend on who came first.
+    /// All stored documents, in an order that does not depend on the order of insertion.
     pub(crate) fn all(&self) -> Vec<String> {
         let state = self.state.lock().unwrap();
         let mut out: Vec<String> = state
@@ -166,13 +166,13 @@ impl Fake {
         out
     }
 
-    /// Names of collections, those of other databases than the first with the database's.
+    /// Names of collections; for databases other than the first, with the database's name.
     pub(crate) fn collections(&self) -> Vec<String> {
         let state = self.state.lock().unwrap();
         state.collections.keys().cloned().collect()
     }
 
-    /// For how long it answered nobody, in seconds.
+    /// For how long it answered no client, in seconds.
     pub(crate) fn frozen_seconds(&self) -> f64 {
         self.state.lock().unwrap().frozen.as_secs_f64()
     }

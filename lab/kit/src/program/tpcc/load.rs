@@ -1,5 +1,4 @@
-//! What is there at the beginning: items, and for each warehouse its stock, districts, customers
-//! and orders.
+//! The initial data: items, and for each warehouse its stock, districts, customers and orders.
 
 use rand::Rng;
 use rand::seq::SliceRandom;
@@ -12,9 +11,9 @@ use crate::records::{Field, Found, Record, Records};
 use crate::seed::{self, Stream};
 use crate::text::random_text;
 
-/// What each customer has paid at the beginning, in hundredths.
+/// The initial payment of each customer, in hundredths.
 pub(super) const FIRST_PAYMENT: i64 = 1_000;
-/// Items, or stock records, that one piece of the load has.
+/// Items, or stock records, in one piece of the load.
 const PIECE: i64 = 1_000;
 /// Records of one statement.
 const CHUNK: usize = 500;
@@ -178,7 +177,7 @@ async fn store_district<R: Records>(
     Ok(total)
 }
 
-/// Ids of the load are below zero, so that those of payments are others.
+/// Ids of the load are below zero, so that they differ from those of payments.
 fn first_payment_id(sizes: Sizes, district: District, customer: i64) -> i64 {
     -((district.warehouse * DISTRICTS + district.number) * sizes.customers + customer)
 }

@@ -67,7 +67,7 @@ pub(super) static CUSTOMER: RecordTable = RecordTable {
     only_flat: false,
 };
 
-/// The specification has no key here; a number of the lab's stands for it.
+/// The specification has no key here; the lab numbers the records.
 pub(super) static HISTORY: RecordTable = RecordTable {
     name: "history",
     columns: &[

@@ -28,7 +28,7 @@ pub(in crate::program) struct Line {
     quantity: i64,
 }
 
-/// What a customer pays.
+/// A payment of a customer.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::program) struct Payment {
     district: District,
@@ -46,14 +46,14 @@ pub(in crate::program) enum CustomerKey {
     Name(String),
 }
 
-/// What a client does, with all that is drawn for it.
+/// A procedure of a client, with all drawn values.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::program) enum Procedure {
     NewOrder {
         district: District,
         customer: i64,
         lines: Vec<Line>,
-        /// The last item does not exist: the order is turned back.
+        /// The last item does not exist, so the order is aborted.
         is_wrong: bool,
     },
     Payment(Payment),
@@ -130,8 +130,8 @@ fn new_order(sizes: Sizes, random: &mut Stream, district: District) -> Procedure
             }
         })
         .collect();
-    // In one order, so that two orders cannot wait for each other; an item once, so that each line
-    // changes a stock record of its own.
+    // Sorted, so that two orders cannot deadlock, and without duplicates, so that each line changes
+    // another stock record.
     lines.sort_unstable();
     lines.dedup_by_key(|line| (line.item, line.supplier));
     Procedure::NewOrder {
@@ -212,7 +212,7 @@ fn of_new_order(district: District, id: i64) -> [(&'static str, Field); 3] {
     ]
 }
 
-/// A line as a record of its own table.
+/// An order line as a record of a separate table.
 pub(super) fn flat_line(
     district: District,
     order: i64,
@@ -243,7 +243,7 @@ async fn order<R: Records>(
     is_wrong: bool,
 ) -> Found<Done> {
     let key = of_district(district);
-    // Before anything is read: whoever is first has the number.
+    // Before anything is read: the first transaction gets the number.
     records
         .change(&DISTRICT, &key, &[("d_next_o_id", Set::Add(1))])
         .await?;
@@ -338,7 +338,8 @@ async fn store_order<R: Records>(
     Ok(())
 }
 
-/// Takes so much of a stock, which is filled up when it runs low; its texts of the districts.
+/// Takes an amount from a stock, which is refilled when it runs low; returns the stock's texts for
+/// the districts.
 async fn take_stock<R: Records>(
     records: &mut R,
     warehouse: i64,
