@@ -1,10 +1,10 @@
 //! The folder of one run: `intervals.csv` as it happens, `result.json` and `report.html` at the
 //! end.
 //!
-//! Promises: rows reach the file each second, so a killed run leaves what it saw; whole files
-//! appear at once (written beside, then renamed); a directory that is full or unwritable at the
-//! beginning is one clear error; one that fills later still takes the result and its page, for
-//! which room is kept, and no half row.
+//! Promises: rows reach the file each second, so a killed run leaves its rows behind; whole files
+//! appear at once (written under another name, then renamed); a disk that is full or unwritable at
+//! the beginning is one clear error; on a disk that fills later the result and its page still fit,
+//! because space is reserved for them, and no partial row is left.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -20,7 +20,7 @@ pub enum FolderError {
     /// Writing failed.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// The file that was written.
+        /// The file or folder.
         path: PathBuf,
         /// Why it failed.
         source: io::Error,
@@ -28,12 +28,12 @@ pub enum FolderError {
     /// Reading failed.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// The file that was read.
+        /// The file or folder.
         path: PathBuf,
         /// Why it failed.
         source: io::Error,
     },
-    /// The file is something else.
+    /// The file is not a result.
     #[error("{} is not a result of the lab that this version reads: {reason}", path.display())]
     Format {
         /// The file.
@@ -70,7 +70,7 @@ const COLUMNS: &str = "\
     pressure_memory_full_us,server_throttled_us,latency_hdr";
 
 impl RunFolder {
-    /// Makes `out/id` and the head of its interval file.
+    /// Makes `out/id` and the header of its interval file.
     ///
     /// # Errors
     /// The folder cannot be made or written.
@@ -130,12 +130,12 @@ impl RunFolder {
         })
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes one row as a whole, or nothing.
+    /// Writes one whole row or nothing.
     ///
     /// # Errors
     /// The disk is full or gone.
@@ -147,7 +147,7 @@ impl RunFolder {
     ) -> Result<(), FolderError> {
         let row = row(step, interval, cumulative_rate);
         if let Err(source) = self.intervals.write_all(row.as_bytes()) {
-            // Half a row would be read back as another number.
+            // A partial row could be read back as a different number.
             let _ = self.intervals.set_len(self.written);
             let _ = self.intervals.seek(SeekFrom::Start(self.written));
             let path = self.path.join("intervals.csv");
@@ -157,7 +157,7 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Reads the measured rates of a step again: begin, length, operations per second.
+    /// Reads the measured rates of a step back: begin, length, operations per second.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -187,8 +187,9 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Writes the result and its page, which `draw` makes of what was stored: a number read back
-    /// may differ in its last bit, and a page drawn again must not differ from the first.
+    /// Writes the result and its page. `draw` makes the page from the stored result, because a
+    /// number read back may differ in its last bit and a page drawn again later must equal the
+    /// first.
     ///
     /// # Errors
     /// The disk is full or gone.
@@ -216,7 +217,7 @@ impl Drop for RunFolder {
     }
 }
 
-/// Takes the room that the result and its page will need.
+/// Reserves the space that the result and its page will need.
 fn keep_room(folder: &Path) -> Result<(), FolderError> {
     let path = folder.join(RESERVE);
     let written = File::create(&path)
@@ -229,14 +230,14 @@ fn keep_room(folder: &Path) -> Result<(), FolderError> {
 }
 
 fn give_up_room(folder: &Path) {
-    // The reserve may already have been removed.
+    // If the file does not exist, the space was released before.
     let _ = fs::remove_file(folder.join(RESERVE));
 }
 
 /// Reads a result back.
 ///
 /// # Errors
-/// Not there, not a result, or of a later version.
+/// The file does not exist, is not a result, or has a later version.
 pub fn read_result(folder: &Path) -> Result<RunResult, FolderError> {
     let path = if folder.is_dir() {
         folder.join("result.json")
@@ -267,8 +268,8 @@ pub fn read_result(folder: &Path) -> Result<RunResult, FolderError> {
     serde_json::from_value(raw).map_err(|error| wrong(error.to_string()))
 }
 
-/// Writes `text` beside `path`, then gives it its name, so that no half file is ever seen under
-/// that name.
+/// Writes `text` to another file, then renames it to `path`, so that nobody ever sees a partial
+/// file under that name.
 ///
 /// # Errors
 /// The disk is full or gone.
@@ -341,7 +342,7 @@ fn row(step: &str, interval: &Interval, cumulative_rate: f64) -> String {
     out
 }
 
-/// Columns that came later; empty where nothing was seen.
+/// Columns added later; a value that could not be observed is empty.
 fn push_details(fields: &mut Vec<String>, interval: &Interval) {
     let mut push = |values: Option<&[u64]>, count: usize| match values {
         Some(values) => fields.extend(values.iter().map(u64::to_string)),

@@ -1,9 +1,9 @@
 //! When a client may send: at once (closed loop) or on a schedule (open loop), and how long a
-//! scheduled call took if the lab itself had never been late.
+//! scheduled call would have taken if the lab itself had never been late.
 //!
-//! On a schedule each call is due at a time of its own. Its latency counts from then, so that it
-//! includes the time it had to wait behind slow calls, which a closed loop hides. It does not
-//! include the time by which the lab's timer woke up late: that is the lab's own lateness.
+//! On a schedule each call has a time at which it is due. Its latency counts from then, so that it
+//! includes the time spent waiting behind slow calls, which a closed loop hides. It does not
+//! include the delay of the lab's own timer, which is reported as the lab's lateness.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -20,11 +20,12 @@ pub enum Arrivals {
     /// Evenly.
     #[default]
     Even,
-    /// Each independent of the others: the time between two is exponential.
+    /// Each call independent of the others: the time between two calls is exponentially
+    /// distributed.
     Poisson,
-    /// So many calls at once, and then a pause that keeps the rate.
+    /// The given number of calls at once, then a pause that keeps the rate.
     Bursts(u32),
-    /// At these times, in seconds since the step began.
+    /// At the recorded times, in seconds since the step began.
     Recorded(&'static [f64]),
 }
 
@@ -40,10 +41,10 @@ impl TryFrom<String> for Arrivals {
 }
 
 impl Arrivals {
-    /// From words; a recording is read.
+    /// Parses the setting; the file of a recording is read.
     ///
     /// # Errors
-    /// What is allowed instead.
+    /// The allowed forms.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
             None if text == "even" => Ok(Self::Even),
@@ -74,19 +75,19 @@ impl Arrivals {
                 if out.is_empty() {
                     return Err(format!("a file with times ({path} has none)"));
                 }
-                // Read once or twice in a run, and needed to its end.
+                // A run reads it once or twice and needs it to its end.
                 Ok(Self::Recorded(Vec::leak(out)))
             }
             _ => Err(ARRIVALS.to_owned()),
         }
     }
 
-    /// Recorded times that were sent by another machine.
+    /// Recorded times that another machine sent.
     ///
     /// # Errors
-    /// They are not in order.
+    /// The times are not in order.
     pub fn of_times(times: &[f64]) -> Result<Self, String> {
-        // A process that makes load for many runs keeps each recording once.
+        // A process that generates load for many runs keeps each recording only once.
         static KEPT: Mutex<Vec<&'static [f64]>> = Mutex::new(Vec::new());
         let starts = times.first().is_some_and(|first| *first >= 0.0);
         let in_order = times.windows(2).all(|pair| pair[0] <= pair[1]);
@@ -102,7 +103,7 @@ impl Arrivals {
         Ok(Self::Recorded(new))
     }
 
-    /// Calls a second, where the arrivals say so themselves.
+    /// Calls a second, if the arrivals themselves determine the rate.
     pub fn mean_rate(&self) -> Option<f64> {
         match self {
             Self::Recorded(times) => {
@@ -126,10 +127,10 @@ pub struct Schedule {
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Even,
-    /// The state of its random numbers and the time so far in seconds.
+    /// The state of the random numbers, and the time of the last call in seconds.
     Poisson(u64, f64),
     Bursts(u32),
-    /// All times, the first of this client, and how many clients there are.
+    /// All times, the position of this client's first one, and the number of clients.
     Recorded(&'static [f64], usize, usize),
 }
 
@@ -147,7 +148,7 @@ impl Schedule {
         }
     }
 
-    /// A schedule of that kind; `seed` is the client's own.
+    /// A schedule of the given kind; `seed` is the client's own.
     pub fn of(arrivals: &Arrivals, calls_per_second: f64, share: Share, seed: u64) -> Self {
         let Share {
             number: client,
@@ -157,7 +158,7 @@ impl Schedule {
         let kind = match arrivals {
             Arrivals::Even => return even,
             Arrivals::Poisson => Kind::Poisson(seed, 0.0),
-            // All clients burst together; their shares make the burst.
+            // All clients send at the same time; each sends its share of the burst.
             Arrivals::Bursts(count) => Kind::Bursts(count.div_ceil(clients.max(1)).max(1)),
             Arrivals::Recorded(times) => {
                 Kind::Recorded(times, client as usize, clients.max(1) as usize)
@@ -170,7 +171,7 @@ impl Schedule {
         }
     }
 
-    /// When the next call is due, since the step began.
+    /// The time at which the next call is due, since the step began.
     pub fn next_start(&mut self) -> Duration {
         let gap = self.gap.as_secs_f64();
         let number = self.sent;
@@ -196,11 +197,11 @@ impl Schedule {
     }
 }
 
-/// A recording has no more calls.
+/// The due time after the last call of a recording.
 const NEVER: Duration = Duration::from_secs(1 << 40);
 
-/// The queue in front of one client's connection, as it would be if the lab sent each call the
-/// moment it is due and the connection is free.
+/// The queue in front of one client's connection, as if the lab sent each call as soon as the call
+/// is due and the connection is free.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct VirtualQueue {
     free_at: Duration,
@@ -209,14 +210,14 @@ pub struct VirtualQueue {
 /// A call that went through the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// From the time it was due to its reply.
+    /// From the time at which the call was due to its reply.
     pub latency: Duration,
     /// The part of the latency before the connection was free.
     pub waited: Duration,
 }
 
 impl VirtualQueue {
-    /// A call that was due at `due` and took `service` from sending to its reply.
+    /// Takes a call that was due at `due` and took `service` from sending to its reply.
     pub fn serve(&mut self, due: Duration, service: Duration) -> Served {
         let start = self.free_at.max(due);
         self.free_at = start + service;
@@ -226,8 +227,8 @@ impl VirtualQueue {
         }
     }
 
-    /// How long a call that was due at `due` and never sent had waited for the connection at
-    /// `until`; `None` if the connection was free, so that only the lab was late.
+    /// How long a call that was due at `due` and never sent had waited for the connection by
+    /// `until`. `None` if the connection was free: only the lab was late.
     pub fn waited_unsent(&self, due: Duration, until: Duration) -> Option<Duration> {
         (self.free_at > due).then(|| until.saturating_sub(due))
     }
@@ -269,7 +270,7 @@ mod tests {
     #[test]
     fn poisson_arrivals_keep_the_rate_and_are_as_uneven_as_they_must_be() {
         let all = starts(&Arrivals::Poisson, 20_000);
-        // The clients end at different times: the first half of the time has all of both.
+        // The clients end at different times, but both send throughout the first half.
         let half: Vec<f64> = all.iter().copied().filter(|at| *at < 90.0).collect();
         let rate = half.len() as f64 / 90.0;
         assert!((95.0..105.0).contains(&rate), "{rate}");
@@ -314,11 +315,11 @@ mod tests {
             waited: ms(waited),
         };
         assert_eq!(queue.serve(ms(10), ms(3)), served(3, 0));
-        // A call of 30 ms delays the two calls that are due meanwhile.
+        // A call of 30 ms delays the two calls that become due meanwhile.
         assert_eq!(queue.serve(ms(20), ms(30)), served(30, 0));
         assert_eq!(queue.serve(ms(30), ms(1)), served(21, 20));
         assert_eq!(queue.serve(ms(40), ms(1)), served(12, 11));
-        // Whenever the lab sent it, a call on a free connection took what it took.
+        // The latency of a call on a free connection does not depend on when the lab sent it.
         assert_eq!(queue.serve(ms(90), ms(2)), served(2, 0));
     }
 

@@ -13,13 +13,13 @@ use inferno::flamegraph;
 /// Text that holds no stacks, or a picture that cannot be drawn.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    /// Not what the sampling tool writes.
+    /// The text is not in the sampling tool's format.
     #[error("the samples cannot be read: {0}")]
     Read(std::io::Error),
     /// No samples.
     #[error("no stack was seen: the process did not use the CPU, or has ended")]
     Empty,
-    /// The picture.
+    /// The flame graph could not be drawn.
     #[error("the flame graph cannot be drawn: {0}")]
     Draw(String),
 }
@@ -32,10 +32,11 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// From what `perf script` prints. It must print no periods: they would be taken for counts.
+    /// Reads the output of `perf script`. The output must not contain periods, because they would
+    /// be taken for counts.
     ///
     /// # Errors
-    /// Not such text, or no stack in it.
+    /// The text has another format, or contains no stack.
     pub fn from_perf_script(text: &[u8]) -> Result<Self, ProfileError> {
         let mut folded = Vec::new();
         Folder::from(Options::default())
@@ -44,10 +45,10 @@ impl Stacks {
         Self::from_collapsed(&String::from_utf8_lossy(&folded))
     }
 
-    /// From lines `frame;frame count`, outermost first.
+    /// Reads lines `frame;frame count`, outermost frame first.
     ///
     /// # Errors
-    /// No stack in it.
+    /// The text contains no stack.
     pub fn from_collapsed(text: &str) -> Result<Self, ProfileError> {
         let mut out = Self::default();
         for line in text.lines() {
@@ -60,10 +61,10 @@ impl Stacks {
         out.checked()
     }
 
-    /// From what gdb prints for `thread apply all bt`, any number of times one after the other.
+    /// Reads the concatenated output of any number of `thread apply all bt` of gdb.
     ///
     /// # Errors
-    /// No stack in it.
+    /// The text contains no stack.
     pub fn from_gdb(text: &str) -> Result<Self, ProfileError> {
         let mut out = Self::default();
         let mut stack: Vec<String> = Vec::new();
@@ -115,7 +116,7 @@ impl Stacks {
             .fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// Lines `frame;frame count`, outermost first: what other tools read.
+    /// Writes lines `frame;frame count`, outermost frame first: a format that other tools read.
     pub fn collapsed(&self) -> String {
         self.counts
             .iter()
@@ -125,8 +126,8 @@ impl Stacks {
             })
     }
 
-    /// As the studies print them: the most frequent first, the count, then frames from the
-    /// innermost out, separated by commas.
+    /// Writes the stacks in the format of the studies: the most frequent first, the count, then
+    /// frames from the innermost out, separated by commas.
     pub fn as_studies_print(&self) -> String {
         let mut all: Vec<(&Vec<String>, &u64)> = self.counts.iter().collect();
         all.sort_by(|left, right| right.1.cmp(left.1).then(left.0.cmp(right.0)));
@@ -154,8 +155,8 @@ impl Stacks {
     }
 }
 
-/// `0x0000 in name (args) at file:1` or `name (args)`: the name without arguments, addresses and
-/// generics' commas.
+/// The function name in `0x0000 in name (args) at file:1` or `name (args)`, without arguments,
+/// addresses and the commas of generics.
 fn frame_name(text: &str) -> String {
     let text = text.trim();
     let text = match text.split_once(" in ") {
@@ -164,7 +165,7 @@ fn frame_name(text: &str) -> String {
     };
     let end = text.find(" (").unwrap_or(text.len());
     let name = text.get(..end).unwrap_or(text).trim();
-    // A name must not contain separators of the output formats.
+    // A name must not contain the separators of the output formats.
     name.replace([',', ';'], " ")
 }
 
@@ -217,7 +218,7 @@ server  101/103  12.6: cpu-clock:\n\tffff01 inner+0x1 (/usr/bin/server)\n\tffff0
             svg.contains("<svg") && svg.contains("outer") && svg.contains("A &amp; B"),
             "{svg}"
         );
-        // Names of formats and what the reader may click on to learn more are not requests.
+        // Namespace names and links that a reader may click are not requests.
         let requests = ["<link", "src=\"http", "@import", "url(http"];
         assert!(requests.iter().all(|request| !svg.contains(request)));
     }

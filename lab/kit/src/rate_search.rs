@@ -1,23 +1,26 @@
-//! The search for the highest rate that keeps a condition: what is asked next, and what was found.
+//! The search for the highest rate at which a condition holds: the rate to try next, and the
+//! outcome.
 //!
-//! Promises: the rate found was kept by most of its repeats and the next higher one tried was not;
-//! rates are tried by halving the distance between the two on a logarithmic scale. Must not know:
-//! how a rate is tried.
+//! Promises: the condition held in most repeats at the rate found, and failed at the next higher
+//! rate that was tried. The search halves the distance between the two on a logarithmic scale. Must
+//! not know: how a rate is tried.
 
 use serde::{Deserialize, Serialize};
 
 use crate::result::{RunResult, StepResult};
 
-/// A search ends when the two ends are no further apart.
+/// A search ends when the lowest failing rate is at most this factor above the highest passing
+/// rate.
 const PRECISION: f64 = 1.05;
-/// The search ends when even a thousandth of a closed loop's rate does not meet the condition.
+/// The search gives up if the condition fails even at this share of the rate of a closed loop.
 const LOWEST_SHARE: f64 = 1e-3;
-/// And one that four times that rate keeps, too: more clients are needed then.
+/// The search also gives up if the condition still holds at this multiple of that rate: more
+/// clients are needed then.
 const HIGHEST_SHARE: f64 = 4.0;
-/// A rate that was not reached was not kept, whatever its latency.
+/// A run that reaches less than this share of its rate fails, whatever its latency.
 const REACHED_SHARE: f64 = 0.95;
 
-/// The bound of a latency.
+/// An upper limit of a latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Condition {
     /// As given.
@@ -34,10 +37,10 @@ enum Latency {
 }
 
 impl Condition {
-    /// From `p99<10ms`.
+    /// Parses a condition such as `p99<10ms`.
     ///
     /// # Errors
-    /// What is allowed instead.
+    /// The allowed forms.
     pub fn parse(text: &str) -> Result<Self, String> {
         const ALLOWED: &str = "allowed is METRIC<TIME with p50, p75, p90, p95, p99, p99.9, p99.99, \
             mean or max, and a time in us, ms or s, such as p99<10ms";
@@ -74,7 +77,7 @@ impl Condition {
         self.below_us
     }
 
-    /// The latency that it is about.
+    /// The latency of a step that the condition limits.
     pub fn value(&self, step: &StepResult) -> Option<f64> {
         let latency = &step.latency;
         if latency.calls == 0 {
@@ -87,7 +90,8 @@ impl Condition {
         }
     }
 
-    /// Whether a run at a rate kept it: complete, right, without errors, the rate reached.
+    /// Judges a run at a rate. It passes if it is complete, right, without errors, reached the rate
+    /// and kept the limit.
     pub fn judge(&self, run: &RunResult, rate: f64) -> Judged {
         let step = run.main_step();
         let value = step.and_then(|step| self.value(step));
@@ -114,20 +118,20 @@ impl Condition {
 pub struct Judged {
     /// The latency of the condition.
     pub latency_us: Option<f64>,
-    /// Whether the condition was kept.
+    /// Whether the run passed.
     pub is_kept: bool,
-    /// Why not.
+    /// Why the run failed.
     pub because: String,
 }
 
 /// A rate that was tried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tried {
-    /// Calls a second asked for.
+    /// The rate of the schedule, in calls a second.
     pub rate: f64,
-    /// Whether most repeats kept the condition.
+    /// Whether most repeats passed.
     pub is_kept: bool,
-    /// Each repeat.
+    /// The judgement of each repeat.
     pub repeats: Vec<Judged>,
     /// Ids of the runs.
     pub runs: Vec<String>,
@@ -138,14 +142,14 @@ pub struct Tried {
 pub struct RateSearch {
     /// The condition.
     pub condition: Condition,
-    /// The rate of a closed loop, from which it starts.
+    /// The rate of a closed loop, where the search starts.
     pub closed_loop_rate: f64,
-    /// The attempts, in order.
+    /// The rates that were tried, in order.
     pub tried: Vec<Tried>,
 }
 
 impl RateSearch {
-    /// Starts from the rate of a closed loop.
+    /// Starts a search at the rate of a closed loop.
     pub fn new(condition: Condition, closed_loop_rate: f64) -> Self {
         Self {
             condition,
@@ -154,7 +158,7 @@ impl RateSearch {
         }
     }
 
-    /// The highest rate that met the condition, if no lower rate failed it.
+    /// The highest passing rate below every failing rate.
     pub fn kept(&self) -> Option<f64> {
         let lost = self.lost().unwrap_or(f64::INFINITY);
         self.rates(true)
@@ -162,7 +166,7 @@ impl RateSearch {
             .reduce(f64::max)
     }
 
-    /// The lowest rate that was not kept.
+    /// The lowest failing rate.
     pub fn lost(&self) -> Option<f64> {
         self.rates(false).reduce(f64::min)
     }
@@ -174,7 +178,7 @@ impl RateSearch {
             .map(|one| one.rate)
     }
 
-    /// The rate to try next; `None` when the search is over.
+    /// The rate to try next, or `None` when the search is over.
     pub fn next_rate(&self) -> Option<f64> {
         let all = self.closed_loop_rate;
         let rate = match (self.kept(), self.lost()) {
@@ -188,7 +192,7 @@ impl RateSearch {
         (rate >= all * LOWEST_SHARE && rate <= all * HIGHEST_SHARE).then_some(rounded(rate))
     }
 
-    /// The result, in a sentence.
+    /// The outcome in a sentence.
     pub fn outcome(&self) -> String {
         let number = crate::format::number;
         let text = &self.condition.text;
@@ -212,7 +216,7 @@ impl RateSearch {
     }
 }
 
-/// Three digits: rates are shown and given so.
+/// Rounds to three digits, the precision in which rates are shown and set.
 fn rounded(rate: f64) -> f64 {
     let unit = 10_f64.powf(rate.log10().floor() - 2.0);
     ((rate / unit).round() * unit * 1e6).round() / 1e6

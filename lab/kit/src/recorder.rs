@@ -1,7 +1,7 @@
 //! Turns the intervals of a step into its result, in constant memory.
 //!
-//! Sums, histograms and running moments are kept as intervals come; what needs the median (stalls)
-//! is found at the end from `intervals.csv`, of which three numbers per interval are read back.
+//! Sums, histograms and running moments are updated with each interval. Stalls need the median, so
+//! they are found at the end: three numbers per interval are read back from `intervals.csv`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,14 +19,14 @@ use crate::stalls;
 use crate::usage::{self, ratio};
 use crate::workload::Operation;
 
-/// Facts about a step in addition to its intervals.
+/// Facts about a step, other than its intervals.
 #[derive(Clone, Debug)]
 pub struct StepFacts {
     /// Its name.
     pub name: String,
     /// The work.
     pub operation: Operation,
-    /// Whether the workload is about it.
+    /// Whether it is a measured step of the workload.
     pub measured: bool,
     /// Clients.
     pub clients: u32,
@@ -38,14 +38,14 @@ pub struct StepFacts {
     pub device: Option<String>,
 }
 
-/// A summary of one client.
+/// The work of one client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClientSummary {
     /// Operations after the warm-up.
     pub ops: u64,
-    /// Time after the warm-up until it finished.
+    /// Time from the end of the warm-up until the client finished.
     pub active: Duration,
-    /// Longest time that a due call had to wait for earlier calls.
+    /// The longest time that a due call waited for the calls before it.
     pub behind: Duration,
 }
 
@@ -79,7 +79,7 @@ impl StepRecorder {
         }
     }
 
-    /// Gaps between completions that are stalls.
+    /// Sets the gaps between completions that count as stalls.
     pub fn set_gaps(&mut self, gaps: Vec<Stretch>) {
         self.gaps = gaps;
     }
@@ -99,7 +99,7 @@ impl StepRecorder {
             self.warmup.merge(interval);
         } else {
             self.total.merge(interval);
-            // A last, short interval would look like a stall or a burst.
+            // A short last interval would look like a stall or a burst.
             if interval.length * 2 >= self.nominal {
                 self.rates.push(interval.rate(), self.total.ops);
             }
@@ -190,7 +190,7 @@ impl StepRecorder {
         })
     }
 
-    /// Closes the background work of a step; `target_rate` is its intended rate.
+    /// Closes background work of a step; `target_rate` is the rate of its schedule.
     pub fn finish_background(
         self,
         errors: BTreeMap<String, u64>,
@@ -353,7 +353,7 @@ impl Rates {
     }
 }
 
-/// Least squares line through points that are not kept.
+/// A least squares line, updated point by point without keeping the points.
 #[derive(Debug, Default)]
 struct Slope {
     n: f64,

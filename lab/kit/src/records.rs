@@ -1,5 +1,5 @@
-//! Records in tables with keys, and transactions on them: what programs of several statements
-//! (bank transfers, TPC-C, LinkBench) ask of a target.
+//! Records in tables with keys, and transactions on them: the interface that programs of several
+//! statements (bank transfers, TPC-C, LinkBench) need from a target.
 //!
 //! Promises: a program is written once and runs on every target that implements [`Records`]; money
 //! and counters are whole numbers, so that sums can be compared exactly. Must not know: programs,
@@ -35,7 +35,7 @@ impl From<String> for Field {
 pub struct Record(pub Vec<(&'static str, Field)>);
 
 impl Record {
-    /// A number; 0 where the column is missing or holds something else.
+    /// The number in a column; 0 if the column is missing or holds another type.
     pub fn int(&self, column: &str) -> i64 {
         match self.get(column) {
             Some(Field::Int(number)) => *number,
@@ -43,7 +43,7 @@ impl Record {
         }
     }
 
-    /// Text; empty where the column is missing or holds something else.
+    /// The text in a column; empty if the column is missing or holds another type.
     pub fn text(&self, column: &str) -> &str {
         match self.get(column) {
             Some(Field::Text(text)) => text,
@@ -51,7 +51,7 @@ impl Record {
         }
     }
 
-    /// The records inside.
+    /// The records inside a column.
     pub fn list(&self, column: &str) -> &[Record] {
         match self.get(column) {
             Some(Field::List(list)) => list,
@@ -72,7 +72,7 @@ pub enum Column {
     Int,
     /// 64 bits, or nothing.
     OptionalInt,
-    /// At most so many bytes of text.
+    /// Text of at most this many bytes.
     Text(u32),
     /// Records with these columns; only for targets that take records inside records.
     List(&'static [(&'static str, Column)]),
@@ -85,38 +85,38 @@ pub struct RecordTable {
     pub name: &'static str,
     /// Its columns in order.
     pub columns: &'static [(&'static str, Column)],
-    /// The columns that identify a record. A single one is `_id` in documents; several are a unique
-    /// index beside an `_id` of the driver's.
+    /// The columns that identify a record. In documents a single key column is `_id`; several
+    /// columns become a unique index, and the driver makes the `_id`.
     pub key: &'static [&'static str],
     /// Other indexes: name and columns.
     pub indexes: &'static [(&'static str, &'static [&'static str])],
-    /// Whether only targets that take no records inside records have it.
+    /// Whether the table exists only on targets that take no records inside records.
     pub only_flat: bool,
 }
 
 /// Columns and the values that they must have.
 pub type Equals<'a> = &'a [(&'static str, Field)];
 
-/// Which records.
+/// A selection of records.
 #[derive(Clone, Debug)]
 pub struct Query<'a> {
     /// The table.
     pub table: &'static RecordTable,
-    /// Columns that must be equal.
+    /// Columns and the values that they must equal.
     pub equals: Equals<'a>,
-    /// A column between two numbers, both included.
+    /// A column whose value lies between two numbers, both included.
     pub between: Option<(&'static str, i64, i64)>,
-    /// The order: a column, and whether downwards.
+    /// The order: a column, and whether it is descending.
     pub order: Option<(&'static str, bool)>,
-    /// The most records to return; 0 for all.
+    /// The largest number of records; 0 for all.
     pub limit: u32,
-    /// Whether the records are going to be changed: targets whose transactions do not detect
-    /// concurrent changes lock them.
+    /// Whether the records found will be changed. Targets whose transactions do not detect
+    /// concurrent changes by themselves lock these records.
     pub is_locked: bool,
 }
 
 impl<'a> Query<'a> {
-    /// Records with these values.
+    /// Selects the records with these values.
     pub fn of(table: &'static RecordTable, equals: Equals<'a>) -> Self {
         Self {
             table,
@@ -128,7 +128,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// To be changed afterwards.
+    /// Marks the records as to be changed afterwards ([`Query::is_locked`]).
     #[must_use]
     pub fn locked(self) -> Self {
         Self {
@@ -137,7 +137,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// With a column between two numbers, both included.
+    /// Selects only records whose column lies between two numbers, both included.
     #[must_use]
     pub fn between(self, column: &'static str, from: i64, to: i64) -> Self {
         Self {
@@ -146,7 +146,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// Ordered by a column, with a limit.
+    /// Orders the records by a column and returns at most `limit` of them.
     #[must_use]
     pub fn ordered(self, column: &'static str, is_descending: bool, limit: u32) -> Self {
         Self {
@@ -160,22 +160,22 @@ impl<'a> Query<'a> {
 /// A change of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Set {
-    /// It gets a value.
+    /// Sets a value.
     To(Field),
-    /// It grows.
+    /// Adds a number.
     Add(i64),
 }
 
-/// Why a statement or a transaction did not work.
+/// Why a statement or a transaction failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordsError {
-    /// The target asks to begin the whole transaction again: a conflict, a deadlock.
+    /// The target asks the client to repeat the whole transaction, after a conflict or a deadlock.
     Again(String),
-    /// It refused.
+    /// The target refused.
     Failed {
-        /// Short and bounded in variety.
+        /// A short name, one of few.
         kind: String,
-        /// In full.
+        /// The full message.
         message: String,
     },
     /// No reply.
@@ -183,7 +183,7 @@ pub enum RecordsError {
 }
 
 impl RecordsError {
-    /// A refusal, or something that the program must not see.
+    /// A refusal, or a result that the program must never get.
     pub fn failed(kind: &str, message: String) -> Self {
         Self::Failed {
             kind: kind.to_owned(),
@@ -192,12 +192,12 @@ impl RecordsError {
     }
 }
 
-/// The kind of a transaction.
+/// The purpose of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Reading and writing.
     Write,
-    /// Reading one state of everything, however long it takes.
+    /// Reading everything in one consistent state, however long it takes.
     Snapshot,
 }
 
@@ -213,27 +213,27 @@ pub trait Records: Send {
     /// Begins a transaction.
     fn begin(&mut self, mode: Mode) -> impl Future<Output = Found<()>> + Send;
 
-    /// Ends it.
+    /// Commits the transaction.
     fn commit(&mut self) -> impl Future<Output = Found<()>> + Send;
 
-    /// Turns it back; what the target says to that does not matter.
+    /// Rolls the transaction back; the target's answer is ignored.
     fn abort(&mut self) -> impl Future<Output = ()> + Send;
 
-    /// Shows each record of a query.
+    /// Passes each record of a query to the callback.
     fn scan(
         &mut self,
         query: Query<'_>,
         see: &mut (dyn FnMut(Record) + Send),
     ) -> impl Future<Output = Found<()>> + Send;
 
-    /// Stores records that are not there.
+    /// Stores records that do not exist yet.
     fn insert(
         &mut self,
         table: &'static RecordTable,
         records: &[Record],
     ) -> impl Future<Output = Found<()>> + Send;
 
-    /// Changes one record, found by its key; how many there were.
+    /// Changes one record, found by its key; returns the number of records found.
     fn update(
         &mut self,
         table: &'static RecordTable,
@@ -241,14 +241,14 @@ pub trait Records: Send {
         changes: &[(&'static str, Set)],
     ) -> impl Future<Output = Found<u64>> + Send;
 
-    /// Deletes one record, found by its key; how many there were.
+    /// Deletes one record, found by its key; returns the number of records found.
     fn delete(
         &mut self,
         table: &'static RecordTable,
         key: Equals<'_>,
     ) -> impl Future<Output = Found<u64>> + Send;
 
-    /// How many records there are with these values, and the sum of a column over them.
+    /// The number of records with these values, and the sum of a column over them.
     fn count_and_sum(
         &mut self,
         table: &'static RecordTable,

@@ -4,7 +4,7 @@
 use metrics::{Interval, LatencyHistogram};
 use serde::{Deserialize, Serialize};
 
-/// Points kept at most; enough for one per pixel of a wide chart.
+/// The largest number of points; enough for one per pixel of a wide chart.
 pub const POINTS_MAX: usize = 1_200;
 
 /// One or more merged intervals.
@@ -167,8 +167,8 @@ impl Point {
         );
         self.directory_bytes = next.directory_bytes.or(self.directory_bytes);
         let longest = self.latency_us_max.max(next.latency_us_max);
-        // Both were written by this program moments ago; should one not read back, the other still
-        // stands.
+        // This program has just written both histograms. If one cannot be read back, the other is
+        // still used.
         let mut latency = LatencyHistogram::from_base64(&self.latency_hdr).unwrap_or_default();
         latency.merge(&LatencyHistogram::from_base64(&next.latency_hdr).unwrap_or_default());
         self.set_latency(&latency);
@@ -215,7 +215,7 @@ impl Default for Series {
 }
 
 impl Series {
-    /// At most `points_max` points (two at least).
+    /// A series of at most `points_max` points, but at least two.
     pub fn bounded(points_max: usize) -> Self {
         Self {
             points: Vec::new(),

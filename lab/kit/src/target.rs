@@ -1,9 +1,9 @@
 //! The interface between workloads and what they measure: a server behind a driver, or an engine in
 //! this process.
 //!
-//! Promises: a workload asks only for what stands here; a target says beforehand what it lacks.
-//! Calls are encoded before the clock starts; an error is never reported as success. Must not know:
-//! drivers, engines, workloads.
+//! Promises: a workload calls only the methods of this interface; a target names beforehand the
+//! capabilities that it lacks. Calls are encoded before the clock starts; an error is never
+//! reported as success. Must not know: drivers, engines, workloads.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -19,18 +19,19 @@ use crate::template::{StatementCall, Tree};
 use crate::watch::Event;
 use crate::workload::{Capability, Index};
 
-/// What the names of tables begin with that a probe makes beside those of the workload. They are
-/// the lab's in any database, and `prepare` deletes those that an earlier run left.
+/// Prefix of the names of the tables that a probe makes in addition to those of the workload. In
+/// any database these names belong to the lab, and `prepare` deletes the tables that an earlier run
+/// left.
 pub const EXTRA_TABLE: &str = "quarry_lab_extra";
 
-/// The kind of a failure by which a target asks to come back later. Such calls are no errors: they
-/// are counted apart, and their client waits before its next one.
+/// The kind of a failure by which a target asks the client to come back later. Such calls do not
+/// count as errors: they are counted separately, and the client waits before its next call.
 pub const OVERLOADED: &str = "refused: overloaded";
 
 /// One call of a client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Call {
-    /// Store rows that are not there, in one transaction or command.
+    /// Store rows that do not exist yet, in one transaction or command.
     Insert {
         /// Number of the table.
         table: usize,
@@ -44,14 +45,15 @@ pub enum Call {
         /// Its id.
         id: Key,
     },
-    /// Find one row and look whether its fields hold one of several values each; no call of a
-    /// workload's.
+    /// Find one row and check that each of the fields holds one of its expected values. Workloads
+    /// do not make this call.
     Verify {
         /// Number of the table.
         table: usize,
         /// Its id.
         id: Key,
-        /// Names, and what [`crate::row::contents::hash_of`] says of the values.
+        /// Names of fields, and the hashes ([`crate::row::contents::hash_of`]) of the values that
+        /// each may hold.
         fields: Vec<(&'static str, Vec<u64>)>,
     },
     /// Find several rows in one call, all fields.
@@ -67,12 +69,12 @@ pub enum Call {
         table: usize,
         /// The first id.
         from: Key,
-        /// At most so many.
+        /// The largest number of rows.
         limit: u32,
-        /// Downwards.
+        /// Whether in descending order.
         reverse: bool,
     },
-    /// Read entries of a secondary index, its fields only, from a tuple on.
+    /// Read entries of a secondary index, its fields only, starting at a tuple.
     IndexRange {
         /// Number of the table.
         table: usize,
@@ -80,33 +82,33 @@ pub enum Call {
         index: usize,
         /// Values of its leading fields.
         from: Vec<Value>,
-        /// At most so many.
+        /// The largest number of entries.
         limit: u32,
     },
-    /// Change one row that is there.
+    /// Change one row that exists.
     Update {
         /// Number of the table.
         table: usize,
         /// Its id.
         id: Key,
-        /// What becomes of it.
+        /// The change.
         change: Change,
     },
-    /// Read a row, then store it whole with `k` one higher: two requests of the client.
+    /// Read a row, then store the whole row with `k` one higher: two requests of the client.
     ReadModifyWrite {
         /// Number of the table.
         table: usize,
         /// Its id.
         id: Key,
     },
-    /// Add 1 to `k` without needing the row.
+    /// Add 1 to `k` without reading the row.
     Add {
         /// Number of the table.
         table: usize,
         /// Its id.
         id: Key,
     },
-    /// Store a whole row, whether it is there or not.
+    /// Store a whole row, whether it exists or not.
     Put {
         /// Number of the table.
         table: usize,
@@ -124,21 +126,21 @@ pub enum Call {
     Statement(Box<StatementCall>),
     /// A transaction of a program.
     Program(Box<ProgramCall>),
-    /// Find the rows whose field `n` equals the value among ids in a range of numbers, without an
+    /// Find the rows whose field `n` equals a value, among ids in a range of numbers, without an
     /// index on `n`.
     Scan {
         /// Number of the table.
         table: usize,
-        /// First id looked at.
+        /// First id of the range.
         from: i64,
-        /// Last id looked at.
+        /// Last id of the range.
         to: i64,
         /// The value.
         n: i64,
     },
 }
 
-/// What becomes of a row.
+/// A change of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// `k` grows by 1.
@@ -148,7 +150,7 @@ pub enum Change {
 }
 
 impl Call {
-    /// Operations that it stands for.
+    /// Operations that the call counts as.
     pub fn ops(&self) -> u64 {
         match self {
             Self::Insert { rows, .. } => rows.len() as u64,
@@ -161,26 +163,26 @@ impl Call {
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallOutcome {
-    /// It was done.
+    /// The target did the call.
     Done {
-        /// Operations acknowledged. For deletes the rows that were there.
+        /// Operations acknowledged. For deletes, the rows that existed.
         ops: u64,
         /// Rows or entries returned by a read, rows matched by a write.
         rows: u64,
     },
-    /// The target answered with an error; some operations of the call may have been acknowledged
-    /// before it.
+    /// The target answered with an error; it may have acknowledged some operations of the call
+    /// before.
     Failed {
-        /// Acknowledged nevertheless.
+        /// Operations acknowledged before the error.
         done: u64,
         /// Short and bounded in variety: it becomes a key of the result.
         kind: String,
-        /// In full.
+        /// The full message.
         message: String,
     },
-    /// No reply: whether so many operations were done is unknown.
+    /// There was no reply, so it is unknown whether the operations were done.
     Lost {
-        /// Operations under way.
+        /// Operations of the call.
         unknown: u64,
         /// Why.
         message: String,
@@ -188,7 +190,7 @@ pub enum CallOutcome {
 }
 
 impl CallOutcome {
-    /// A failure of which nothing was done.
+    /// A failure before any operation was done.
     pub fn failed(kind: &str, message: String) -> Self {
         Self::Failed {
             done: 0,
@@ -197,7 +199,7 @@ impl CallOutcome {
         }
     }
 
-    /// So many operations, so many rows.
+    /// A call that was done, with its operations and rows.
     pub fn done(ops: u64, rows: u64) -> Self {
         Self::Done { ops, rows }
     }
@@ -217,10 +219,10 @@ impl From<Found<Ran>> for CallOutcome {
     }
 }
 
-/// Why something outside the measured calls did not work.
+/// An error outside the measured calls.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum TargetError {
-    /// The address is not one.
+    /// The address cannot be used.
     #[error("--target '{given}' is not a usable address: {reason}")]
     Address {
         /// As given, password removed.
@@ -228,7 +230,7 @@ pub enum TargetError {
         /// Why not.
         reason: String,
     },
-    /// Nothing answers there.
+    /// No server answers at the address.
     #[error("cannot reach {address}: {reason}")]
     Unreachable {
         /// As given, password removed.
@@ -236,30 +238,30 @@ pub enum TargetError {
         /// Why not.
         reason: String,
     },
-    /// It refused something the run needs.
+    /// The target refused something that the run needs.
     #[error("the target refused {what}: {reason}")]
     Refused {
-        /// What was asked.
+        /// The request.
         what: String,
-        /// What it said.
+        /// The target's reason.
         reason: String,
     },
-    /// A directory that the lab may not use.
+    /// The lab may not use this directory.
     #[error("the directory {path} cannot be used: {reason}")]
     Directory {
-        /// Which.
+        /// The directory.
         path: String,
         /// Why not.
         reason: String,
     },
-    /// Data that the lab did not make are there.
+    /// The target already holds data that the lab did not make.
     #[error("{what} already holds {documents} documents; use --drop to delete them, or {instead}")]
     InTheWay {
         /// Database and collection, or directory.
         what: String,
         /// How many.
         documents: u64,
-        /// What else could be done.
+        /// What the user can do instead.
         instead: String,
     },
 }
@@ -267,14 +269,14 @@ pub enum TargetError {
 /// Whether a target became idle after it was asked to settle.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settled {
-    /// Whether it is idle.
+    /// Whether the target is idle.
     pub is_idle: bool,
-    /// What it waited for, or why that is not known.
+    /// What the target waited for, or why that is not known.
     pub remark: String,
 }
 
 impl Settled {
-    /// Of an engine that has nothing to do in the background once it has synced.
+    /// The outcome of an engine that has no background work once it has synced.
     pub fn after_sync<E: std::fmt::Display>(synced: Result<(), E>) -> Self {
         Self {
             is_idle: synced.is_ok(),
@@ -287,8 +289,8 @@ impl Settled {
 }
 
 impl Settled {
-    /// Of an engine that compacts: how long it took until it was idle, none if the time ended
-    /// first.
+    /// The outcome of an engine that compacts: `waited` is how long the engine took to become idle,
+    /// or `None` if the time ran out first.
     pub fn after_compaction<E: std::fmt::Display>(waited: Result<Option<Duration>, E>) -> Self {
         let (is_idle, remark) = match waited {
             Ok(Some(took)) => (
@@ -302,56 +304,56 @@ impl Settled {
     }
 }
 
-/// What is known of a target and where it can be observed.
+/// Facts about a target, and where it can be observed.
 #[derive(Clone, Debug, Default)]
 pub struct TargetInfo {
     /// For the result.
     pub facts: TargetFacts,
-    /// The process.
+    /// The process id of the target.
     pub pid: Option<u32>,
-    /// The directory.
+    /// The data directory of the target.
     pub data: Option<PathBuf>,
 }
 
-/// The reader's next event; none if nothing has changed for a while.
+/// The reader's next event, or `None` if nothing has changed for a while.
 pub type NextEvent<'a> = Pin<Box<dyn Future<Output = Result<Option<Event>, String>> + Send + 'a>>;
 
-/// Reads changes in their order.
+/// Reads changes in the order in which they happened.
 pub trait ChangeReader: Send {
-    /// Waits for the next one.
+    /// Waits for the next change.
     fn next(&mut self) -> NextEvent<'_>;
 }
 
-/// Something that can be measured. Opened once per run, shared by all clients.
+/// A target of measurements. Opened once per run, shared by all clients.
 pub trait Target: Send + Sync + 'static {
     /// The connection of one client.
     type Session: Session;
 
-    /// What it is and where it can be observed.
+    /// Describes the target and says where it can be observed.
     fn inspect(&self) -> impl Future<Output = TargetInfo> + Send;
 
-    /// What it cannot do.
+    /// The capabilities that the target lacks.
     fn unsupported(&self) -> &'static [Capability];
 
-    /// Whether it takes documents of any shape and statements on them.
+    /// Whether the target takes documents of any shape and statements on them.
     fn takes_documents(&self) -> bool {
         false
     }
 
-    /// Whether it runs programs: transactions of several statements on tables of their own.
+    /// Whether the target runs programs: transactions of several statements on tables of their own.
     fn takes_programs(&self) -> bool {
         false
     }
 
-    /// To how many servers calls went, where there can be more than one.
+    /// The number of servers that calls reached, where there can be more than one.
     fn servers_reached(&self) -> usize {
         1
     }
 
-    /// Does a command of a workload file.
+    /// Runs a command of a workload file.
     ///
     /// # Errors
-    /// It refuses, or takes no commands.
+    /// The target refuses the command, or takes no commands.
     fn run_command(&self, _: Tree) -> impl Future<Output = Result<(), TargetError>> + Send {
         async {
             Err(TargetError::Refused {
@@ -361,10 +363,10 @@ pub trait Target: Send + Sync + 'static {
         }
     }
 
-    /// The results of a pipeline on a collection, none for the workload's, as text.
+    /// The results of a pipeline, as text. `None` for the collection means the workload's own.
     ///
     /// # Errors
-    /// It refuses, or knows no pipelines.
+    /// The target refuses the pipeline, or knows no pipelines.
     fn evaluate(
         &self,
         _: Option<String>,
@@ -373,7 +375,7 @@ pub trait Target: Send + Sync + 'static {
         async { Err("it knows no pipelines".to_owned()) }
     }
 
-    /// The same on the server that the user's program copies to.
+    /// The results of the pipeline on the server that the user's program copies to.
     ///
     /// # Errors
     /// As [`Target::evaluate`]; or there is no such server.
@@ -381,10 +383,10 @@ pub trait Target: Send + Sync + 'static {
         async { Err("it knows no copies".to_owned()) }
     }
 
-    /// Waits until the search indexes of the workload's collection have all documents.
+    /// Waits until the search indexes of the workload's collection contain all documents.
     ///
     /// # Errors
-    /// It refuses, has none, or they are not ready in this time.
+    /// The target refuses, has no search indexes, or they are not ready within the given time.
     fn await_search(&self, _: Duration) -> impl Future<Output = Result<(), TargetError>> + Send {
         async {
             Err(TargetError::Refused {
@@ -394,10 +396,10 @@ pub trait Target: Send + Sync + 'static {
         }
     }
 
-    /// What searches that begin with `$vectorSearch` find of the exact neighbours.
+    /// The share of the exact neighbours that pipelines beginning with `$vectorSearch` find.
     ///
     /// # Errors
-    /// It refuses, or searches no vectors.
+    /// The target refuses the search, or has no vector search.
     fn recall(
         &self,
         _: Similarity,
@@ -406,10 +408,11 @@ pub trait Target: Send + Sync + 'static {
         async { Err("it searches no vectors".to_owned()) }
     }
 
-    /// So many readers of what changes in the workload's collection from now on.
+    /// Opens the given number of readers of the changes made to the workload's collection from now
+    /// on.
     ///
     /// # Errors
-    /// It refuses, or tells nobody of changes.
+    /// The target refuses, or reports no changes.
     fn readers(
         &self,
         _: u32,
@@ -422,11 +425,11 @@ pub trait Target: Send + Sync + 'static {
         }
     }
 
-    /// The lowest date in a field, in milliseconds, and how many documents the workload's
-    /// collection holds as its catalog says.
+    /// The lowest date in a field, in milliseconds, and the number of documents of the workload's
+    /// collection according to its catalog.
     ///
     /// # Errors
-    /// It refuses, or knows no dates.
+    /// The target refuses, or has no dates.
     fn oldest(&self, _: String) -> impl Future<Output = Result<(Option<i64>, u64), String>> + Send {
         async { Err("it knows no dates".to_owned()) }
     }
@@ -434,15 +437,15 @@ pub trait Target: Send + Sync + 'static {
     /// Makes the tables, empty, without secondary indexes.
     ///
     /// # Errors
-    /// Data of others is in the way, or the target refuses.
+    /// Tables that the lab did not make are in the way, or the target refuses.
     fn prepare(&self) -> impl Future<Output = Result<(), TargetError>> + Send;
 
-    /// Whether it is a process of its own, which can be restarted.
+    /// Whether the target is a separate process that can be restarted.
     fn can_restart(&self) -> bool {
         false
     }
 
-    /// Whether it answers a new connection now.
+    /// Whether the target answers a new connection now.
     fn answers(&self) -> impl Future<Output = bool> + Send {
         async { true }
     }
@@ -450,7 +453,7 @@ pub trait Target: Send + Sync + 'static {
     /// Connects again after a restart.
     ///
     /// # Errors
-    /// It does not answer.
+    /// The target does not answer.
     fn reconnect(&self) -> impl Future<Output = Result<(), TargetError>> + Send {
         async { Ok(()) }
     }
@@ -467,7 +470,8 @@ pub trait Target: Send + Sync + 'static {
         indexes: &[Index],
     ) -> impl Future<Output = Result<(), TargetError>> + Send;
 
-    /// Makes table number `number` outside those of the workload, with one row and one index.
+    /// Makes extra table number `number`, which is not one of the workload's, with one row and one
+    /// index.
     ///
     /// # Errors
     /// The target refuses.
@@ -476,29 +480,29 @@ pub trait Target: Send + Sync + 'static {
         number: u32,
     ) -> impl Future<Output = Result<(), TargetError>> + Send;
 
-    /// A connection for a client; `sync`: each write waits for storage.
+    /// Opens a connection for a client. With `sync` each write waits for storage.
     ///
     /// # Errors
-    /// It cannot be had.
+    /// The connection cannot be opened.
     fn session(
         &self,
         sync: bool,
     ) -> impl Future<Output = Result<Self::Session, TargetError>> + Send;
 
-    /// Rows of all tables, counted by looking at them.
+    /// The number of rows of all tables, counted by reading them.
     ///
     /// # Errors
-    /// The target does not say.
+    /// The target cannot tell.
     fn count(&self) -> impl Future<Output = Result<u64, String>> + Send;
 
     /// The sum of field `k` over all tables.
     ///
     /// # Errors
-    /// The target does not say.
+    /// The target cannot tell.
     fn sum_of_k(&self) -> impl Future<Output = Result<i64, String>> + Send;
 
-    /// Deletes the rows of a table whose numeric id is above `number`: what an interrupted step
-    /// left.
+    /// Deletes the rows of a table whose numeric id is above `number`: an interrupted step left
+    /// them.
     ///
     /// # Errors
     /// The target refuses.
@@ -508,14 +512,14 @@ pub trait Target: Send + Sync + 'static {
         number: i64,
     ) -> impl Future<Output = Result<(), TargetError>> + Send;
 
-    /// What the tables take.
+    /// The sizes of the tables.
     fn sizes(&self) -> impl Future<Output = Sizes> + Send;
 
-    /// Waits until no work is left over: nothing to flush, nothing to compact.
+    /// Waits until the target has nothing left to flush or to compact.
     fn settle(&self, timeout: Duration) -> impl Future<Output = Settled> + Send;
 
-    /// Bytes that wait for a flush or compaction, if the target says so; `statistics` is what it
-    /// said just now.
+    /// Bytes that wait for a flush or compaction, if the target reports them; `statistics` are its
+    /// current statistics.
     fn debt_bytes(&self, statistics: &serde_json::Value) -> Option<u64> {
         crate::debt::of_statistics(statistics)
     }
@@ -538,13 +542,13 @@ pub trait Session: Send + 'static {
     /// Whether calls block their thread: then each client gets a thread of its own.
     const BLOCKING: bool;
 
-    /// Whether what answers is in the lab's own process: when that stands still as a whole, it is
-    /// the target that stood still.
+    /// Whether the target runs in the lab's own process. A pause of the whole process then counts
+    /// as a pause of the target.
     const INSIDE: bool = false;
 
     /// Encodes a call; not part of its latency.
     fn encode(&mut self, call: Call) -> Self::Encoded;
 
-    /// Makes it.
+    /// Makes the call.
     fn run(&mut self, encoded: Self::Encoded) -> impl Future<Output = CallOutcome> + Send;
 }

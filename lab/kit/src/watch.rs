@@ -1,13 +1,12 @@
-//! What is seen beside a step: changes that readers are given, documents that expire.
+//! Observations during a step: the changes that readers receive, and the documents that expire.
 //!
-//! Promises: an event that is missing, given twice, out of order or of nobody's making is counted,
-//! whatever the target says; so is a document that was removed before its time. Must not know:
-//! targets, clients.
+//! Promises: missing, repeated, out-of-order and foreign events are counted, whatever the target
+//! reports; so are documents that were removed too early. Must not know: targets, clients.
 
-/// A change as its reader was given it.
+/// A change as a reader received it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The document that a client inserted, its number in the order of this client.
+    /// A client inserted a document; `sequence` is its number among the documents of this client.
     Inserted {
         /// `@client()`.
         client: u64,
@@ -18,21 +17,21 @@ pub enum Event {
     Other,
 }
 
-/// What one reader was given.
+/// The events that one reader received.
 #[derive(Clone, Debug, Default)]
 pub struct Deliveries {
-    /// The last number of each client.
+    /// The last sequence number of each client.
     last: Vec<u64>,
-    /// Events that followed in order.
+    /// Events that came in order.
     pub in_order: u64,
     /// Events that came twice or after a later one.
     pub repeated: u64,
-    /// Events of nothing that was written.
+    /// Events of documents that were never written.
     pub foreign: u64,
 }
 
 impl Deliveries {
-    /// For so many clients.
+    /// A counter of events from the given number of clients.
     pub fn of(clients: u32) -> Self {
         Self {
             last: vec![0; clients as usize],
@@ -40,7 +39,7 @@ impl Deliveries {
         }
     }
 
-    /// Takes the next event; `is_written` tells whether such a document was ever sent.
+    /// Takes the next event; `is_written` tells whether a client ever sent this document.
     pub fn take(&mut self, event: Event, is_written: bool) {
         let Event::Inserted { client, sequence } = event else {
             self.foreign += 1;
@@ -59,38 +58,38 @@ impl Deliveries {
     }
 }
 
-/// Looks at documents that expire, in order of time.
+/// Samples of the documents that expire, in order of time.
 #[derive(Clone, Debug, Default)]
 pub struct ExpiryLog {
-    /// Age at which documents may go, in milliseconds.
+    /// Age at which documents expire, in milliseconds.
     after_ms: i64,
-    /// Documents that never go.
+    /// Documents that never expire.
     lasting: u64,
-    /// Inserts that may be drawn and not yet acknowledged.
+    /// The most inserts that can be drawn and not yet acknowledged.
     under_way: u64,
     looks: Vec<Look>,
     lags_ms: Vec<i64>,
-    /// Documents that were gone before their time; the most that one look showed.
+    /// Documents that were removed too early: the largest number in one sample.
     pub early: u64,
 }
 
-/// One look.
+/// One sample.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// When it began, milliseconds of the lab's clock.
+    /// When the sample began, in milliseconds of the lab's clock.
     pub begun_ms: i64,
-    /// Inserts acknowledged when it began.
+    /// Inserts acknowledged when the sample began.
     pub acknowledged: u64,
-    /// When the answer was there.
+    /// When the answer arrived.
     pub ended_ms: i64,
-    /// Documents there.
+    /// Documents in the collection.
     pub count: u64,
-    /// Date of the oldest that expires.
+    /// Date of the oldest document that expires.
     pub oldest_ms: Option<i64>,
 }
 
 impl ExpiryLog {
-    /// Beside so many documents that stay; `under_way`: inserts that clients make at once.
+    /// `lasting` documents never expire; clients make at most `under_way` inserts at the same time.
     pub fn new(after_seconds: u32, lasting: u64, under_way: u64) -> Self {
         Self {
             after_ms: i64::from(after_seconds) * 1_000,
@@ -100,32 +99,33 @@ impl ExpiryLog {
         }
     }
 
-    /// Takes a look.
+    /// Takes a sample.
     pub fn take(&mut self, look: Look) {
         let past = look.ended_ms - self.after_ms;
         let lag = look.oldest_ms.map_or(0, |oldest| (past - oldest).max(0));
         self.lags_ms.push(lag);
         self.looks.push(look);
-        // What was acknowledged at the first look after `past` was drawn before or is under way:
-        // only so much may be gone.
+        // Only documents drawn before `past` may be gone. They were acknowledged by the first
+        // sample after `past`, or were under way at that time.
         let first = self.looks.iter().find(|look| look.begun_ms >= past);
-        // A look that took longer than the age tells nothing of it.
+        // A sample that took longer than the age proves nothing.
         if let Some(first) = first {
             let may_be_gone = first.acknowledged + self.under_way;
             let least = (self.lasting + look.acknowledged).saturating_sub(may_be_gone);
             self.early = self.early.max(least.saturating_sub(look.count));
         }
-        // Looks before it are never asked for again.
+        // Earlier samples are never needed again.
         let passed = self.looks.partition_point(|look| look.begun_ms < past);
         self.looks.drain(..passed);
     }
 
-    /// Looks so far.
+    /// The number of samples so far.
     pub fn samples(&self) -> u64 {
         self.lags_ms.len() as u64
     }
 
-    /// By how much the oldest document was past its time at this share of the looks, in seconds.
+    /// A percentile over all samples of the time by which the oldest document had outlived its age,
+    /// in seconds.
     pub fn lag_seconds(&self, percent: f64) -> f64 {
         let mut sorted = self.lags_ms.clone();
         sorted.sort_unstable();
@@ -175,8 +175,8 @@ mod tests {
         assert_eq!(found.foreign, 1);
     }
 
-    /// A look at second `at`, where ten documents a second are inserted beside a hundred lasting
-    /// ones and the target removes those older than `age` seconds.
+    /// A sample at second `at`: ten documents a second are inserted, a hundred others never expire,
+    /// and the target removes documents older than `age` seconds.
     fn look(at: i64, age: i64) -> Look {
         let gone = (at - age).max(0) * 10;
         Look {
@@ -206,8 +206,8 @@ mod tests {
     fn documents_removed_before_their_time_show() {
         let mut log = ExpiryLog::new(4, 100, 1);
         (1..=20).for_each(|at| log.take(look(at, 2)));
-        // Twenty are gone too early at each look, less what a look of a second's distance and
-        // calls under way leave open.
+        // Twenty documents are removed too early at each sample. The distance of one second between
+        // samples and the calls under way hide some of them.
         assert!((9..=20).contains(&log.early), "{}", log.early);
     }
 

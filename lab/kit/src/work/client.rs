@@ -15,16 +15,16 @@ use crate::share::Share;
 use crate::target::{Call, Change};
 use crate::workload::{Assign, DocumentKind, Ids, Operation, Placement, Role};
 
-/// What a client should do next.
+/// The next action of a client.
 #[derive(Debug)]
 pub enum Next {
-    /// Make this call; it is an operation (of a mix).
+    /// Make this call. The first value is its operation, drawn if the role is a mix.
     Call(Operation, Call),
-    /// Make both, one after the other: one operation.
+    /// Make both calls, one after the other; together they are one operation.
     Pair(Operation, Call, Call),
-    /// Nothing yet.
+    /// Make no call yet.
     Wait,
-    /// Its share is done.
+    /// The client's share is done.
     End,
 }
 
@@ -39,30 +39,30 @@ pub enum Quota {
     Endless,
 }
 
-/// What is remembered of the call under way.
+/// Facts about the call under way, needed when it ends.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     pub(super) operation: Option<Operation>,
     pub(super) ops: u64,
     pub(super) bytes: u64,
     pub(super) ks: Vec<i32>,
-    /// Table, first number and count of an insert outside a quota.
+    /// Table, first row number and count of an insert without a quota.
     pub(super) given: Option<(usize, u64, u64)>,
-    /// Rows that must have been found.
+    /// Rows that the call must find.
     pub(super) expected: u64,
     /// For [`Operation::FillRandom`].
     pub(super) is_new: bool,
     /// For [`Operation::DeleteInsert`].
     pub(super) is_reinsert: bool,
-    /// For statements: documents that it inserts, and whether its rows are deleted.
+    /// For statements: documents that the statement inserts, and whether it deletes its rows.
     pub(super) statement: (u64, bool),
-    /// Values that it stores in a row of the sample.
+    /// Values that the call stores in a sampled row.
     pub(super) written: Option<Written>,
     /// Rows that a read returns at most.
     pub(super) rows_max: Option<u64>,
 }
 
-/// Where a client of a load stood before its last batch.
+/// The state of a loading client before its last batch.
 #[derive(Debug)]
 pub(super) struct Before {
     pub(super) random: Stream,
@@ -85,21 +85,21 @@ pub struct Work {
     pub(super) calls_left: Option<u64>,
     pub(super) zipf: Zipf,
     pub(super) to_reinsert: Option<(usize, u64)>,
-    /// Table, number and reads left of a batch of neighbours.
+    /// Table, row number and remaining reads of a batch of neighbours.
     pub(super) neighbours: Option<(usize, u64, u32)>,
     pub(super) pending: Pending,
-    /// A deleter takes nothing above what its step found.
+    /// For each table, the highest row number when the step began. Deletes take no row above it.
     pub(super) delete_limits: Vec<u64>,
     pub(super) misses_allowed: bool,
     /// Statements drawn.
     pub(super) sequence: u64,
-    /// For loads.
+    /// For loads: the state before the last batch.
     pub(super) before: Option<Before>,
 }
 
 impl Work {
-    /// A client in its role. `misses_allowed`: rows may be deleted meanwhile,
-    /// so a read may find nothing.
+    /// A client in its role. With `misses_allowed` a read may find nothing, because other clients
+    /// may delete rows meanwhile.
     pub fn new(
         role: Role,
         quota: Quota,
@@ -152,7 +152,8 @@ impl Work {
         }
     }
 
-    /// Draws the next call, so that making up rows is not part of its latency.
+    /// Draws the next call before the clock starts, so that generating rows is not part of its
+    /// latency.
     pub fn draw(&mut self) -> Next {
         match &mut self.calls_left {
             Some(0) => return Next::End,
@@ -177,8 +178,8 @@ impl Work {
         call
     }
 
-    /// The batch of a load that was just drawn was not stored: it is drawn again next. Whether
-    /// there was one.
+    /// Takes back the last batch of a load, which was not stored: the next call draws it again.
+    /// Returns whether there was such a batch.
     pub fn take_back(&mut self) -> bool {
         let Some(before) = self.before.take() else {
             return false;
@@ -187,7 +188,7 @@ impl Work {
         true
     }
 
-    /// Whether a row is deleted and waits to be put back: the client should not stop now.
+    /// Whether the client has deleted a row that it must insert again before it may stop.
     pub fn must_reinsert(&self) -> bool {
         self.to_reinsert.is_some()
     }
@@ -240,7 +241,7 @@ impl Work {
         Next::Call(operation, call)
     }
 
-    /// Parts that take one drawn row.
+    /// Draws a call of an operation that needs one row.
     fn draw_simple(&mut self, operation: Operation, table: usize, limit: u32) -> Call {
         let kind = self.dataset.kind;
         match operation {
@@ -251,7 +252,7 @@ impl Work {
                         self.dataset.key(number)
                     })
                     .collect();
-                // Some targets return a row once that was asked for twice.
+                // Some targets return a row only once if its id is listed twice.
                 let distinct: BTreeSet<&Key> = ids.iter().collect();
                 self.pending.expected = distinct.len() as u64;
                 self.pending.rows_max = Some(ids.len() as u64);
@@ -260,7 +261,7 @@ impl Work {
             Operation::Range => {
                 let number = self.draw_number(table);
                 let from = self.dataset.key(number);
-                // YCSB draws the length with the skewed id; the other sources have it fixed.
+                // YCSB draws the length of the range with the skewed id; the other sources fix it.
                 let limit = if self.role.draw == Draw::Uniform {
                     limit
                 } else {
@@ -303,7 +304,7 @@ impl Work {
                 self.writes(table, number, &row.fields);
                 Call::Put { table, row }
             }
-            // Actions never reach a client; finding a row is the least that a part can mean.
+            // Clients never get actions; a point read is a harmless substitute.
             _ => self.point(table),
         }
     }
@@ -326,7 +327,7 @@ impl Work {
         })
     }
 
-    /// A drawn row; where reads come in batches, the neighbour of the one before.
+    /// Reads a drawn row. With batches of reads, the following reads take its neighbours.
     fn point(&mut self, table: usize) -> Call {
         let batch = self.role.read_batch.unwrap_or(1).max(1);
         let (table, number, left) = match self.neighbours.take() {
@@ -342,8 +343,8 @@ impl Work {
         Call::Get { table, id }
     }
 
-    /// Rows that a range from `number` on must return at least: those that are there whatever other
-    /// clients insert meanwhile.
+    /// The least number of rows that a range from `number` on must return: rows that exist whatever
+    /// other clients insert meanwhile.
     fn rows_in_range(&self, table: usize, number: u64, limit: u32) -> u64 {
         let is_in_order = self.dataset.ids == Ids::Lab && !self.dataset.kind.has_text_keys();
         let (first, count) = self.existing(table);
@@ -365,7 +366,7 @@ impl Work {
         }
     }
 
-    /// The numbers that exist: the first and how many.
+    /// The existing row numbers: the first and their count.
     pub(super) fn existing(&self, table: usize) -> (u64, u64) {
         let Some(state) = self.dataset.tables.get(table) else {
             return (1, 1);
@@ -386,7 +387,7 @@ impl Work {
         self.dataset.number(table, row)
     }
 
-    /// A row that no other client of this role takes.
+    /// Draws a row that no other client of this role draws.
     pub(super) fn draw_own(&mut self, table: usize) -> u64 {
         let (first, count) = self.existing(table);
         let (client, clients) = (u64::from(self.client), u64::from(self.clients.max(1)));
@@ -436,8 +437,8 @@ impl Work {
             return Next::End;
         }
         let index = self.random.random_range(0..indexes.len());
-        // The modern form starts at a drawn value of the first field, the classic one at a drawn
-        // tuple.
+        // The modern benchmark starts at a drawn value of the first field, the classic one at a
+        // drawn tuple.
         let all = self.dataset.kind == DocumentKind::PurchaseClassic;
         let keys = indexes
             .get(index)
@@ -464,7 +465,7 @@ impl Work {
     }
 }
 
-/// A value that the field of an index may have.
+/// Draws a value from the range of an indexed field.
 fn draw_field(kind: DocumentKind, name: &str, random: &mut Stream, rows: u64) -> Value {
     match (kind, name) {
         (_, "cashregisterid") => Value::Int(random.random_range(0..1_000)),
@@ -482,7 +483,7 @@ fn draw_field(kind: DocumentKind, name: &str, random: &mut Stream, rows: u64) ->
     }
 }
 
-/// The id of a row as a number, if it is one.
+/// The id of a row if it is a number.
 pub fn number_of(id: &Key) -> Option<i64> {
     match id {
         Key::Number(number) => Some(*number),

@@ -1,13 +1,13 @@
-//! What the outcome of a call means for the tables.
+//! The effect of a call's outcome on the tables.
 
 use serde::{Deserialize, Serialize};
 
-/// What an outcome means for the tables.
+/// The effect of an outcome on the tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effect {
-    /// Rows that are there now and were not before.
+    /// Rows that the call inserted.
     pub inserted: u64,
-    /// Rows that were there.
+    /// Rows that existed and were deleted.
     pub deleted: u64,
     /// Times that 1 was added to `k`.
     pub added: u64,
@@ -26,7 +26,7 @@ pub struct Effect {
 }
 
 impl Effect {
-    /// Both together.
+    /// Adds another effect to this one.
     pub fn add(&mut self, other: &Self) {
         self.inserted += other.inserted;
         self.deleted += other.deleted;

@@ -1,4 +1,4 @@
-//! Calls that store or delete rows: which numbers they take.
+//! Calls that store or delete rows, and the row numbers that they take.
 
 use std::sync::atomic::Ordering;
 
@@ -9,7 +9,7 @@ use crate::row::Row;
 use crate::target::Call;
 use crate::workload::{Ids, Operation};
 
-/// Inserts may be so many batches ahead of the deletes that follow them.
+/// The number of batches by which inserts may be ahead of the deletes paired with them.
 const INSERT_LEAD_BATCHES: i64 = 8;
 
 impl Work {
@@ -103,7 +103,8 @@ impl Work {
         // One row always stays, so that readers have something to draw.
         let numbers = state.take_oldest(self.batch, limit.saturating_sub(1));
         if numbers.is_empty() {
-            // Endless inserters go on; without rows to delete their pair must not hold them up.
+            // No rows are left to delete. Inserters without a quota must then no longer wait for
+            // the deletes.
             self.dataset.paired.store(false, Ordering::Relaxed);
             return Next::End;
         }

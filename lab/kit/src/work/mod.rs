@@ -1,7 +1,7 @@
 //! What one client does: draws its next call, and accounts for the outcome.
 //!
-//! Promises: the same stream draws the same calls; what is acknowledged is accounted for, so that
-//! the end state can be checked.
+//! Promises: the same stream draws the same calls; every acknowledged operation is accounted for,
+//! so that the end state can be checked.
 //! Must not know: how a call is made, or how fast.
 
 mod account;

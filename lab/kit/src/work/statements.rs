@@ -28,7 +28,7 @@ impl Work {
                 Key::Text(text) => Tree::Text(text),
             }
         };
-        // Documents that statements make have numbers of their own.
+        // Documents that statements create have random row numbers.
         let fresh = self.random.random_range(1..=i64::MAX as u64);
         self.sequence += 1;
         let call = statement.draw(

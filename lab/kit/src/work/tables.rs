@@ -1,5 +1,5 @@
-//! What is known of the tables while clients change them: which row numbers exist, and what the
-//! sums must be.
+//! The state of the tables while clients change them: which row numbers exist, and what the sums
+//! must be.
 //!
 //! Promises: constant memory, except one bit per row while a step stores rows at random.
 
@@ -16,19 +16,19 @@ use crate::seed::mix;
 use crate::share::Share;
 use crate::workload::{DocumentKind, Ids, Index, Settings};
 
-/// More rows than this are not told apart when they are stored at random.
+/// Tables with more rows than this do not track which rows were stored at random.
 const BITS_MAX: u64 = 1 << 31;
 
 /// One table. Row numbers start at 1.
 #[derive(Debug, Default)]
 pub struct TableState {
-    /// The next number to give away, less one.
+    /// The highest row number that was given to a client.
     given: AtomicU64,
-    /// Rows up to here have been deleted.
+    /// Rows up to this number have been deleted.
     deleted: AtomicU64,
-    /// Rows up to here are acknowledged.
+    /// Rows up to this number are acknowledged.
     visible: AtomicU64,
-    /// Acknowledged above the first gap.
+    /// Acknowledged row numbers above the first gap.
     beyond: Mutex<BTreeSet<u64>>,
     bits: OnceLock<Vec<AtomicU64>>,
 }
@@ -36,11 +36,11 @@ pub struct TableState {
 /// The part of [`TableState`] that a checkpoint keeps.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct TableCheckpoint {
-    /// Rows given away and acknowledged.
+    /// Rows up to this number are acknowledged.
     pub visible: u64,
-    /// Rows up to here have been deleted.
+    /// Rows up to this number have been deleted.
     pub deleted: u64,
-    /// Rows given away, where some of them may not be stored.
+    /// The highest row number given to a client; some rows up to it may not be stored.
     #[serde(default)]
     pub given: u64,
 }
@@ -56,12 +56,12 @@ impl TableState {
         self.deleted.load(Ordering::Acquire) + 1
     }
 
-    /// Gives `count` numbers to one client; the first of them.
+    /// Gives `count` row numbers to one client; returns the first.
     pub(super) fn give(&self, count: u64) -> u64 {
         self.given.fetch_add(count, Ordering::Relaxed) + 1
     }
 
-    /// The numbers from `first` on are stored.
+    /// Notes that `count` rows from `first` on are stored.
     pub(super) fn acknowledge(&self, first: u64, count: u64) {
         let mut beyond = self.beyond.lock().unwrap_or_else(PoisonError::into_inner);
         let mut visible = self.visible.load(Ordering::Relaxed);
@@ -72,7 +72,7 @@ impl TableState {
         self.visible.store(visible, Ordering::Release);
     }
 
-    /// Takes up to `count` of the oldest numbers, none above `limit`.
+    /// Takes up to `count` of the oldest row numbers, none above `limit`.
     pub(super) fn take_oldest(&self, count: u64, limit: u64) -> std::ops::Range<u64> {
         let take = |deleted: u64| (deleted < limit).then(|| (deleted + count).min(limit));
         match self
@@ -84,8 +84,8 @@ impl TableState {
         }
     }
 
-    /// Marks a row stored at random; whether it is the first time. None if there are too many to
-    /// tell.
+    /// Marks a row stored at random and returns whether it is new; `None` if the table has too many
+    /// rows to track.
     pub(super) fn mark(&self, number: u64, rows: u64) -> Option<bool> {
         if rows > BITS_MAX {
             return None;
@@ -99,7 +99,7 @@ impl TableState {
     }
 }
 
-/// All tables of a run and what clients must know of the workload.
+/// All tables of a run, and the facts about the workload that clients need.
 #[derive(Debug)]
 pub struct Dataset {
     /// Row generator.
@@ -112,31 +112,32 @@ pub struct Dataset {
     pub settings: Settings,
     /// The tables.
     pub tables: Vec<TableState>,
-    /// Whether numbers have gaps: then a read may find nothing.
+    /// Whether row numbers have gaps, so that a read may find nothing.
     pub sparse: AtomicBool,
-    /// Rows inserted less rows deleted by the pair of a running step.
+    /// Rows inserted minus rows deleted in a running step that does both.
     pub(super) ahead: AtomicI64,
     /// Whether a step's deletes keep up with its inserts.
     pub(super) paired: AtomicBool,
-    /// What clients of a program share.
+    /// State that the clients of a program share.
     pub program: Option<Arc<ProgramState>>,
-    /// What rows must hold after updates.
+    /// The values that sampled rows must hold after updates.
     pub versions: Versions,
-    /// Which generator of how many this is, where several work on the same tables.
+    /// The share of this generator, if several generators work on the same tables.
     lane: Option<Lane>,
 }
 
-/// A generator's share of the numbers that inserts take.
+/// One generator's share of the row numbers that inserts take.
 #[derive(Clone, Debug)]
 struct Lane {
     generator: u64,
     generators: u64,
-    /// Of each table: the rows that were there, and the highest number that was ever given away.
+    /// For each table: the rows that existed before the step, and the highest row number ever given
+    /// to a client.
     before: Vec<(u64, u64)>,
 }
 
 impl Dataset {
-    /// Before the first step.
+    /// The dataset before the first step.
     pub fn new(kind: DocumentKind, ids: Ids, settings: Settings) -> Self {
         Self {
             kind,
@@ -155,10 +156,10 @@ impl Dataset {
         }
     }
 
-    /// The tables as one generator of several has them: the numbers above those that
-    /// `marks` say were given away are dealt in turn, so that no two generators insert the same.
-    /// Within the lane rows count on from those that were there; [`Self::number`] tells which they
-    /// are.
+    /// The dataset as one of several generators uses it. Row numbers above those given out in
+    /// `marks` are dealt to the generators in turn, so that no two generators insert the same row.
+    /// Within its lane a generator counts rows without gaps; [`Self::number`] maps them to row
+    /// numbers.
     #[must_use]
     pub fn in_lane(mut self, generators: Share, marks: &[TableCheckpoint]) -> Self {
         self.restore(marks);
@@ -176,7 +177,7 @@ impl Dataset {
         self
     }
 
-    /// The number of a table's row that counts as `row` here.
+    /// The row number of the row that this generator counts as `row`.
     pub(super) fn number(&self, table: usize, row: u64) -> u64 {
         let lane = self.lane.as_ref();
         match lane.and_then(|lane| Some((lane, lane.before.get(table)?))) {
@@ -187,20 +188,20 @@ impl Dataset {
         }
     }
 
-    /// Of the rows up to `row`, those whose numbers have no gaps.
+    /// The last row, up to `row`, below which this generator's row numbers have no gaps.
     pub(super) fn without_gaps(&self, table: usize, row: u64) -> u64 {
         let lane = self.lane.as_ref();
         let there = lane.and_then(|lane| lane.before.get(table));
         there.map_or(row, |(there, _)| row.min(*there))
     }
 
-    /// After a step of several generators, which counted so many rows each (their own numbering):
-    /// all numbers that were given away count as stored. If there are gaps, reads may find nothing.
+    /// Merges the counts of several generators after a step; each counted in its own lane. All row
+    /// numbers that were given out count as stored. If there are gaps, reads may find nothing.
     pub fn merge_lanes(&self, generators: &[Vec<TableCheckpoint>]) {
         let lanes = generators.len() as u64;
         for (number, table) in self.tables.iter().enumerate() {
             let (there, given) = (table.visible(), table.given.load(Ordering::Acquire));
-            // Deletes of the oldest are one generator's.
+            // Only one generator deletes the oldest rows.
             let deleted = generators.iter().filter_map(|marks| marks.get(number));
             if let Some(deleted) = deleted.map(|mark| mark.deleted).max() {
                 table.deleted.fetch_max(deleted, Ordering::AcqRel);
@@ -235,7 +236,7 @@ impl Dataset {
         }
     }
 
-    /// With the program that makes its records, if one does; `seed` is that of the run.
+    /// Adds the program that makes the records, if there is one; `seed` is the run's.
     #[must_use]
     pub fn with_program(mut self, seed: u64) -> Self {
         let scale = Scale {
@@ -248,8 +249,8 @@ impl Dataset {
         self
     }
 
-    /// The id of row `number`. Without order they are the numbers themselves, mixed: still no two
-    /// alike.
+    /// The id of row `number`. Random ids are row numbers hashed by a bijection, so that no two are
+    /// equal.
     pub fn key(&self, number: u64) -> Key {
         match self.ids {
             Ids::Random => Key::Number(mix(number).cast_signed()),
@@ -257,13 +258,13 @@ impl Dataset {
         }
     }
 
-    /// At the start of a step; `paired`: it deletes what it inserts.
+    /// Begins a step; `paired`: the step deletes as many rows as it inserts.
     pub fn begin_step(&self, paired: bool) {
         self.ahead.store(0, Ordering::Relaxed);
         self.paired.store(paired, Ordering::Relaxed);
     }
 
-    /// At the end of a step that stored `rows` in all tables together by quota.
+    /// Ends a step that stored `rows` in all tables together by quota.
     pub fn stored(&self, rows: u64) {
         let mut before = 0;
         for (number, table) in self.tables.iter().enumerate() {
@@ -274,7 +275,7 @@ impl Dataset {
         }
     }
 
-    /// After a step that stored rows at random.
+    /// Ends a step that stored rows at random.
     pub fn stored_at_random(&self) {
         self.sparse.store(true, Ordering::Release);
         for (number, table) in self.tables.iter().enumerate() {
@@ -286,13 +287,13 @@ impl Dataset {
         }
     }
 
-    /// Of `rows` in all, those that lie in the tables up to and with `table`.
+    /// Of `rows` in all, the number in the tables up to and including `table`.
     pub(super) fn end_of(&self, rows: u64, table: usize) -> u64 {
         let tables = self.tables.len().max(1) as u128;
         (u128::from(rows) * (table as u128 + 1) / tables) as u64
     }
 
-    /// After all rows were deleted.
+    /// Notes that all rows were deleted.
     pub fn emptied(&self) {
         self.sparse.store(false, Ordering::Release);
         self.versions.clear();
@@ -306,7 +307,7 @@ impl Dataset {
         }
     }
 
-    /// What a checkpoint keeps.
+    /// The state of each table for a checkpoint.
     pub fn table_checkpoints(&self) -> Vec<TableCheckpoint> {
         let mark = |table: &TableState| TableCheckpoint {
             visible: table.visible(),
@@ -316,7 +317,7 @@ impl Dataset {
         self.tables.iter().map(mark).collect()
     }
 
-    /// Restores what a checkpoint kept.
+    /// Restores the state from a checkpoint.
     pub fn restore(&self, table_checkpoints: &[TableCheckpoint]) {
         for (table, mark) in self.tables.iter().zip(table_checkpoints) {
             table.visible.store(mark.visible, Ordering::Release);

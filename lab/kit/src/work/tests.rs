@@ -1,4 +1,4 @@
-//! Clients together do the work once, and account for it.
+//! All clients together do the work exactly once, and account for it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Calls that change rows: what they store, and what is remembered of it.
+//! Calls that change rows: the values that they store, and the record kept of them.
 
 use std::time::Instant;
 
@@ -46,7 +46,7 @@ impl Work {
         }
     }
 
-    /// Remembers what the call just drawn stores, if its row is one of the sample.
+    /// Remembers the values that the drawn call stores, if its row is in the sample.
     pub(super) fn writes(&mut self, table: usize, number: u64, fields: &[(&'static str, Value)]) {
         if !self.dataset.versions.watches(table, number) {
             return;

@@ -1,8 +1,8 @@
-//! What a sample of rows must hold after updates that replace values: whatever was acknowledged
-//! last, or any of several that overlapped.
+//! The values that a sample of rows must hold after updates that replace values: the last
+//! acknowledged value, or any of several whose writes overlapped.
 //!
-//! Promises: no false alarm: a value is expected only where every write of its field was seen from
-//! its beginning to its end; bounded memory. Must not know: targets.
+//! Promises: no false alarm, because a value is expected only if every write of its field was seen
+//! from beginning to end; bounded memory. Must not know: targets.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,31 +11,31 @@ use std::time::Instant;
 
 use crate::seed::mix;
 
-/// So many rows of each table are looked at, about.
+/// The approximate number of sampled rows of each table.
 const SAMPLE: u64 = 1_000;
-/// More values that one field may hold than this are not told apart.
+/// A row is no longer checked when one of its fields has more possible values than this.
 const CANDIDATES_MAX: usize = 256;
 
 /// Fields and the hashes of their values.
 pub(super) type Fields<T> = Vec<(&'static str, T)>;
 
-/// A row of the sample and what its fields may hold: table, number, fields.
+/// A sampled row and the possible values of its fields: table, row number, fields.
 pub type Expected = (usize, u64, Vec<(&'static str, Vec<u64>)>);
 
 /// A value that a field may hold.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
-    /// When its write was begun.
+    /// When the write began.
     begun: Instant,
-    /// When it was acknowledged; none if it may happen at any later time.
+    /// When the write was acknowledged; `None` if it may still happen at any later time.
     ended: Option<Instant>,
     hash: u64,
 }
 
-/// What is known of a row.
+/// The knowledge about a row.
 #[derive(Debug)]
 enum Known {
-    /// Something else has changed it.
+    /// The row was changed in a way that is not tracked.
     Nothing,
     Fields(Fields<Vec<Candidate>>),
 }
@@ -58,7 +58,7 @@ pub(super) struct Written {
 }
 
 impl Versions {
-    /// Of tables with so many rows each.
+    /// A sample for tables of `rows` rows each.
     pub(super) fn of(rows: u64) -> Self {
         Self {
             every: (rows / SAMPLE).max(1),
@@ -71,7 +71,7 @@ impl Versions {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nothing is expected any more: something that this process does not see changes rows.
+    /// Stops checking, because something outside this process changes rows.
     pub fn switch_off(&self) {
         self.is_off.store(true, Ordering::Relaxed);
         self.rows().clear();
@@ -82,20 +82,20 @@ impl Versions {
         self.rows().clear();
     }
 
-    /// Whether a row is one of the sample.
+    /// Whether a row is in the sample.
     pub(super) fn watches(&self, table: usize, number: u64) -> bool {
         !self.is_off.load(Ordering::Relaxed)
             && mix(number ^ (table as u64) << 48).is_multiple_of(self.every)
     }
 
-    /// A row is going to be changed in a way that is not followed.
+    /// Notes that a row will be changed in a way that is not tracked.
     pub(super) fn forget(&self, table: usize, number: u64) {
         if self.watches(table, number) {
             self.rows().insert((table, number), Known::Nothing);
         }
     }
 
-    /// A write has ended: it was done, or may be done at any time.
+    /// Takes a write that has ended: either it was done, or it may still happen at any time.
     pub(super) fn take(&self, written: &Written, is_done: bool) {
         let ended = is_done.then(Instant::now);
         let mut rows = self.rows();
@@ -118,7 +118,7 @@ impl Versions {
                 continue;
             };
             if is_done {
-                // What had ended before this one began is written over.
+                // This write has overwritten the values of writes that ended before it began.
                 candidates.retain(|one| one.ended.is_none_or(|ended| ended >= written.begun));
             }
             candidates.push(Candidate {
@@ -133,7 +133,7 @@ impl Versions {
         }
     }
 
-    /// What rows must hold now that no write is under way.
+    /// The values that sampled rows must hold while no write is under way.
     pub fn expected(&self) -> Vec<Expected> {
         let rows = self.rows();
         let all = rows.iter().filter_map(|((table, number), known)| {
@@ -152,9 +152,10 @@ impl Versions {
     }
 }
 
-/// The values that a field may hold; none if that may be one from before.
+/// The possible values of a field; `None` if it may still hold the value from before the run.
 fn values(candidates: &[Candidate]) -> Option<Vec<u64>> {
-    // The one that began last among those acknowledged: what had ended before is gone.
+    // Of the acknowledged writes, the one that began last has overwritten all that ended before it
+    // began.
     let begun = candidates
         .iter()
         .filter(|one| one.ended.is_some())
@@ -202,10 +203,10 @@ mod tests {
         let second = Instant::now();
         versions.take(&written(second, 2), true);
         assert_eq!(expected(&versions), [2]);
-        // Begun before the second had ended.
+        // This write began before the second one had ended.
         versions.take(&written(second, 3), true);
         assert_eq!(expected(&versions), [2, 3]);
-        // Without an answer: it may happen whenever it likes.
+        // A write without an answer may happen at any time.
         versions.take(&written(first, 4), false);
         std::thread::sleep(Duration::from_millis(2));
         versions.take(&written(Instant::now(), 5), true);
