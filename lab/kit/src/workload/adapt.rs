@@ -1,8 +1,8 @@
 //! Settings that change what a workload does, and not only how much of it: indexes made unique, ids
 //! without order, a wait between steps.
 //!
-//! Promises: the adapted workload says everything; code that runs it need not read these settings
-//! again. A setting that a workload has no use for is refused instead of ignored.
+//! Promises: the adapted workload contains every change, so that code that runs it need not read
+//! these settings again. A setting that a workload cannot use is refused instead of ignored.
 
 use super::choices::{Ids, Stop};
 use super::definition::{Operation, Role, Step, Workload, WorkloadError};
@@ -12,7 +12,7 @@ use crate::draw::Draw;
 use crate::pacing::Arrivals;
 
 impl Role {
-    /// A role that does this and nothing out of the ordinary.
+    /// A role that repeats `operation`, with defaults for everything else.
     pub fn of(operation: Operation) -> Self {
         Self {
             operation,
@@ -50,7 +50,7 @@ fn is_update(operation: Operation) -> bool {
 }
 
 impl Workload {
-    /// As these settings want it.
+    /// Adapts the workload to the settings.
     #[must_use]
     pub fn adapted(mut self, settings: &Settings) -> Self {
         let data = &mut self.data;
@@ -107,7 +107,7 @@ impl Workload {
         self
     }
 
-    /// Parts of all roles.
+    /// The operations of all roles.
     fn operations(&self) -> impl Iterator<Item = Operation> {
         let roles = self
             .steps
@@ -121,7 +121,7 @@ impl Workload {
         })
     }
 
-    /// Refuses what a user gave that this workload has no use for.
+    /// Refuses settings of the user that this workload cannot use.
     pub(super) fn check_use(&self, given: &Overrides) -> Result<(), WorkloadError> {
         let has = |wanted: &[Operation]| self.operations().any(|one| wanted.contains(&one));
         let is_hot = has(&[Operation::Hot]);
@@ -180,7 +180,7 @@ impl Workload {
         }
     }
 
-    /// Whether this workload can be adapted so.
+    /// Checks that this workload can be adapted to the settings.
     pub(super) fn check_adaptation(&self, settings: &Settings) -> Result<(), WorkloadError> {
         let works = || self.steps.iter().map(|step| step.work.operation);
         let distinct = self
@@ -240,7 +240,7 @@ impl Workload {
         }
     }
 
-    /// Whether its ids can be made so.
+    /// Checks that the workload's ids can be made as the settings say.
     fn check_ids(&self, settings: &Settings) -> Result<(), WorkloadError> {
         match settings.ids {
             Some(Ids::Random)
@@ -272,7 +272,7 @@ impl Workload {
         }
     }
 
-    /// Where these settings differ from the paper's.
+    /// Lists where these settings differ from the paper's.
     pub(super) fn note_adaptation(
         &self,
         here: &Settings,

@@ -1,32 +1,32 @@
-//! What is asked when the work of a step has ended.
+//! Queries that run when the work of a step has ended.
 
 use serde::Deserialize;
 
 use crate::template::{Template, TemplateError, Tree, constant};
 
-/// Two questions that must have the same answer, soon after the work has ended.
+/// Two queries that must return the same results soon after the work has ended.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Agreement {
-    /// In words.
+    /// A description.
     pub name: String,
     /// A pipeline on the workload's collection.
     pipeline: Vec<toml::Table>,
-    /// Another pipeline on it.
+    /// The other pipeline on the same collection.
     #[serde(default)]
     with: Vec<toml::Table>,
-    /// Instead: the same pipeline on the server that the program copies to.
+    /// Instead of `with`: runs the same pipeline on the server that the program copies to.
     #[serde(default)]
     pub copy: bool,
 }
 
 impl Agreement {
-    /// The stages of its pipeline.
+    /// The stages of the pipeline.
     pub fn pipeline(&self) -> Vec<Tree> {
         self.pipeline.iter().map(constant).collect()
     }
 
-    /// The stages of what it is compared with.
+    /// The stages of the other pipeline.
     pub fn with(&self) -> Vec<Tree> {
         let other = if self.copy {
             &self.pipeline
@@ -36,10 +36,10 @@ impl Agreement {
         other.iter().map(constant).collect()
     }
 
-    /// Whether it can be asked.
+    /// Checks that the queries can run.
     ///
     /// # Errors
-    /// A wrong generator, or nothing to compare with.
+    /// A generator is wrong, or there is no second query.
     pub(super) fn check(&self) -> Result<(), TemplateError> {
         if self.copy != self.with.is_empty() {
             return Err(TemplateError {

@@ -61,7 +61,7 @@ impl Workload {
     /// Every workload, in the order of the list.
     ///
     /// # Errors
-    /// A file that cannot be parsed; a test keeps that from happening.
+    /// A file cannot be parsed; a test makes sure that all can.
     pub fn all() -> Result<Vec<Self>, WorkloadError> {
         FILES
             .iter()
@@ -74,10 +74,10 @@ impl Workload {
             .collect()
     }
 
-    /// The text of the workload of the lab's own called `name`.
+    /// The text of the built-in workload `name`.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such workload.
     pub(super) fn built_in(name: &str) -> Result<&'static str, WorkloadError> {
         let own = Self::named(name)?.name;
         let at = Self::all()?.iter().position(|one| one.name == own);
@@ -88,15 +88,15 @@ impl Workload {
         })
     }
 
-    /// The workload called `name`, or of the file of that name where it ends in `.toml`.
+    /// The built-in workload `name`, or the workload in that file if the name ends in `.toml`.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such workload.
     pub fn named(name: &str) -> Result<Self, WorkloadError> {
         if name.ends_with(".toml") {
             return Self::read(std::path::Path::new(name));
         }
-        // Judging many runs asks for the same few workloads again and again.
+        // Parsed only once, because judging many runs needs the same few workloads many times.
         static PARSED: std::sync::OnceLock<Vec<Workload>> = std::sync::OnceLock::new();
         let all = match PARSED.get() {
             Some(all) => all,

@@ -1,4 +1,4 @@
-//! Settings that are one of a few words.
+//! Settings whose value is one of a few words.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ids {
-    /// The lab: the key of the row's number.
+    /// The lab makes the id from the row's number.
     #[default]
     Lab,
-    /// The target or its driver. Such rows cannot be read back by id.
+    /// The target or its driver makes the id. Such rows cannot be read back by id.
     Target,
-    /// The lab: numbers without order, so that each insert lands elsewhere.
+    /// The lab makes numbers in random order, so that inserts are spread over the whole key space.
     Random,
 }
 
@@ -19,10 +19,10 @@ pub enum Ids {
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// Each client uses all.
+    /// Each client uses all collections.
     #[default]
     Shared,
-    /// One each.
+    /// Each client uses one collection.
     PerClient,
 }
 
@@ -30,10 +30,10 @@ pub enum Placement {
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Assign {
-    /// Each client keeps to one.
+    /// Each client always updates the same row.
     #[default]
     Pinned,
-    /// Each operation picks one.
+    /// Each operation picks a row.
     Any,
 }
 
@@ -41,23 +41,23 @@ pub enum Assign {
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct ExpiryRule {
-    /// The date from which they age; documents without it stay.
+    /// The date field from which the age counts; documents without it never expire.
     pub field: String,
-    /// The age at which they may go, as the index says.
+    /// The age at which documents expire, as in the index.
     pub after_seconds: u32,
 }
 
-/// What ends a step.
+/// The condition that ends a step.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stop {
-    /// The rows of the setting are stored (or, if `seconds` is set, that time is over).
+    /// The number of rows of the setting is stored, or, if `seconds` is set, that time is over.
     Rows,
-    /// As many calls as the setting has rows, by all clients together.
+    /// All clients together have made as many calls as the setting has rows.
     Calls,
     /// The time of the setting is over.
     Seconds,
-    /// It is done: for actions.
+    /// The action is done.
     #[default]
     Done,
 }

@@ -1,4 +1,4 @@
-//! What a workload file says: data, indexes, steps, and the operations that clients repeat.
+//! The contents of a workload file: data, indexes, steps, and the operations that clients repeat.
 //!
 //! Must not know: which files there are, how settings are merged.
 
@@ -17,15 +17,15 @@ use crate::program::Program;
 pub use crate::row::DocumentKind;
 use crate::template::{Statement, StatementFile, Tree, constant};
 
-/// What a user asked for that does not exist or does not fit.
+/// A request of the user that does not exist or does not fit.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
     /// No such workload.
     #[error("there is no workload '{given}'; there are: {known}")]
     UnknownWorkload {
-        /// What was asked for.
+        /// The name that the user gave.
         given: String,
-        /// What there is.
+        /// The names that exist.
         known: String,
     },
     /// No such preset.
@@ -33,9 +33,9 @@ pub enum WorkloadError {
     UnknownPreset {
         /// The workload.
         workload: String,
-        /// What was asked for.
+        /// The name that the user gave.
         given: String,
-        /// What there is.
+        /// The names that exist.
         known: String,
     },
     /// A setting out of its range.
@@ -43,9 +43,9 @@ pub enum WorkloadError {
     Setting {
         /// The setting.
         name: &'static str,
-        /// What was given.
+        /// The value that the user gave.
         given: String,
-        /// What is allowed.
+        /// The allowed values.
         allowed: String,
     },
     /// A workload file that cannot be read.
@@ -63,42 +63,42 @@ pub struct Workload {
     /// Heading of the report.
     #[serde(default)]
     pub title: String,
-    /// What it does, in a sentence or two.
+    /// A description in a sentence or two.
     #[serde(default)]
     pub about: String,
-    /// Where its definition comes from.
+    /// The source of its definition.
     #[serde(default)]
     pub source: String,
-    /// What is stored.
+    /// The data that the workload stores.
     pub data: Data,
-    /// What is done, in order.
+    /// The steps, in order.
     #[serde(rename = "step")]
     pub steps: Vec<Step>,
-    /// Statements that steps name.
+    /// The statements that steps refer to.
     #[serde(default, rename = "statement")]
     pub(super) statement_files: Vec<StatementFile>,
-    /// The same, ready to be drawn.
+    /// The same statements, compiled.
     #[serde(skip)]
     pub statements: Arc<Vec<Statement>>,
-    /// What must be the same before the first measured step and at the end.
+    /// Queries whose results must be the same before the first measured step and at the end.
     #[serde(default, rename = "invariant")]
     pub invariants: Vec<Invariant>,
-    /// Settings that no preset needs to repeat.
+    /// Settings shared by all presets.
     #[serde(default)]
     pub(super) defaults: Overrides,
-    /// Sizes.
+    /// The presets, which differ in size.
     #[serde(default)]
     pub(super) preset: BTreeMap<String, Overrides>,
 }
 
-/// What a workload stores.
+/// The data of a workload.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Data {
-    /// Which row generator.
+    /// The row generator.
     #[serde(default)]
     pub documents: DocumentKind,
-    /// Instead: a document with generators in it.
+    /// Instead of `documents`: a document template with generators.
     #[serde(default)]
     pub(super) document: Option<toml::Table>,
     /// Table name; with more than one table a number follows it.
@@ -106,13 +106,13 @@ pub struct Data {
     /// Who makes the ids.
     #[serde(default)]
     pub ids: Ids,
-    /// Addresses that a target has at least, for a workload on several servers.
+    /// The least number of addresses of the target, for a workload on several servers.
     #[serde(default)]
     pub servers: Option<u32>,
-    /// Bound of each table in bytes, for a workload that wants capped collections.
+    /// Size limit of each table in bytes, for a workload that wants capped collections.
     #[serde(default)]
     pub capped_bytes: Option<u64>,
-    /// Secondary indexes, in the order in which `indexes = N` takes them.
+    /// Secondary indexes; `indexes = N` creates the first N.
     #[serde(default, rename = "index")]
     pub indexes: Vec<Index>,
 }
@@ -125,10 +125,10 @@ pub struct Index {
     pub name: String,
     /// Its fields.
     pub keys: Vec<String>,
-    /// Whether its rows all have other values, so that it can be made unique.
+    /// Whether all rows have different values, so that the index can be unique.
     #[serde(default)]
     pub distinct: bool,
-    /// Whether the target is to refuse a second row with the same values.
+    /// Whether the index is unique.
     #[serde(default)]
     pub unique: bool,
 }
@@ -141,45 +141,47 @@ pub struct Step {
     pub name: String,
     /// The work that is measured.
     pub work: Role,
-    /// Work that goes on meanwhile.
+    /// Work that runs in the background.
     #[serde(default)]
     pub background: Vec<Role>,
-    /// What ends it.
+    /// The condition that ends the step.
     #[serde(default)]
     pub stop: Stop,
-    /// Whether it is what the workload is about; other steps prepare for it and have no warm-up.
+    /// Whether the workload is about this step; other steps prepare for it and have no warm-up.
     #[serde(default)]
     pub measured: bool,
     /// Share of the rows of the settings that an insert step stores.
     pub rows: Option<f64>,
-    /// Done as often as the setting `rounds` says, each with a number after its name.
+    /// Whether the step is repeated as often as the setting `rounds` says, each time with a number
+    /// after its name.
     #[serde(default)]
     pub each_round: bool,
-    /// Seconds, where they differ from the setting.
+    /// The step's seconds, if they differ from the setting.
     #[serde(default)]
     pub seconds: Option<u64>,
-    /// For [`Operation::Command`].
+    /// The command of [`Operation::Command`].
     #[serde(default)]
     pub(super) command: Option<toml::Table>,
-    /// Commands in the middle of the step.
+    /// Commands that run in the middle of the step.
     #[serde(default)]
     pub during: Vec<MidStepCommand>,
-    /// Done with 1, 2, 4 and so on clients until more add little.
+    /// Whether the step is repeated with 1, 2, 4 and so on clients until more clients add little.
     #[serde(default)]
     pub saturate: bool,
-    /// Readers of the changes that its statements make.
+    /// The number of readers of the changes that the step's statements make.
     #[serde(default)]
     pub readers: Option<u32>,
-    /// Documents that its statements insert and that the target removes by itself.
+    /// The expiry of the documents that the step's statements insert.
     #[serde(default)]
     pub expiry: Option<ExpiryRule>,
-    /// After it: what its `$vectorSearch` finds of the exact neighbours, by this measure.
+    /// After the step: measure the recall of its `$vectorSearch` against the exact neighbours by
+    /// this measure.
     #[serde(default)]
     pub recall: Option<Similarity>,
-    /// Questions that must have the same answer after it.
+    /// Pairs of queries that must return the same results after the step.
     #[serde(default)]
     pub agree: Vec<Agreement>,
-    /// Whether the user's program runs beside it.
+    /// Whether the user's program runs during the step.
     #[serde(default)]
     pub program: bool,
 }
@@ -188,22 +190,22 @@ pub struct Step {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MidStepCommand {
-    /// When, since the step began.
+    /// The time since the step began.
     pub after_seconds: f64,
-    /// What.
+    /// The command.
     pub(super) command: toml::Table,
 }
 
-/// What the work must leave as it is.
+/// A query whose result the work must not change.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Invariant {
-    /// In words.
+    /// A description.
     pub name: String,
-    /// Another collection than the workload's.
+    /// The collection, if it is not the workload's.
     #[serde(default)]
     pub collection: Option<String>,
-    /// A pipeline whose results are compared.
+    /// The pipeline whose results are compared.
     pub(super) pipeline: Vec<toml::Table>,
 }
 
@@ -211,10 +213,10 @@ pub struct Invariant {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Role {
-    /// What they do.
+    /// The operation that the clients repeat.
     #[serde(default)]
     pub operation: Operation,
-    /// Instead of a mix: statements or operations and their weights.
+    /// Instead of `mix`: statements or operations and their weights.
     #[serde(default)]
     pub statements: Vec<(String, f64)>,
     /// The statements of the workload.
@@ -223,14 +225,14 @@ pub struct Role {
     /// How calls of an open loop arrive.
     #[serde(default)]
     pub arrivals: Option<Arrivals>,
-    /// How many, where it differs from the setting.
+    /// The number of clients, if it differs from the setting.
     pub clients: Option<u32>,
-    /// Rows per call, where it differs from the setting.
+    /// Rows per call, if it differs from the setting.
     pub batch: Option<u32>,
-    /// Operations per second of each client, on a schedule. For work beside the measured one this
-    /// is also its target.
+    /// Operations per second of each client, on a schedule. For background work this is also the
+    /// rate that it must reach.
     pub rate: Option<f64>,
-    /// Whether each write waits until it is on storage.
+    /// Whether each write waits for storage.
     #[serde(default)]
     pub sync: bool,
     /// Entries that a range read returns at most.
@@ -238,24 +240,26 @@ pub struct Role {
     /// How ids are drawn.
     #[serde(default)]
     pub draw: Draw,
-    /// For [`Operation::Mix`]: parts and their weights.
+    /// For [`Operation::Mix`]: operations and their weights.
     #[serde(default)]
     pub mix: Vec<(Operation, f64)>,
-    /// Ranges in descending order.
+    /// Whether ranges are in descending order.
     #[serde(default)]
     pub reverse: bool,
-    /// Drawn from the first so many rows of each table only.
+    /// If set, rows are drawn only from this number of first rows of each table.
     pub within: Option<u64>,
-    /// Point reads go on with so many neighbours in the order of insertion, each a call of its own.
+    /// Point reads come in batches of this many neighbours in the order of insertion, each read by
+    /// its own call.
     pub read_batch: Option<u32>,
-    /// Each update is preceded by a read of its document: one operation of two calls.
+    /// Whether each update is preceded by a read of its document; the two calls are one operation.
     #[serde(default)]
     pub prefetch: bool,
-    /// Each client's call number N, 2N and so on waits for storage.
+    /// Each client's calls number N, 2N and so on wait for storage.
     pub sync_every: Option<u32>,
-    /// So many times the clients that saturate the target, as the step before has found them.
+    /// The number of clients as a multiple of the clients that saturate the target, which the step
+    /// before has found.
     pub times_saturation: Option<u32>,
-    /// Only between these shares of the step's time. For work beside the measured one.
+    /// For background work: runs only between these two fractions of the step's time.
     pub between: Option<[f64; 2]>,
 }
 
@@ -277,24 +281,26 @@ pub enum Operation {
     UpdateInc,
     /// `$set` a field without an index to a fresh value.
     UpdateSet,
-    /// `$inc` always the same few documents.
+    /// `$inc` one of the same few documents each time.
     Hot,
-    /// Read a document, then store it again with `k` one higher. Each client keeps to documents of
-    /// its own.
+    /// Read a document, then store it again with `k` one higher. Each client uses only its own
+    /// documents.
     ReadModifyWrite,
     /// Add 1 to `k` without reading: an upsert with `$inc`, a merge operand.
     Commutative,
-    /// Store a whole fresh document over whatever is there.
+    /// Store a whole new document in place of whatever exists.
     Blind,
-    /// The same with ids that may not exist yet, drawn with replacement from all.
+    /// Store whole new documents under ids that may not exist yet, drawn from all ids with
+    /// replacement.
     FillRandom,
-    /// Delete the oldest documents, as many as are inserted meanwhile.
+    /// Delete the oldest documents at the rate at which others are inserted.
     DeleteOldest,
     /// Delete a document and insert it again.
     DeleteInsert,
-    /// Find the one document that fits after looking at as many as the limit says.
+    /// Find the one matching document in a range of as many documents as the limit says, without an
+    /// index.
     Scan,
-    /// Several parts by weight.
+    /// One of several operations, drawn by weight.
     #[default]
     Mix,
     /// A statement of the workload's file, by its number.
@@ -303,15 +309,15 @@ pub enum Operation {
     /// A procedure of the workload's program, by its number.
     #[serde(skip)]
     Procedure(u16),
-    /// Store what the workload's program begins with.
+    /// Store the initial data of the workload's program.
     Load,
-    /// A command of the workload's file, once.
+    /// Run a command of the workload's file once.
     Command,
     /// Make the secondary indexes.
     CreateIndexes,
-    /// Wait until the target has no work left over.
+    /// Wait until the target has no background work left.
     Settle,
-    /// Make as many more tables as the settings say, one document and one index each.
+    /// Make the number of extra tables of the settings, each with one document and one index.
     CreateTables,
     /// Find a document, then `$set` a field of it: one operation of two calls.
     ReadWriteField,
@@ -319,12 +325,13 @@ pub enum Operation {
     Empty,
     /// Wait until the search indexes of the collection have all documents.
     AwaitSearch,
-    /// Stop the target and start it again by the user's command; measured until it answers.
+    /// Stop the target and start it again by the user's command; the time is measured until the
+    /// target answers.
     Restart,
 }
 
 impl Operation {
-    /// What one operation is called in results.
+    /// The name of the operations in results, plural.
     pub fn unit(self) -> &'static str {
         match self {
             Self::Insert | Self::Load => "documents",
@@ -350,7 +357,7 @@ impl Operation {
         }
     }
 
-    /// The same for one.
+    /// The name of one operation in results.
     pub fn unit_one(self) -> &'static str {
         match self {
             Self::Insert | Self::Load => "document",
@@ -360,7 +367,7 @@ impl Operation {
         }
     }
 
-    /// What it asks of a target.
+    /// The capabilities that a target needs for it.
     pub fn requires(self) -> &'static [Capability] {
         match self {
             Self::IndexRange | Self::CreateIndexes => &[Capability::Indexes],
@@ -373,7 +380,7 @@ impl Operation {
         }
     }
 
-    /// Whether it is done once and by one, and not by clients in a loop.
+    /// Whether the operation runs once for the whole step, and not by clients in a loop.
     pub fn is_action(self) -> bool {
         matches!(
             self,
@@ -396,7 +403,7 @@ impl Operation {
     }
 }
 
-/// What a part asks of a target beyond storing and finding by id.
+/// A capability that an operation needs beyond storing and finding by id.
 #[derive(Clone, Copy, Debug, Serialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "kebab-case")]
 pub enum Capability {
@@ -419,7 +426,7 @@ pub enum Capability {
 }
 
 impl Capability {
-    /// In words.
+    /// A description.
     pub fn name(self) -> &'static str {
         match self {
             Self::Indexes => "secondary indexes",
@@ -435,7 +442,7 @@ impl Capability {
 }
 
 impl Role {
-    /// What it asks of a target.
+    /// The capabilities that a target needs for it.
     pub fn requires(&self) -> Vec<Capability> {
         let mixed = self
             .mix
@@ -455,7 +462,7 @@ impl Role {
     }
 }
 
-/// More clients than this are not tried to find those that saturate.
+/// The largest number of clients that is tried to saturate a target.
 pub const SATURATE_MAX: u32 = 256;
 
 /// Commands that leave the number of documents as it is.
@@ -471,7 +478,7 @@ const KEEPS_COUNT: [&str; 8] = [
 ];
 
 impl Step {
-    /// The step with more and more clients.
+    /// Copies of the step with more and more clients.
     fn saturating(&self) -> impl Iterator<Item = Self> {
         let times = (0..).map(|power| 1_u32 << power);
         let times = times.take_while(|times| *times <= SATURATE_MAX);
@@ -527,7 +534,7 @@ impl Workload {
         program.map_or(&[], Program::procedures)
     }
 
-    /// Whether the number of documents stays known over a step.
+    /// Whether the number of documents is still known after a step.
     pub fn counts(&self, step: &Step) -> bool {
         let roles = step.background.iter().chain([&step.work]);
         let mut numbers = roles.flat_map(|role| &role.mix);
@@ -552,12 +559,12 @@ impl Workload {
         })
     }
 
-    /// Whether time ends some of its steps.
+    /// Whether some steps end by time.
     pub fn has_timed_steps(&self) -> bool {
         self.steps.iter().any(|step| step.stop == Stop::Seconds)
     }
 
-    /// The steps with those of each round written out.
+    /// All steps, with the repeated steps of each round.
     pub fn steps(&self, rounds: u32) -> Vec<Step> {
         let mut out: Vec<Step> = Vec::new();
         let mut rest = self.steps.as_slice();

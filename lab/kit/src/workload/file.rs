@@ -1,7 +1,7 @@
 //! A workload from a user's file: read, checked, completed.
 //!
-//! Promises: what is wrong is told with the line and with what is allowed there; a file that is
-//! read can be run. Must not know: targets.
+//! Promises: an error names the line and the allowed values; a file that was read without an error
+//! can be run. Must not know: targets.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use super::definition::{DocumentKind, Operation, Role, Step, Workload, WorkloadE
 use super::settings::Settings;
 use crate::template::{Shape, Statement, Template, TemplateError};
 
-/// More readers of changes than this are not started.
+/// The largest number of readers of changes.
 const READERS_MAX: u32 = 10_000;
-/// What a file of a user's may not be called: results would mix.
+/// The characters allowed in the name of a user's workload.
 const NAME_LETTERS: &str = "letters, digits, - and _";
 
 impl Workload {
     /// Reads a file.
     ///
     /// # Errors
-    /// It cannot be read, or something in it is wrong: then with the line.
+    /// The file cannot be read, or is wrong; the error then names the line.
     pub fn read(path: &Path) -> Result<Self, WorkloadError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| WorkloadError::File(format!("{}: {error}", path.display())))?;
@@ -35,10 +35,10 @@ impl Workload {
         })
     }
 
-    /// The text of the workload called `name`, a file of the user's included.
+    /// The text of the workload `name`, which may be a file of the user's.
     ///
     /// # Errors
-    /// There is none, or it cannot be read.
+    /// There is no such workload, or its file cannot be read.
     pub fn text(name: &str) -> Result<String, WorkloadError> {
         if name.ends_with(".toml") {
             let failed = |error| WorkloadError::File(format!("{name}: {error}"));
@@ -47,11 +47,11 @@ impl Workload {
         Self::built_in(name).map(str::to_owned)
     }
 
-    /// The workload of a text that another machine sent, with the settings of its run: whatever
-    /// they say, no file is read. Recorded arrivals are left out; who sent the text sends them.
+    /// Parses a workload and its settings that another machine sent. No file is read, whatever the
+    /// text says: recorded arrivals are left out, because the sender sends them separately.
     ///
     /// # Errors
-    /// Text or settings are wrong.
+    /// The text or the settings are wrong.
     pub fn sent(text: &str, name: &str, settings: &Settings) -> Result<Self, WorkloadError> {
         let wrong = |reason: String| WorkloadError::File(format!("sent by the lab: {reason}"));
         let mut table: toml::Table =
@@ -71,7 +71,8 @@ impl Workload {
         Ok(out.adapted(settings))
     }
 
-    /// The same from text; `stem` is the name where the file gives none. An error has its line.
+    /// Parses the text of a file; `stem` is the workload's name if the file gives none. An error
+    /// has its line.
     pub(super) fn parse(text: &str, stem: &str) -> Result<Self, (usize, String)> {
         let mut out: Self = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
@@ -193,7 +194,7 @@ impl Step {
 }
 
 impl Step {
-    /// What is watched beside a step fits it.
+    /// Checks that the observations of each step fit the step.
     fn check_watched(&self) -> Result<(), TemplateError> {
         let wrong = |words: &str, reason: String| TemplateError {
             words: words.to_owned(),
@@ -278,12 +279,12 @@ impl Role {
     }
 }
 
-/// Whether arrivals are those of a file.
+/// Whether arrivals come from a recorded file.
 fn is_recording(arrivals: &str) -> bool {
     arrivals.starts_with("recorded:")
 }
 
-/// Removes arrivals of files, wherever they stand.
+/// Removes recorded arrivals everywhere in the file.
 fn forget_recordings(value: &mut toml::Value) {
     match value {
         toml::Value::Table(table) => {

@@ -1,7 +1,7 @@
 //! Workloads as data: a TOML file names its data, indexes and steps; a step names the operation
 //! that its clients repeat.
 //!
-//! Promises: a setting that a workload has no use for is refused. Must not know: targets.
+//! Promises: a setting that a workload cannot use is refused. Must not know: targets.
 
 mod adapt;
 mod beside;

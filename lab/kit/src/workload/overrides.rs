@@ -13,7 +13,7 @@ macro_rules! settings {
         pub struct Overrides { $($(#[$doc])* pub $name: Option<$type>,)* }
 
         impl Overrides {
-            /// Fills what is missing here from `base`.
+            /// Fills missing settings from `base`.
             pub(super) fn or(self, base: &Self) -> Self {
                 Self { $($name: self.$name.or_else(|| base.$name.clone()),)* }
             }
@@ -24,7 +24,7 @@ macro_rules! settings {
 settings! {
     /// Documents in all.
     rows: u64,
-    /// Instead: documents of so many times the memory limit.
+    /// Instead of `rows`: the size of all documents as a multiple of the memory limit.
     times_memory: f64,
     /// Concurrent clients.
     clients: u32,
@@ -32,19 +32,20 @@ settings! {
     batch: u32,
     /// Seconds measured.
     seconds: u64,
-    /// Seconds run before measuring.
+    /// Seconds of warm-up before measuring.
     warmup_seconds: u64,
     /// Secondary indexes.
     indexes: u32,
     /// How clients share collections.
     placement: Placement,
-    /// Operations per second in all; without it, as fast as replies come.
+    /// Operations per second in all; without it, each client sends its next call when the reply has
+    /// come.
     rate: f64,
     /// How calls of an open loop arrive.
     arrivals: String,
     /// Collections.
     tables: u32,
-    /// Databases that the collections lie in.
+    /// Number of databases that the collections are spread over.
     databases: u32,
     /// Bytes of the pad or value, for rows that have one.
     payload: u32,
@@ -52,28 +53,28 @@ settings! {
     rounds: u32,
     /// Documents that a hot workload updates.
     hot_rows: u32,
-    /// How clients share them.
+    /// How clients share the hot documents.
     assign: Assign,
-    /// Entries that a range returns, or documents that a scan looks at.
+    /// Entries that a range returns, or documents that a scan reads.
     limit: u32,
     /// Memory for the target and its page cache, in MiB.
     memory_mb: u64,
-    /// Tables that a probe makes beside those it uses.
+    /// Tables that a probe makes in addition to those it uses.
     extra_tables: u32,
-    /// Secondary indexes, from the first on, that are unique.
+    /// Number of secondary indexes, from the first on, that are unique.
     unique_indexes: u32,
-    /// Who makes ids, where it differs from the workload's own.
+    /// Who makes ids, if it differs from the workload's own setting.
     ids: Ids,
-    /// Point reads of neighbours, one after the other.
+    /// Number of neighbours that a batch of point reads reads, one after the other.
     read_batch: u32,
     /// How the streams of clients differ.
     seed_mode: SeedMode,
-    /// Calls of an inserting client of which the last waits for storage.
+    /// N: of every N calls of an inserting client the last waits for storage.
     sync_every: u32,
-    /// Step after which the target is waited for until it is at rest.
+    /// The step after which the run waits until the target is idle.
     settle_after: String,
     /// Whether each update is preceded by a read of its document.
     prefetch: bool,
-    /// Whether collections that the workload wants capped are so.
+    /// Whether collections that the workload wants capped are capped.
     capped: bool,
 }

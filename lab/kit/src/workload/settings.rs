@@ -19,23 +19,23 @@ pub struct Settings {
     pub clients: u32,
     /// Documents per insert command.
     pub batch: u32,
-    /// Seconds measured, when time ends the step.
+    /// Seconds measured, if the step ends by time.
     pub seconds: Option<u64>,
-    /// Seconds run before measuring.
+    /// Seconds of warm-up before measuring.
     pub warmup_seconds: u64,
     /// Secondary indexes.
     pub indexes: u32,
     /// How clients share collections.
     pub placement: Placement,
-    /// Operations per second in all; none is a closed loop.
+    /// Operations per second in all; `None` is a closed loop.
     pub rate: Option<f64>,
-    /// How its calls arrive; none: evenly.
+    /// How calls of an open loop arrive; `None`: evenly.
     #[serde(default)]
     pub arrivals: Option<String>,
     /// Collections.
     #[serde(default = "one")]
     pub tables: u32,
-    /// Databases that the collections lie in, in turn.
+    /// Number of databases; the collections are assigned to them in turn.
     #[serde(default = "one")]
     pub databases: u32,
     /// Bytes of the pad or value, for rows that have one.
@@ -47,40 +47,40 @@ pub struct Settings {
     /// Documents that a hot workload updates.
     #[serde(default = "one")]
     pub hot_rows: u32,
-    /// How clients share them.
+    /// How clients share the hot documents.
     #[serde(default)]
     pub assign: Assign,
-    /// Entries that a range returns, or documents that a scan looks at.
+    /// Entries that a range returns, or documents that a scan reads.
     #[serde(default = "one")]
     pub limit: u32,
     /// Memory for the target and its page cache, in MiB.
     #[serde(default)]
     pub memory_mb: Option<u64>,
-    /// Tables that a probe makes beside those it uses.
+    /// Tables that a probe makes in addition to those it uses.
     #[serde(default)]
     pub extra_tables: u32,
-    /// Secondary indexes, from the first on, that are unique.
+    /// Number of secondary indexes, from the first on, that are unique.
     #[serde(default)]
     pub unique_indexes: u32,
-    /// Who makes ids; none: as the workload says.
+    /// Who makes ids; `None`: as the workload says.
     #[serde(default)]
     pub ids: Option<Ids>,
-    /// Point reads of neighbours, one after the other.
+    /// Number of neighbours that a batch of point reads reads, one after the other.
     #[serde(default = "one")]
     pub read_batch: u32,
     /// How the streams of clients differ.
     #[serde(default)]
     pub seed_mode: SeedMode,
-    /// Calls of an inserting client of which the last waits for storage.
+    /// N: of every N calls of an inserting client the last waits for storage.
     #[serde(default)]
     pub sync_every: Option<u32>,
-    /// Step after which the target is waited for until it is at rest.
+    /// The step after which the run waits until the target is idle.
     #[serde(default)]
     pub settle_after: Option<String>,
     /// Whether each update is preceded by a read of its document.
     #[serde(default)]
     pub prefetch: bool,
-    /// Whether collections that the workload wants capped are so; none: they are.
+    /// Whether collections that the workload wants capped are capped; `None`: they are.
     #[serde(default)]
     pub capped: Option<bool>,
 }
@@ -90,7 +90,8 @@ fn one() -> u32 {
 }
 
 impl Settings {
-    /// Rows of table `table`, counted from 0: shares differ by one at most, and nothing is dropped.
+    /// The number of rows of table `table`, counted from 0. The tables' shares differ by at most
+    /// one and add up to all rows.
     pub fn rows_of(&self, table: u32) -> u64 {
         let before = |number: u32| {
             (u128::from(self.rows) * u128::from(number) / u128::from(self.tables.max(1))) as u64
@@ -121,7 +122,7 @@ impl Workload {
     /// # Errors
     /// Unknown preset, or a value out of range.
     pub fn settings(&self, preset: &str, given: Overrides) -> Result<Settings, WorkloadError> {
-        // A file without presets is as it is.
+        // A file without presets has only its defaults.
         let none = Overrides::default();
         let is_plain = self.preset.is_empty() && preset == "smoke";
         let base = self
@@ -134,8 +135,8 @@ impl Workload {
                 known: self.preset.keys().cloned().collect::<Vec<_>>().join(", "),
             })?;
         self.check_use(&given)?;
-        // Rows and times of memory name the same thing: the nearer of the two wins, not the first
-        // in the list.
+        // `rows` and `times_memory` both set the size: the one from the source of higher precedence
+        // wins.
         let times_memory = match (given.rows, given.times_memory, base.rows) {
             (None, Some(times), _) => Some(times),
             (None, None, None) => base.times_memory.or(self.defaults.times_memory),
@@ -200,7 +201,7 @@ impl Workload {
         (total / SAMPLE).max(1)
     }
 
-    /// Whether these settings are within their ranges.
+    /// Checks that the settings are within their ranges.
     pub(super) fn check(&self, settings: &Settings) -> Result<(), WorkloadError> {
         let within = |name, given: u64, low: u64, high: u64| {
             if (low..=high).contains(&given) {
@@ -230,7 +231,7 @@ impl Workload {
         within("--payload", u64::from(settings.payload), 0, 10_000_000)?;
         within("--limit", u64::from(settings.limit), 1, 1_000_000)?;
         if self.steps.iter().any(owns_rows) {
-            // Each client changes documents of its own there.
+            // Each client changes only its own documents, so each needs at least one.
             within(
                 "--rows",
                 settings.rows,
@@ -282,8 +283,8 @@ impl Workload {
         }
     }
 
-    /// In words, where the settings differ from the preset called `paper`: what keeps a result from
-    /// standing beside the published one.
+    /// Describes where the settings differ from the preset `paper`. With such differences a result
+    /// cannot be compared with the published one.
     pub fn changed_from_paper(&self, settings: &Settings) -> Vec<String> {
         let Ok(paper) = self.settings("paper", Overrides::default()) else {
             return Vec::new();
@@ -338,7 +339,7 @@ impl Workload {
     }
 }
 
-/// Whether each client of a step changes documents of its own.
+/// Whether each client of a step changes only its own documents.
 fn owns_rows(step: &Step) -> bool {
     let operations = || {
         step.work
