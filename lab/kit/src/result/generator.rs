@@ -1,10 +1,10 @@
-//! One of several machines that made the load of a step.
+//! The result of one of several machines that generated the load of a step.
 
 use serde::{Deserialize, Serialize};
 
 use super::latency::LatencySummary;
 
-/// What one load generator did in a step, and how well it could.
+/// The work of one load generator in a step, and how well it kept up.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GeneratorResult {
@@ -20,24 +20,24 @@ pub struct GeneratorResult {
     pub errors: u64,
     /// How long calls took.
     pub latency: LatencySummary,
-    /// Open loop only: by how much it sent calls too late.
+    /// Open loop only: by how much the generator sent calls too late.
     pub lateness: Option<LatencySummary>,
-    /// Open loop only: calls that were due and that it never sent because it was late itself.
+    /// Open loop only: due calls that were never sent because the generator itself was late.
     pub unsent_by_lab: u64,
-    /// CPU that its process used.
+    /// CPU cores that its process used.
     pub cpu_cores: f64,
     /// CPUs of its machine.
     pub cpus: u32,
-    /// How busy they were, all programs together.
+    /// How busy the CPUs were, all programs together.
     pub host_busy_percent: f64,
-    /// By how much its clock is ahead of the lab's.
+    /// By how much the machine's clock is ahead of the lab's.
     pub clock_ahead_ms: f64,
-    /// How well the common start is known to it: half of the shortest round trip.
+    /// How precisely the generator knows the common start: half of the shortest round trip.
     pub start_error_us: f64,
-    /// By how much its clients began after the common start.
+    /// The delay from the common start to the start of its clients.
     pub start_late_us: f64,
-    /// When its clients had ended, since the common start.
+    /// When its clients ended, since the common start.
     pub ended_s: f64,
-    /// Why it did not go on to the end, if so.
+    /// Why the generator stopped before the end, if it did.
     pub lost: Option<String>,
 }

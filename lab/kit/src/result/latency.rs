@@ -13,19 +13,19 @@ pub struct LatencySummary {
     pub percentiles_us: Vec<(f64, f64)>,
     /// The longest.
     pub max_us: f64,
-    /// Mean of the latencies cut to whole milliseconds, as logs that count milliseconds give it;
+    /// Mean of the latencies truncated to whole milliseconds, as in logs that count milliseconds;
     /// from the histogram.
     #[serde(default)]
     pub mean_cut_to_ms_us: Option<f64>,
-    /// Share of calls, in percent, up to each bound of [`BUCKET_BOUNDS_US`] and not below; the last
-    /// share has no bound.
+    /// Share of calls, in percent, in each bucket of [`BUCKET_BOUNDS_US`]; the last bucket has no
+    /// upper bound.
     pub bucket_percent: Vec<f64>,
     /// The histogram: HdrHistogram V2 compressed, base64, nanoseconds.
     pub hdr: String,
 }
 
 impl LatencySummary {
-    /// A percentile in microseconds, of those that the summary holds.
+    /// A percentile in microseconds, if the summary holds it.
     pub fn percentile(&self, wanted: f64) -> Option<f64> {
         let known = self.percentiles_us.iter();
         known
@@ -35,7 +35,7 @@ impl LatencySummary {
     }
 }
 
-/// Upper bounds of the response time buckets: 256 µs, then four times more each, to 16 s.
+/// Upper bounds of the response time buckets: 256 µs, then each four times the one before, to 16 s.
 pub const BUCKET_BOUNDS_US: [u64; 9] = [
     256, 1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000, 4_000_000, 16_000_000,
 ];
@@ -43,5 +43,5 @@ pub const BUCKET_BOUNDS_US: [u64; 9] = [
 /// Percentiles of the table.
 pub const PERCENTILES: [f64; 9] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
 
-/// Percentiles further out, printed where enough calls were made to know them.
+/// Higher percentiles, printed if there were enough calls.
 pub const PERCENTILES_FAR: [f64; 2] = [99.99, 99.999];

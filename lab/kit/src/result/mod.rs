@@ -1,8 +1,8 @@
 //! The result of a run as it is stored: `result.json`. docs/lab/results.md describes every field.
 //!
-//! Promises: [`VERSION`] grows whenever a field changes its meaning or goes away; new fields may
-//! appear without that. Ratios are absent (null) where their divisor is zero or their source could
-//! not be seen; never a made-up zero.
+//! Promises: [`VERSION`] grows whenever a field changes its meaning or is removed, but not when
+//! fields are added. A ratio is absent (null), never zero, if its divisor is zero or its source
+//! could not be observed.
 
 mod generator;
 mod latency;

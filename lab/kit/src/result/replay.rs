@@ -1,5 +1,5 @@
-//! What the replay of a recording adds to a result: latency by kind of operation, and whether the
-//! answers were those recorded.
+//! The part of a result that only the replay of a recording has: latency by kind of operation, and
+//! whether the answers equal the recorded ones.
 //!
 //! Must not know: how a recording is made or replayed.
 
@@ -27,29 +27,30 @@ pub const WRITES: [&str; 5] = [
 pub struct ReplayResult {
     /// `real`: at the recorded times; `stress`: as fast as the workers can.
     pub style: String,
-    /// Times faster than recorded, for `real`.
+    /// For `real`: the factor by which the replay is faster than the recording.
     pub speed: f64,
-    /// `connection`: in order within each recorded connection; `recorded`: besides, nothing before
-    /// what was answered before it.
+    /// `connection`: operations keep their order within each recorded connection; `recorded`: in
+    /// addition, an operation waits for all operations that were answered before it in the
+    /// recording.
     pub order: String,
-    /// What was replayed.
+    /// The recording that was replayed.
     pub recording: RecordingFacts,
-    /// By kind of operation. Latency from the intended start is in `by_part`.
+    /// Results by kind of operation. Latency from the intended start is in `by_part`.
     pub kinds: BTreeMap<String, KindResult>,
     /// Operations whose replies were compared with those recorded.
     pub compared: u64,
-    /// What differed, and how often.
+    /// The kinds of differences, and how often each occurred.
     pub differences: BTreeMap<String, u64>,
-    /// The first of them.
+    /// The first differences.
     pub first_differences: Vec<AnswerDifference>,
     /// Operations that were replayed but not compared, by reason.
     pub not_compared: BTreeMap<String, u64>,
     /// Operations that were not replayed, by reason.
     pub not_replayed: BTreeMap<String, u64>,
-    /// Fetches that the target needed beyond those recorded, because its batches were smaller.
+    /// Extra fetches that were not recorded and that the target needed because its batches were
+    /// smaller.
     pub more_fetches: u64,
-    /// By how much the lab's own timer woke operations late, 99 of 100 within. Not part of their
-    /// latency.
+    /// 99th percentile of the delay of the lab's own timer. It is not part of the latency.
     pub timer_late_us_p99: Option<f64>,
 }
 
@@ -59,19 +60,19 @@ pub struct ReplayResult {
 pub struct RecordingFacts {
     /// Name of its file.
     pub file: String,
-    /// Tells recordings apart.
+    /// Fingerprint of the recording.
     pub fingerprint: String,
     /// RFC 3339 with offset.
     pub started_at: String,
-    /// What was recorded.
+    /// The server that was recorded.
     pub upstream: String,
     /// Whether texts and binary values are hashes.
     pub anonymised: bool,
     /// Operations in it.
     pub ops: u64,
-    /// From its first operation to its last.
+    /// From the first operation to the last.
     pub seconds: f64,
-    /// Why it ended early, if it did.
+    /// Why the recording ended early, if it did.
     pub cut: Option<String>,
 }
 
@@ -91,7 +92,7 @@ pub struct KindResult {
     pub recorded: LatencySummary,
 }
 
-/// An answer that was not the recorded one.
+/// An answer that differs from the recorded one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnswerDifference {
     /// Number of the operation in the recording, from 0: `--skip N --max-ops 1` replays it alone.
@@ -100,16 +101,16 @@ pub struct AnswerDifference {
     pub kind: String,
     /// Database and collection.
     pub namespace: String,
-    /// What differed.
+    /// The kind of difference.
     pub what: String,
-    /// As recorded.
+    /// The recorded value.
     pub recorded: String,
-    /// As replayed.
+    /// The replayed value.
     pub replayed: String,
 }
 
 impl ReplayResult {
-    /// Differences in all.
+    /// The total number of differences.
     pub fn differences(&self) -> u64 {
         self.differences.values().sum()
     }

@@ -1,16 +1,17 @@
-//! What processes, the device and the machine used during a step, and what the target stores.
+//! Resources that processes, the device and the machine used during a step, and the sizes of the
+//! stored data.
 
 use serde::{Deserialize, Serialize};
 
-/// Threads of one name.
+/// Threads with the same name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ThreadGroup {
-    /// Their name without a number at its end.
+    /// The name without a number at its end.
     pub name: String,
-    /// How many there were at the end.
+    /// The number of these threads at the end.
     pub threads: u64,
-    /// Whether they serve clients.
+    /// Whether these threads serve clients.
     pub is_foreground: bool,
     /// CPU seconds.
     pub cpu_s: f64,
@@ -26,17 +27,17 @@ pub struct ThreadGroup {
     pub faults_major: u64,
 }
 
-/// What a process used.
+/// Resources that a process used.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CostSummary {
     /// CPU cores busy on average.
     pub cpu_cores: f64,
     /// CPU microseconds per operation.
     pub cpu_us_per_op: Option<f64>,
-    /// By how much that may be off, up or down: the system counts in ticks of 10 ms.
+    /// The possible error of that value, up or down: the system counts in ticks of 10 ms.
     #[serde(default)]
     pub cpu_us_per_op_error: Option<f64>,
-    /// Share of that spent in the kernel, in percent.
+    /// Share of the CPU time spent in the kernel, in percent.
     pub cpu_system_percent: Option<f64>,
     /// Context switches per operation, waiting and preempted.
     pub switches_per_op: Option<f64>,
@@ -55,7 +56,7 @@ pub struct CostSummary {
     /// Resident memory at the end.
     #[serde(default)]
     pub rss_bytes_end: u64,
-    /// Page faults that did without storage, per operation.
+    /// Page faults without a read from storage, per operation.
     #[serde(default)]
     pub faults_minor_per_op: Option<f64>,
     /// Page faults that waited for storage, per operation: reads of an engine that maps its files.
@@ -67,22 +68,22 @@ pub struct CostSummary {
     /// Most descriptors seen open, sockets included.
     #[serde(default)]
     pub open_files_max: Option<u64>,
-    /// Memory at the end, pages shared with others counted in part.
+    /// Proportional set size at the end: shared pages count in part.
     #[serde(default)]
     pub pss_bytes: Option<u64>,
-    /// Of that, without a file behind it: caches, buffers.
+    /// The part of `pss_bytes` without a file behind it: caches, buffers.
     #[serde(default)]
     pub anonymous_bytes: Option<u64>,
-    /// Of that, pages of mapped files.
+    /// The part of `pss_bytes` in mapped files.
     #[serde(default)]
     pub file_bytes: Option<u64>,
-    /// Time in which its control group had no CPU quota left, in percent of the step, over all its
-    /// CPUs.
+    /// Time in which the process's control group had no CPU quota left, in percent of the step,
+    /// over all its CPUs.
     #[serde(default)]
     pub throttled_percent: Option<f64>,
 }
 
-/// What a block device did.
+/// The requests of a block device.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceSummary {
     /// Kernel name.
@@ -123,21 +124,21 @@ pub struct DeviceSummary {
 pub struct HostSummary {
     /// Busy, percent of all CPUs.
     pub busy_percent: f64,
-    /// Given to others by a hypervisor, percent.
+    /// Taken by the hypervisor for other guests, percent.
     pub steal_percent: f64,
     /// Idle with storage requests under way, percent.
     pub io_wait_percent: f64,
-    /// CPU of the whole machine per operation, in the old form: busy percent by operations per
-    /// second, times a million.
+    /// CPU of the whole machine per operation, as older tools print it: busy percent divided by
+    /// operations per second, times a million.
     pub busy_percent_per_op_millionths: Option<f64>,
-    /// Share of the time in which tasks waited for CPU, storage or memory; none where the kernel
+    /// Share of the time in which tasks waited for CPU, storage or memory; `None` if the kernel
     /// does not count it.
     #[serde(default)]
     pub pressure: Option<PressureSummary>,
-    /// KB that came from storage into the page cache, per operation.
+    /// KB read from storage into the page cache, per operation.
     #[serde(default)]
     pub page_in_kb_per_op: Option<f64>,
-    /// KB that went from memory to storage, per operation.
+    /// KB written from memory to storage, per operation.
     #[serde(default)]
     pub page_out_kb_per_op: Option<f64>,
     /// Page faults of the machine that waited for storage, per operation.
@@ -145,14 +146,14 @@ pub struct HostSummary {
     pub faults_major_per_op: Option<f64>,
 }
 
-/// Waiting tasks of the machine, in percent of the time: `some` at least one, `full` all that were
-/// not idle.
+/// Pressure stall information of the machine, in percent of the time: with `some` at least one task
+/// waited, with `full` all tasks that were not idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PressureSummary {
     /// For a CPU.
     pub cpu_some_percent: f64,
-    /// For a CPU; above zero only within control groups.
+    /// For a CPU; it is above zero only within control groups.
     pub cpu_full_percent: f64,
     /// For storage.
     pub io_some_percent: f64,
@@ -164,7 +165,7 @@ pub struct PressureSummary {
     pub memory_full_percent: f64,
 }
 
-/// What the collections hold after a step, as the server says.
+/// The sizes of the collections after a step, as the server reports them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sizes {
     /// Documents.
@@ -175,33 +176,33 @@ pub struct Sizes {
     pub storage_bytes: Option<u64>,
     /// Bytes of indexes on storage.
     pub index_bytes: Option<u64>,
-    /// Blocks that the data directory takes, when it can be seen.
+    /// Bytes of the blocks that the data directory occupies, if it can be observed.
     pub directory_bytes: Option<u64>,
-    /// Records and indexes by documents.
+    /// Bytes of records and indexes, divided by the number of documents.
     pub bytes_per_document: Option<f64>,
-    /// Sum of the lengths of its files.
+    /// Sum of the lengths of the directory's files.
     #[serde(default)]
     pub directory_apparent_bytes: Option<u64>,
-    /// The most blocks that it took, looked at every ten seconds and at the end.
+    /// The largest value of `directory_bytes`, sampled every ten seconds and at the end.
     #[serde(default)]
     pub directory_bytes_max: Option<u64>,
-    /// Files in it.
+    /// Files in the directory.
     #[serde(default)]
     pub directory_files: Option<u64>,
-    /// Blocks of its logs and journals, as far as names tell.
+    /// Bytes of the blocks of logs and journals, recognised by their names.
     #[serde(default)]
     pub directory_log_bytes: Option<u64>,
-    /// Blocks of files that hold indexes only, as far as names tell.
+    /// Bytes of the blocks of files that contain only indexes, recognised by their names.
     #[serde(default)]
     pub directory_index_bytes: Option<u64>,
-    /// Blocks of files that hold large values only, as far as names tell.
+    /// Bytes of the blocks of files that contain only large values, recognised by their names.
     #[serde(default)]
     pub directory_blob_bytes: Option<u64>,
-    /// Bytes of the documents that are there: `data_bytes`, or else their number times the size of
-    /// an average one.
+    /// Bytes of the live documents: `data_bytes` or, if unknown, their number times their average
+    /// size.
     #[serde(default)]
     pub live_bytes: Option<u64>,
-    /// The directory by those.
+    /// Bytes of the directory, divided by `live_bytes`.
     #[serde(default)]
     pub space_amplification: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! The result of a run: which run it was, its conditions, its steps, its checks.
+//! The result of a run: its identity, its conditions, its steps, its checks.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::step::StepResult;
 use crate::environment::Environment;
 use crate::workload::Settings;
 
-/// What `schema` says in every file.
+/// The value of `schema` in every file.
 pub const SCHEMA: &str = "quarry-lab/result";
 
 /// The version of the schema written here.
@@ -24,23 +24,23 @@ pub struct RunResult {
     pub schema: String,
     /// [`VERSION`] of the program that wrote it.
     pub version: u32,
-    /// Which run this is.
+    /// The identity of the run.
     pub run: RunFacts,
-    /// What was measured against.
+    /// The target of the run.
     pub target: TargetFacts,
     /// The settings of the run.
     pub settings: Settings,
-    /// In words, what differs from the `paper` preset.
+    /// Descriptions of the differences from the `paper` preset.
     pub changed_from_paper: Vec<String>,
-    /// On what machine.
+    /// The machine.
     pub environment: Environment,
-    /// What a reader should know before trusting the numbers.
+    /// Warnings to read before trusting the numbers.
     pub warnings: Vec<Warning>,
-    /// What was done, in order.
+    /// The results of the steps, in order.
     pub steps: Vec<StepResult>,
-    /// Whether the work was done right.
+    /// The checks that the work was done right.
     pub checks: Vec<Check>,
-    /// Steps left out because the target lacks something.
+    /// Steps that were skipped because the target lacks a capability.
     #[serde(default)]
     pub skipped: Vec<Skipped>,
     /// The limit that the run put on memory.
@@ -49,7 +49,7 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// The step that the workload is about, or else the last one.
+    /// The measured step of the workload, or else the last step.
     pub fn main_step(&self) -> Option<&StepResult> {
         self.steps
             .iter()
@@ -57,20 +57,20 @@ impl RunResult {
             .or_else(|| self.steps.last())
     }
 
-    /// Whether the target is an engine in the lab's own process: one cost stands for both.
+    /// Whether the target is an engine in the lab's own process. One cost then covers both.
     pub fn is_inside(&self) -> bool {
         let scheme = self.target.uri.split(':').next().unwrap_or_default();
         !["", "mongodb", "mongodb+srv", "mysql", "mariadb"].contains(&scheme)
     }
 
-    /// Where the target was: its address, or the name of the server that the lab started for the
-    /// run, which listens elsewhere each time.
+    /// The target's address or, for a server that the lab started for the run, its name, because
+    /// such a server listens on another address each time.
     pub fn place(&self) -> &str {
         self.run.labels.get(OWN_LABEL).unwrap_or(&self.target.uri)
     }
 
-    /// What tells this run from runs with the same settings and of the same product: only runs
-    /// that agree in all of it are repeats of one another.
+    /// Everything that distinguishes this run from others with the same settings and product. Only
+    /// runs with equal values here are repeats of one another.
     pub fn configuration(&self) -> BTreeMap<String, String> {
         let mut out = BTreeMap::new();
         out.insert("at".to_owned(), self.place().to_owned());
@@ -104,36 +104,37 @@ impl RunResult {
     }
 }
 
-/// A step that was left out.
+/// A step that was skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
     /// Its name.
     pub step: String,
-    /// What the target lacks, or what else kept it from running.
+    /// The capability that the target lacks, or another reason why the step did not run.
     pub because: String,
 }
 
-/// How memory was limited.
+/// The limit on memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryLimit {
-    /// For the target and its page cache.
+    /// The limit for the target and its page cache.
     pub bytes: u64,
     /// `cgroup v2`, `cgroup v1` or `balloon`.
     pub how: String,
-    /// What the reader should know about it.
+    /// A remark for the reader.
     pub remark: String,
-    /// Most that the control group held at once, page cache included, where it says.
+    /// The most memory that the control group held at once, page cache included, if it reports
+    /// this.
     #[serde(default)]
     pub bytes_max: Option<u64>,
-    /// Page cache that the control group was charged for at the end, where it says.
+    /// Page cache charged to the control group at the end, if it reports this.
     #[serde(default)]
     pub cache_bytes: Option<u64>,
 }
 
-/// Name, time and fate of a run.
+/// The name of a run, its time, and how it ended.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunFacts {
-    /// Also the name of its folder.
+    /// The run's id, which is also the name of its folder.
     pub id: String,
     /// Workload name.
     pub workload: String,
@@ -141,7 +142,7 @@ pub struct RunFacts {
     pub title: String,
     /// What the workload does.
     pub about: String,
-    /// Where the workload comes from.
+    /// The source of the workload.
     pub source: String,
     /// The command line, password removed.
     pub command_line: String,
@@ -155,15 +156,15 @@ pub struct RunFacts {
     pub finished_at: String,
     /// Whether every step ran to its end.
     pub complete: bool,
-    /// Why not.
+    /// Why the run is not complete.
     pub stopped_because: Option<String>,
-    /// When an interrupted run was taken up again, each time.
+    /// The times at which an interrupted run was resumed.
     #[serde(default)]
     pub resumed_at: Vec<String>,
-    /// Agents that made the load, if it was not the lab itself.
+    /// Agents that generated the load, if the lab did not generate it itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub load_agents: Vec<String>,
-    /// What tells it from other runs with the same settings, as its user says.
+    /// Labels from the user that distinguish the run from others with the same settings.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
 }
@@ -173,17 +174,17 @@ pub struct RunFacts {
 pub struct TargetFacts {
     /// Connection string, password removed.
     pub uri: String,
-    /// What it calls itself.
+    /// The product name that the server reports.
     pub product: String,
-    /// Version of the protocol level it claims.
+    /// The version that the server claims for the protocol.
     pub version: String,
-    /// Storage engine, when it says so.
+    /// Storage engine, if the server reports it.
     pub storage_engine: Option<String>,
-    /// Process number, when it runs on this machine.
+    /// Process number, if the server runs on this machine.
     pub pid: Option<u32>,
-    /// Why its process is not watched, if so.
+    /// Why the server's process is not observed, if it is not.
     pub not_watched_because: Option<String>,
-    /// The agent on another machine that watches it.
+    /// The agent on another machine that observes the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<String>,
     /// Data directory, when known.
@@ -192,14 +193,14 @@ pub struct TargetFacts {
     pub device: Option<String>,
     /// Write concern in words.
     pub write_concern: String,
-    /// Whether a write that was acknowledged is on the device, when that is known.
+    /// Whether an acknowledged write is on the device, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_flushed: Option<bool>,
-    /// What tells its build from others of the same version: revision, and the checksum of the
-    /// program where it runs on this machine.
+    /// The identity of the build: its revision and, if the server runs on this machine, the
+    /// checksum of the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<String>,
-    /// Options that it was started with, without addresses, paths and passwords.
+    /// The options of the server's start, without addresses, paths and passwords.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
     /// Raw `buildInfo`.
@@ -207,8 +208,8 @@ pub struct TargetFacts {
 }
 
 impl TargetFacts {
-    /// Product and version; a product with a version of its own claims the protocol level of
-    /// another.
+    /// Product and version. For a product with its own version, `version` is only the protocol
+    /// level that it claims.
     pub fn name(&self) -> String {
         if self.version.contains(' ') {
             format!("{}, {}", self.product, self.version)
@@ -220,26 +221,26 @@ impl TargetFacts {
     }
 }
 
-/// A test that the work was done right: fast means right.
+/// A check that the work was done right.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Check {
-    /// What was compared.
+    /// The name of the check.
     pub name: String,
-    /// What the lab knows.
+    /// The value that the lab expects.
     pub expected: String,
-    /// What the server says.
+    /// The value that the server returned.
     pub found: String,
-    /// Whether they agree; none if it could not be found out.
+    /// Whether the values agree; `None` if that could not be determined.
     pub passed: Option<bool>,
-    /// Why not, or what else matters.
+    /// Why the check failed, or another remark.
     pub remark: String,
 }
 
 /// One warning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
-    /// For programs.
+    /// The code for programs.
     pub code: String,
-    /// For people, with advice.
+    /// The text for people, with advice.
     pub text: String,
 }

@@ -22,12 +22,12 @@ pub struct StepResult {
     /// The operation that its clients repeat.
     #[serde(rename = "part")]
     pub operation: Operation,
-    /// Whether it is what the workload is about.
+    /// Whether the workload is about this step.
     pub measured: bool,
-    /// What one operation is.
+    /// The unit of operations.
     pub unit: String,
-    /// `closed`: the next call starts when the reply has come. `open`: on a schedule, latency from
-    /// the time at which a call was due.
+    /// `closed`: a client sends its next call when the reply has come. `open`: calls follow a
+    /// schedule, and latency counts from the time at which a call was due.
     pub pacing: String,
     /// Clients that took part.
     pub clients: u32,
@@ -37,8 +37,8 @@ pub struct StepResult {
     pub seconds: f64,
     /// Operations acknowledged in that time.
     pub ops: u64,
-    /// Calls in that time with a latency: answered, given up or, in an open loop, due and never
-    /// sent.
+    /// Calls in that time that have a latency: answered, given up or, in an open loop, due and
+    /// never sent.
     pub calls: u64,
     /// Operations acknowledged in the warm-up.
     pub warmup_ops: u64,
@@ -46,124 +46,126 @@ pub struct StepResult {
     pub errors: BTreeMap<String, u64>,
     /// Throughput and how even it was.
     pub rate: RateSummary,
-    /// When little or nothing happened.
+    /// The times in which little or nothing was completed.
     pub stalls: Stalls,
     /// How long calls took.
     pub latency: LatencySummary,
-    /// What the server used per operation.
+    /// Resources that the server used per operation.
     pub server: Option<CostSummary>,
-    /// What the lab used per operation.
+    /// Resources that the lab used per operation.
     pub client: CostSummary,
-    /// What the device did per operation.
+    /// Requests of the device per operation.
     pub device: Option<DeviceSummary>,
     /// The machine.
     pub host: HostSummary,
     /// How evenly clients finished.
     pub finish: FinishSummary,
-    /// What is stored afterwards.
+    /// The sizes of the data after the step.
     pub sizes: Sizes,
-    /// Bounded in number however long the step was: neighbours are merged.
+    /// The step over time. The number of points is bounded however long the step was, because
+    /// neighbours are merged.
     pub series: Vec<Point>,
-    /// What is known beyond that.
+    /// Further facts.
     #[serde(default)]
     pub more: StepMore,
 }
 
-/// What was added to a step since the first version; all of it may be absent.
+/// Fields added to a step since the first version; each may be absent.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StepMore {
     /// Background roles: clients that worked while the step was measured.
     #[serde(rename = "beside")]
     pub background: Vec<RoleResult>,
-    /// Open loop only: latency from sending, where `latency` counts from the time at which a call
+    /// Open loop only: latency from sending, while `latency` counts from the time at which a call
     /// was due.
     pub service: Option<LatencySummary>,
-    /// Open loop only: by how much the lab itself sent calls too late. It is not in `latency`.
+    /// Open loop only: by how much the lab itself sent calls too late. `latency` does not include
+    /// it.
     pub lateness: Option<LatencySummary>,
-    /// Open loop only: calls that were due and never sent. Those that waited for calls before
-    /// them are in `latency` with the time until the end.
+    /// Open loop only: calls that were due and never sent. Those that waited for earlier calls are
+    /// in `latency` with the time until the end.
     pub unsent_calls: u64,
-    /// Open loop only: those of them that waited for no call but for the lab itself. They are in no
-    /// latency.
+    /// Open loop only: the unsent calls that waited only for the lab itself. No latency includes
+    /// them.
     pub unsent_by_lab: u64,
     /// Mixes only: latency of each operation.
     #[serde(rename = "by_part")]
     pub by_operation: BTreeMap<String, LatencySummary>,
     /// How the calls of each operation ended, the warm-up included.
     pub outcomes: BTreeMap<String, CallCounts>,
-    /// Seconds in which the lab itself stood still. In a closed loop they are not in `seconds`, in
-    /// none of the latencies and no stall of the target.
+    /// Seconds in which the lab itself was paused. In a closed loop they are excluded from
+    /// `seconds`, from the latencies and from the target's stalls.
     pub lab_stood_still_seconds: f64,
-    /// Calls that were under way then: how long the target took is not known.
+    /// Calls that were under way during such a pause: the time that the target took is unknown.
     pub disturbed_calls: u64,
-    /// Documents or entries that reads returned, and per second.
+    /// Documents or entries that reads returned.
     pub rows_returned: u64,
-    /// The same per second.
+    /// Documents or entries that reads returned per second.
     pub rows_per_second: f64,
-    /// Bytes of documents that were written in the measured time, without any overhead of the
-    /// target.
+    /// Bytes of documents written in the measured time, without the target's overhead.
     pub user_bytes: u64,
-    /// Bytes that the server sent towards storage, by those.
+    /// Bytes that the server sent towards storage, divided by `user_bytes`.
     pub write_amplification: Option<f64>,
-    /// Bytes that the device wrote, by those.
+    /// Bytes that the device wrote, divided by `user_bytes`.
     pub device_write_amplification: Option<f64>,
-    /// Threads of the server (or of the lab, for an engine inside it) by their names: what each
-    /// group used.
+    /// Resources that the threads of the server (or of the lab, for an engine inside it) used,
+    /// grouped by name.
     pub threads: Vec<ThreadGroup>,
-    /// Pages of 4 KiB fetched from storage by threads that serve clients, by operation; the rest is
-    /// the engine's own work.
+    /// Pages of 4 KiB that threads serving clients fetched from storage, per operation; other reads
+    /// are the engine's background work.
     pub foreground_reads_per_op: Option<f64>,
-    /// KB fetched from storage by all other threads, by operation.
+    /// KB that all other threads fetched from storage, per operation.
     pub background_read_kb_per_op: Option<f64>,
-    /// Bytes that wait for a flush or compaction at the end, where the engine says so.
+    /// Bytes that wait for a flush or compaction at the end, if the engine reports them.
     pub debt_bytes: Option<u64>,
-    /// How long the settle step that followed took to come to rest; none if none followed or it was
-    /// given up.
+    /// Seconds until the target was idle in the settle step that followed; `None` if no settle step
+    /// followed or it gave up.
     pub quiesce_seconds: Option<f64>,
-    /// `write_amplification` with what the settle step that followed wrote, shared by user bytes
-    /// among the steps before it.
+    /// `write_amplification` including the writes of the following settle step. These are divided
+    /// among the steps before it in proportion to their user bytes.
     pub settled_write_amplification: Option<f64>,
-    /// The same of the device.
+    /// `device_write_amplification` including the settle step in the same way.
     pub settled_device_write_amplification: Option<f64>,
-    /// CPU of the lab for drawing a call, encoding and recording it, by operation, measured without
-    /// a target before the step.
+    /// CPU that the lab needs to draw, encode and record a call, per operation; measured without a
+    /// target before the step.
     pub lab_cpu_us_per_op: Option<f64>,
     /// The seed of each client's stream.
     pub seeds: Vec<u64>,
-    /// Whether reads of a step with writers beside count: each writer reached 95 % of its rate.
+    /// Whether the reads of a step with background writers count: whether each writer reached 95 %
+    /// of its rate.
     pub sla_met: Option<bool>,
-    /// What the target said at the end.
+    /// The target's raw statistics at the end.
     pub statistics: serde_json::Value,
-    /// Calls that the target refused with a wish to come back later: neither errors nor in the
-    /// latency.
+    /// Calls that the target refused and asked the client to repeat later. They count neither as
+    /// errors nor in the latency.
     pub refused_calls: u64,
-    /// Operations that were given up after as many refusals as drivers take.
+    /// Operations that clients gave up after as many refusals as drivers accept.
     pub given_up: u64,
-    /// What an overload did.
+    /// The figures of an overload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overload: Option<Overload>,
-    /// What readers of changes were given.
+    /// The events that readers of changes received.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fan_out: Option<FanOut>,
-    /// What the target removed by itself.
+    /// Documents that expired.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiry: Option<Expiry>,
-    /// What was found of the exact neighbours of vectors.
+    /// The recall of searches for vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recall: Option<Recall>,
-    /// Questions that were to have the same answer.
+    /// Pairs of queries that had to return the same results.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub agreed: Vec<Agreed>,
-    /// Runs of the user's program beside the work.
+    /// Runs of the user's program during the step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<ProgramRuns>,
-    /// The machines that made the load, if it was not the lab's own.
+    /// The machines that generated the load, if the lab did not generate it itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub generators: Vec<GeneratorResult>,
-    /// In words, for steps that are done once.
+    /// A remark on a step that is an action.
     pub remark: String,
-    /// Replays only.
+    /// Replays only: the results of the replay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<ReplayResult>,
     /// Seconds from the end of the old process until the new one answered; restarts only.
@@ -173,27 +175,27 @@ pub struct StepMore {
 /// How the calls of an operation ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallCounts {
-    /// With success.
+    /// Calls that succeeded.
     pub answered: u64,
-    /// With an error, or without an answer.
+    /// Calls that ended with an error or without an answer.
     pub failed: u64,
 }
 
 impl CallCounts {
-    /// Both together.
+    /// Adds the counts of another.
     pub fn add(&mut self, other: &Self) {
         self.answered = self.answered.saturating_add(other.answered);
         self.failed = self.failed.saturating_add(other.failed);
     }
 }
 
-/// Work beside the measured one.
+/// Background work of a step.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RoleResult {
     /// Its operation, as the workload names it.
     #[serde(rename = "part")]
     pub operation: String,
-    /// What one operation is.
+    /// The unit of operations.
     pub unit: String,
     /// Clients.
     pub clients: u32,
@@ -205,20 +207,20 @@ pub struct RoleResult {
     pub errors: BTreeMap<String, u64>,
     /// Throughput and how even it was.
     pub rate: RateSummary,
-    /// Operations per second asked for.
+    /// The rate of the schedule, in operations per second.
     pub target_rate: Option<f64>,
-    /// Share of the seconds in which at least 95 % of it was reached, in percent.
+    /// Share of the seconds in which at least 95 % of `target_rate` was reached, in percent.
     pub seconds_at_target_percent: Option<f64>,
-    /// Whether at least 95 % of it was reached on average.
+    /// Whether at least 95 % of `target_rate` was reached on average.
     pub sla_met: Option<bool>,
     /// How long calls took.
     pub latency: LatencySummary,
-    /// Bounded in number.
+    /// The work over time, in a bounded number of points.
     pub series: Vec<Point>,
-    /// Calls that the target refused with a wish to come back later.
+    /// Calls that the target refused and asked the client to repeat later.
     #[serde(default)]
     pub refused_calls: u64,
-    /// Operations that were given up after as many refusals as drivers take.
+    /// Operations that clients gave up after as many refusals as drivers accept.
     #[serde(default)]
     pub given_up: u64,
     /// How the calls of each operation ended.
@@ -229,17 +231,17 @@ pub struct RoleResult {
 /// Operations per second.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RateSummary {
-    /// All operations by all seconds.
+    /// All operations divided by all seconds.
     pub average: f64,
-    /// Sum of each client's own rate over its own time, as older tools print it.
+    /// Sum of the clients' rates, each over the client's own time, as older tools print it.
     pub sum_of_clients: f64,
-    /// Intervals behind the metrics below; a last, short one is left out.
+    /// Number of intervals of the metrics below; a short last interval is left out.
     pub intervals: u64,
     /// Variance of the rate per interval.
     pub variance: f64,
     /// Standard deviation of the rate per interval.
     pub stddev: f64,
-    /// Standard deviation by mean.
+    /// Standard deviation divided by the mean.
     pub coefficient_of_variation: Option<f64>,
     /// Slowest interval.
     pub min: f64,
@@ -254,7 +256,7 @@ pub struct RateSummary {
     pub max: f64,
     /// Change of the rate each time the number of operations doubles, in percent.
     pub slope_percent_per_doubling: Option<f64>,
-    /// Distance between the upper and lower quartile of the intervals, by their median.
+    /// Distance between the upper and lower quartile of the intervals, divided by their median.
     #[serde(default)]
     pub quartiles_by_median: Option<f64>,
 }
@@ -278,11 +280,11 @@ pub struct Stalls {
     /// The longest gap between two completed calls that is a stall.
     #[serde(default)]
     pub longest_gap_seconds: f64,
-    /// The longest ones, in order of time, at most 100.
+    /// The longest stalls, at most 100, in order of time.
     pub stretches: Vec<Stretch>,
 }
 
-/// A stretch of time within a step.
+/// A period of time within a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stretch {
     /// Since the step began.
@@ -294,10 +296,10 @@ pub struct Stretch {
 /// When each client finished.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FinishSummary {
-    /// Last finish less first finish.
+    /// Time from the first client's end to the last client's end.
     pub skew_seconds: f64,
-    /// Sum of client rates by average rate; 1 when all finished together.
+    /// Sum of the clients' rates divided by the average rate; 1 if all finished together.
     pub skew_factor: Option<f64>,
-    /// Longest time that a call, when it was due, had to wait for calls before it (open loop only).
+    /// The longest time that a due call waited for earlier calls (open loop only).
     pub behind_schedule_seconds_max: f64,
 }
