@@ -1,35 +1,35 @@
-//! Which row an operation takes.
+//! Draws the row of an operation.
 
 use rand::Rng;
 use serde::Deserialize;
 
 use crate::seed::{Stream, mix};
 
-/// Skew of the Zipf distribution that YCSB made customary.
+/// Skew of the Zipf distribution, customary since YCSB.
 const THETA: f64 = 0.99;
 /// Ranks of [`Draw::WideZipf`].
 const WIDE_RANKS: u64 = 10_000_000_000;
-/// Terms of the sum that are added one by one; the rest is an integral.
+/// Number of terms of the sum that are added one by one; an integral approximates the rest.
 const TERMS: u64 = 10_000;
 
 /// How ids are drawn.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Draw {
-    /// Each as often as the other.
+    /// All rows equally often.
     #[default]
     Uniform,
-    /// Zipf with 0.99, the favourites scattered over all ids.
+    /// Zipf with 0.99; the most frequent rows are scattered over all ids.
     Zipf,
-    /// Zipf with 0.99 over [`WIDE_RANKS`] ranks, scattered over all ids: as YCSB draws, where the
-    /// favourite is asked for alike however many rows there are.
+    /// Zipf with 0.99 over [`WIDE_RANKS`] ranks, scattered over all ids, as in YCSB: the share of
+    /// the most frequent row does not depend on the number of rows.
     WideZipf,
-    /// Zipf with 0.99, the newest the favourites.
+    /// Zipf with 0.99; the newest rows are the most frequent.
     Latest,
 }
 
 impl Draw {
-    /// A row in `0..count`, the newest last. `zipf` keeps what one kind of draw needs.
+    /// Draws a row in `0..count`, the newest last. `zipf` caches the constants of one kind of draw.
     pub(crate) fn row(self, random: &mut Stream, zipf: &mut Zipf, count: u64) -> u64 {
         match self {
             Self::Uniform => random.random_range(0..count),
@@ -49,9 +49,9 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// A rank in `0..items`; 0 is the favourite.
+    /// Draws a rank in `0..items`; 0 is the most frequent.
     pub fn draw(&mut self, random: &mut Stream, items: u64) -> u64 {
-        // A growing table needs new constants now and then, not for each row.
+        // A growing table needs new constants only now and then, not for each row.
         if items < self.items || items - self.items > self.items / 100 {
             self.prepare(items);
         }
@@ -134,8 +134,8 @@ mod tests {
         );
     }
 
-    /// The share of the favourite in YCSB's scrambled Zipf is the inverse of the constant that its
-    /// source has for ten thousand million items, 26.469.
+    /// In YCSB's scrambled Zipf the share of the most frequent row is 1 / 26.469; its source has
+    /// this constant for ten thousand million items.
     #[test]
     fn the_favourite_of_a_wide_zipf_is_the_same_for_few_rows_and_many() {
         for rows in [100, 10_000, 1_000_000] {
@@ -146,7 +146,7 @@ mod tests {
                 .map(|_| Draw::WideZipf.row(&mut random, &mut zipf, u64::from(rows)))
                 .filter(|row| *row == favourite)
                 .count();
-            // Of few rows each is also the place of other ranks.
+            // With few rows, other ranks fall on the same row, too.
             let others = 1.0 / f64::from(rows);
             let share = found as f64 / f64::from(draws);
             let expected = 1.0 / 26.469 + others * (1.0 - 1.0 / 26.469);
@@ -158,7 +158,7 @@ mod tests {
     fn favourites_are_scattered_evenly_and_stay_where_they_are_beside_inserts() {
         let places = |rows: u64| (0..1_000).map(move |rank| scatter(rank, rows));
         let moved = places(5_000).zip(places(5_300)).filter(|(a, b)| a != b);
-        // A share of 300 in 5,300 goes to the new rows.
+        // The new rows take over 300 of 5,300 ranks.
         let moved: Vec<(u64, u64)> = moved.collect();
         assert!((30..=90).contains(&moved.len()), "{}", moved.len());
         assert!(moved.iter().all(|(_, to)| (5_000..5_300).contains(to)));

@@ -1,5 +1,5 @@
-//! The machine and the build, so that a number is never without its conditions. No host name, no
-//! user name.
+//! Facts about the machine and the build, so that every number comes with its conditions. They
+//! contain no host name and no user name.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ pub struct Environment {
     pub cpu_model: String,
     /// CPUs that the lab may use.
     pub cpus: usize,
-    /// Frequency governor, when there is one.
+    /// Frequency governor, if there is one.
     pub cpu_governor: Option<String>,
     /// Memory.
     pub memory_bytes: u64,
@@ -42,8 +42,8 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Reads the state of the machine; `data` is the data directory of the server when it is known,
-    /// else any directory of interest.
+    /// Reads the state of the machine; `data` is the data directory of the server if known, else
+    /// any directory of interest.
     pub fn capture(data: &Path, driver: &str) -> Self {
         let memory = metrics::Memory::sample().unwrap_or_default();
         let load = metrics::LoadAverage::sample().unwrap_or_default();

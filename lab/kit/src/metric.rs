@@ -19,7 +19,7 @@ pub enum Better {
 pub struct Metric {
     /// Identifier in data files and JSON; it ends with the unit.
     pub id: &'static str,
-    /// In words.
+    /// A name for people.
     pub name: &'static str,
     /// Unit; `ops` means the unit that the step counts.
     pub unit: &'static str,
@@ -48,8 +48,8 @@ fn counted(step: &StepResult, name: &str) -> Option<f64> {
         .as_f64()
 }
 
-/// Rate over the first 60 seconds or the first tenth of a step, whichever is shorter; its warm-up
-/// counts, since what a step before left behind shows there.
+/// Rate over the first 60 seconds or the first tenth of a step, whichever is shorter. It includes
+/// the warm-up, because work left over from the previous step shows there.
 fn first_part_rate(step: &StepResult) -> Option<f64> {
     let points: Vec<_> = step
         .series
@@ -97,8 +97,8 @@ fn end_by_begin(step: &StepResult) -> Option<f64> {
         .filter(|ratio| ratio.is_finite())
 }
 
-/// The highest value over the kinds of operation that write, by latency from sending: what a
-/// server's own log would show.
+/// The highest value over all kinds of operation that write, by latency from sending, as in a
+/// server's own log.
 fn worst_write(step: &StepResult, of: fn(&LatencySummary) -> Option<f64>) -> Option<f64> {
     let replay = step.more.replay.as_ref()?;
     let values = REPLAY_WRITES
@@ -295,7 +295,7 @@ pub fn named(id: &str) -> Option<&'static Metric> {
 }
 
 impl Metric {
-    /// The value, where it was seen and is a number.
+    /// The value, if it was observed and is a number.
     pub fn value(&self, step: &StepResult) -> Option<f64> {
         (self.of)(step).filter(|value| value.is_finite())
     }

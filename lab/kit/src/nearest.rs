@@ -1,8 +1,8 @@
 //! The exact neighbours of vectors, found by comparing every vector, and how many of them an
 //! approximate search finds.
 //!
-//! Promises: memory that does not grow with the number of vectors; of neighbours at the same
-//! distance as the last one, whichever were found count. Must not know: targets.
+//! Promises: memory does not grow with the number of vectors; of several neighbours at the same
+//! distance as the last one, any counts as found. Must not know: targets.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,12 +17,12 @@ pub enum Similarity {
     Euclidean,
     /// The angle between them.
     Cosine,
-    /// Their product.
+    /// Their dot product.
     DotProduct,
 }
 
 impl Similarity {
-    /// Less is nearer.
+    /// A distance; smaller is nearer.
     fn distance(self, one: &[f64], other: &[f64]) -> f64 {
         let product = |one: &[f64], other: &[f64]| -> f64 {
             one.iter().zip(other).map(|(one, other)| one * other).sum()
@@ -41,18 +41,18 @@ impl Similarity {
     }
 }
 
-/// A search and what the target found.
+/// A search and the ids that the target found.
 #[derive(Clone, Debug)]
 pub struct NearestSearch {
     /// The vector whose neighbours are sought.
     pub vector: Vec<f64>,
-    /// How many.
+    /// The number of neighbours.
     pub wanted: usize,
     /// Ids that the target returned, as text.
     pub found: Vec<String>,
 }
 
-/// Looks at every vector for a number of searches at once.
+/// Compares every vector with several searches at once.
 #[derive(Debug)]
 pub struct Comparison {
     similarity: Similarity,
@@ -62,32 +62,32 @@ pub struct Comparison {
 #[derive(Debug)]
 struct Search {
     sought: NearestSearch,
-    /// The nearest so far, the nearest first.
+    /// The smallest distances so far, in ascending order.
     nearest: Vec<f64>,
     /// Distances of the vectors that the target returned, as far as they were seen.
     distances: Vec<f64>,
 }
 
-/// How much of the exact neighbours was found.
+/// The recall of searches: the share of the exact neighbours that they found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Recall {
     /// Searches that were compared.
     pub searches: u64,
-    /// Neighbours that each asked for.
+    /// Neighbours that each search asked for.
     pub neighbours: u64,
-    /// Vectors that were looked at.
+    /// Vectors that were compared.
     pub vectors: u64,
-    /// Of the exact neighbours, how many were found: the mean over all searches, in percent.
+    /// Mean recall over all searches, in percent.
     pub percent: f64,
-    /// The same of the search that found least.
+    /// Recall of the worst search, in percent.
     pub percent_min: f64,
     /// Whether the target also compares every vector.
     pub is_exact: bool,
 }
 
 impl Comparison {
-    /// Of these searches.
+    /// A comparison for these searches.
     pub fn new(similarity: Similarity, searches: Vec<NearestSearch>) -> Self {
         let searches = searches.into_iter().map(|sought| Search {
             sought,
@@ -100,7 +100,7 @@ impl Comparison {
         }
     }
 
-    /// Looks at a vector that the target holds.
+    /// Compares a vector of the target.
     pub fn take(&mut self, id: &str, vector: &[f64]) {
         for search in &mut self.searches {
             let wanted = search.sought.wanted;
@@ -180,7 +180,7 @@ mod tests {
     fn what_was_found_of_the_nearest_is_told() {
         let all = recall(Similarity::Euclidean, &["a", "d"], 2);
         assert_eq!((all.percent, all.neighbours, all.vectors), (100.0, 2, 5));
-        // As near as the last one, so it counts for it.
+        // `e` is as near as the last neighbour, so it counts as found.
         assert_eq!(recall(Similarity::Euclidean, &["a", "e"], 2).percent, 100.0);
         assert_eq!(recall(Similarity::Euclidean, &["a", "b"], 2).percent, 50.0);
         assert_eq!(recall(Similarity::Euclidean, &["b", "c"], 2).percent, 0.0);

@@ -1,5 +1,4 @@
-//! The metrics that the studies published, as data: which workload each table belongs to and how it
-//! is laid out.
+//! The metrics that the studies published, as data: the workload and the layout of each table.
 //!
 //! Promises: each table names its source; a missing cell stays missing. The files are in
 //! `lab/published/`.
@@ -12,7 +11,7 @@ const FILES: [&str; 3] = [
     include_str!("../../published/patterns.toml"),
 ];
 
-/// How a table is laid out.
+/// The layout of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layout {
@@ -36,15 +35,15 @@ pub struct Table {
     pub title: String,
     /// Author, date and title of the study.
     pub source: String,
-    /// The workload that reproduces it.
+    /// The workload that reproduces the table.
     pub workload: String,
-    /// How it is laid out.
+    /// The layout.
     pub layout: Layout,
     /// The metric (`metric::ALL`) that it shows, or `mixed`.
     pub metric: String,
     /// Its unit.
     pub unit: String,
-    /// The step, where it is about one.
+    /// The step, if the table is about one.
     #[serde(default)]
     pub step: Option<String>,
     /// A remark on the comparison with new metrics.
@@ -62,7 +61,7 @@ pub struct Table {
 pub struct Row {
     /// Its heading.
     pub name: String,
-    /// A value per column; NaN where nothing was published.
+    /// A value per column; NaN if none was published.
     pub values: Vec<f64>,
 }
 

@@ -1,8 +1,8 @@
-//! One base seed per run; every phase, role and thread draws from a stream of its own.
+//! One base seed per run; every phase, role and thread draws from its own stream.
 //!
-//! Old benchmarks gave every thread the same seed, or the same one after each restart, and so read
-//! what they had just cached. ChaCha is used because its output is fixed for all time: a stored
-//! seed must draw the same data with next year's lab.
+//! Old benchmarks gave every thread the same seed, or the same seed after each restart, and
+//! therefore read rows that were already cached. ChaCha is used because its output never changes: a
+//! stored seed must draw the same data in later versions of the lab.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -11,24 +11,24 @@ use serde::{Deserialize, Serialize};
 /// The stream of random numbers that the lab draws from.
 pub type Stream = ChaCha8Rng;
 
-/// How the streams of clients differ: rightly, or as old benchmarks had it, to show what that did
-/// to their numbers.
+/// How the streams of clients differ: correctly, or as in old benchmarks, to show the effect on
+/// their numbers.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum SeedMode {
-    /// Each step and client its own, and others in each run.
+    /// Each step and client has its own stream, and every run has different ones.
     #[default]
     Fresh,
-    /// The same, but every run repeats them.
+    /// Each step and client has its own stream, the same in every run.
     Fixed,
-    /// All clients of a step draw the same.
+    /// All clients of a step have the same stream.
     SharedAcrossThreads,
-    /// Each client draws the same in every step and every run.
+    /// Each client has the same stream in every step and every run.
     LegacyConstant,
 }
 
 impl SeedMode {
-    /// The base seed where the user gives none.
+    /// The base seed if the user gives none.
     pub fn base(self, from_clock: u64) -> u64 {
         if self == Self::Fresh { from_clock } else { 1 }
     }
@@ -43,7 +43,7 @@ impl SeedMode {
     }
 }
 
-/// The stream that starts at a seed of [`of`].
+/// The stream of a seed of [`of`].
 pub fn from(seed: u64) -> Stream {
     ChaCha8Rng::seed_from_u64(seed)
 }
@@ -53,7 +53,7 @@ pub fn stream(base: u64, step: &str, role: &str, thread: u32) -> Stream {
     from(of(base, step, role, thread))
 }
 
-/// The seed of that stream, as results record it.
+/// The seed of the stream of one thread, as results record it.
 pub fn of(base: u64, step: &str, role: &str, thread: u32) -> u64 {
     let mut state = base;
     for byte in step

@@ -1,23 +1,24 @@
-//! Stalls: stretches of a step in which little or nothing was completed.
+//! Stalls: periods of a step in which little or nothing was completed.
 //!
-//! Two sources are combined. Intervals far below the median show a step that crawls. Gaps between
-//! completions show a step that stands still, exactly and also for less than an interval: the
-//! sampler asks ten times a second when the first and the last call were completed, so that every
-//! gap of [`GAP_MIN`] seconds or more is seen.
+//! Two sources are combined. Intervals far below the median show a very slow step. Gaps between
+//! completions show a step that stands still; they are exact and can be shorter than an interval.
+//! Ten times a second the sampler asks when the first and the last call were completed, so that
+//! every gap of [`GAP_MIN`] seconds or more is seen.
 
 use crate::result::{Stalls, Stretch};
 
-/// Stalls listed at most.
+/// The largest number of stalls listed.
 const STRETCHES_MAX: usize = 100;
 /// An interval below this share of the median is a stall.
 const STALL_PERCENT: f64 = 10.0;
-/// Shorter gaps are not stalls: two sampler ticks, between which a gap may go unseen.
+/// The shortest gap, in seconds, that can be a stall: two sampler ticks, because shorter gaps may
+/// go unseen.
 pub const GAP_MIN: f64 = 0.2;
-/// A gap is a stall if it is so many times as long as the mean time between completions.
+/// A gap is a stall if it is at least this many times as long as the mean time between completions.
 const GAP_FACTOR: f64 = 10.0;
-/// Candidates kept until the mean time between completions is known.
+/// The largest number of gaps kept until the mean time between completions is known.
 const CANDIDATES_MAX: usize = 10_000;
-/// What is left of an interval beside a gap must be this long to say something about a rate.
+/// The part of an interval outside gaps must be this long, in seconds, to show a rate.
 const REST_MIN: f64 = 0.1;
 
 /// Finds the gaps between completions of one role.
@@ -29,7 +30,7 @@ pub struct GapTracker {
 }
 
 impl GapTracker {
-    /// From `begin_s` on, since the step began: what was before is not measured.
+    /// Starts at `begin_s` since the step began; earlier gaps are not measured.
     pub fn start(&mut self, begin_s: f64) {
         *self = Self {
             last_s: begin_s,
@@ -37,14 +38,15 @@ impl GapTracker {
         };
     }
 
-    /// `count` calls were completed since the last time, the first and the last of them then.
+    /// Notes that `count` calls were completed since the last call of this function, the first at
+    /// `first_s` and the last at `last_s`.
     pub fn completed(&mut self, count: u64, first_s: f64, last_s: f64) {
         self.gap_until(first_s);
         self.completions += count;
         self.last_s = self.last_s.max(last_s);
     }
 
-    /// Nothing was completed between these times, among calls that are reported together.
+    /// Notes that nothing was completed between two times, within calls that are reported together.
     pub fn gap(&mut self, start_s: f64, end_s: f64) {
         let seconds = end_s - start_s;
         if seconds >= GAP_MIN && self.candidates.len() < CANDIDATES_MAX {
@@ -56,7 +58,7 @@ impl GapTracker {
         self.gap(self.last_s, end_s);
     }
 
-    /// The gaps that are stalls, of a measured time of `seconds` that ended at `end_s`.
+    /// The gaps that are stalls in a measured time of `seconds` that ended at `end_s`.
     pub fn finish(mut self, end_s: f64, seconds: f64) -> Vec<Stretch> {
         self.gap_until(end_s);
         let mean = seconds / (self.completions.max(1) as f64);
@@ -69,7 +71,7 @@ impl GapTracker {
 /// One interval of a step: start, length, operations per second.
 pub type IntervalRate = (f64, f64, f64);
 
-/// The stalls of a step from its intervals, whose median rate is given, and its gaps.
+/// Finds the stalls of a step from its intervals, their median rate, and its gaps.
 pub fn find(intervals: &[IntervalRate], median: f64, gaps: &[Stretch]) -> Stalls {
     let mut low: Vec<Stretch> = gaps.to_vec();
     let mut out = Stalls {
@@ -84,7 +86,7 @@ pub fn find(intervals: &[IntervalRate], median: f64, gaps: &[Stretch]) -> Stalls
             .iter()
             .map(|gap| overlap(gap, *start_s, *seconds))
             .sum();
-        // Beside a gap an interval ran at a higher rate than its average says.
+        // Outside its gaps an interval ran at a higher rate than its average.
         let rest = seconds - covered;
         if covered > 0.0 && rest < REST_MIN {
             continue;
@@ -104,7 +106,7 @@ pub fn find(intervals: &[IntervalRate], median: f64, gaps: &[Stretch]) -> Stalls
     out
 }
 
-/// Not `sum`, which makes minus zero of nothing.
+/// `sum` would return minus zero for an empty slice.
 fn total(stretches: &[Stretch]) -> f64 {
     stretches.iter().fold(0.0, |sum, one| sum + one.seconds)
 }
@@ -114,7 +116,7 @@ fn overlap(gap: &Stretch, start_s: f64, seconds: f64) -> f64 {
     (end - gap.start_s.max(start_s)).max(0.0)
 }
 
-/// The parts of an interval that no gap covers.
+/// The parts of an interval outside all gaps.
 fn without(start_s: f64, seconds: f64, gaps: &[Stretch]) -> Vec<Stretch> {
     let end = start_s + seconds;
     let mut inside: Vec<&Stretch> = gaps
@@ -139,7 +141,7 @@ fn without(start_s: f64, seconds: f64, gaps: &[Stretch]) -> Vec<Stretch> {
     out
 }
 
-/// In order of time, with neighbours that touch made one.
+/// Sorts by time and joins adjacent periods.
 fn joined(mut all: Vec<Stretch>) -> Vec<Stretch> {
     /// Times in `intervals.csv` have three digits.
     const TOUCH: f64 = 0.002;

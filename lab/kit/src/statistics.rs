@@ -1,8 +1,8 @@
 //! Confidence intervals of few repeats, and straight lines through points.
 //!
-//! Promises: Student's t, exact for any number of repeats; none where there is no answer. A
-//! bootstrap is not used: with the three to five repeats that people make it draws from too few
-//! values and its intervals come out too short.
+//! Promises: Student's t, exact for any number of repeats; `None` if there is no answer. There is
+//! no bootstrap: with three to five repeats it draws from too few values, and its intervals are too
+//! short.
 
 /// An estimate with its interval of 95 % confidence.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -20,7 +20,7 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Mean of `values` and its interval; none with fewer than two values.
+/// Mean of `values` and its interval; `None` with fewer than two values.
 pub fn estimate(values: &[f64]) -> Option<Estimate> {
     let count = values.len();
     if count < 2 {
@@ -40,8 +40,8 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
     })
 }
 
-/// The ratio of pairs `(a, b)`, b by a: geometric mean and interval from Student's t on the
-/// logarithms. None with fewer than two pairs or where a value is not above zero.
+/// The ratio b / a of pairs `(a, b)`: geometric mean, and interval from Student's t on the
+/// logarithms. `None` with fewer than two pairs or if a value is not above zero.
 pub fn ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
     if pairs.iter().any(|(a, b)| *a <= 0.0 || *b <= 0.0) {
         return None;
@@ -55,13 +55,14 @@ pub fn ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
 }
 
 /// The ratio of the means of two groups whose repeats are not pairs: Welch's t on the logarithms.
-/// None with fewer than two values in a group or where a value is not above zero.
+/// `None` with fewer than two values in a group or if a value is not above zero.
 pub fn ratio_of_groups(a: &[f64], b: &[f64]) -> Option<Estimate> {
     product_of_groups(&[b], &[a])
 }
 
-/// The product of the means of some groups by the product of others, on logarithms: a ratio, or a
-/// ratio of ratios. None with fewer than two values in a group or where a value is not above zero.
+/// The product of the means of the groups in `over` divided by that of the groups in `under`, on
+/// logarithms: a ratio, or a ratio of ratios. `None` with fewer than two values in a group or if a
+/// value is not above zero.
 pub fn product_of_groups(over: &[&[f64]], under: &[&[f64]]) -> Option<Estimate> {
     if over
         .iter()
@@ -86,13 +87,13 @@ pub fn product_of_groups(over: &[&[f64]], under: &[&[f64]]) -> Option<Estimate> 
     })
 }
 
-/// The mean of one group less that of another whose repeats are not pairs. None with fewer than two
-/// values in a group.
+/// The difference of the means of two groups whose repeats are not pairs. `None` with fewer than
+/// two values in a group.
 pub fn difference_of_groups(plus: &[f64], minus: &[f64]) -> Option<Estimate> {
     contrast(&[plus.to_vec()], &[minus.to_vec()])
 }
 
-/// Welch's t for a sum of means less a sum of means.
+/// Welch's t for the sum of the means in `plus` minus the sum of the means in `minus`.
 fn contrast(plus: &[Vec<f64>], minus: &[Vec<f64>]) -> Option<Estimate> {
     let (mut mean, mut sum, mut spread, mut free_of_all) = (0.0, 0.0, 0.0, 0.0);
     for (values, sign) in plus
@@ -121,7 +122,7 @@ fn contrast(plus: &[Vec<f64>], minus: &[Vec<f64>]) -> Option<Estimate> {
     } else {
         free_of_all
     };
-    // The nudge keeps 3.9999999 from being rounded down to 3.
+    // The small addend keeps 3.9999999 from being rounded down to 3.
     let half = t_975((free + 1e-6).floor().max(1.0) as usize) * sum.sqrt();
     Some(Estimate {
         mean,
@@ -130,7 +131,7 @@ fn contrast(plus: &[Vec<f64>], minus: &[Vec<f64>]) -> Option<Estimate> {
     })
 }
 
-/// The value that Student's t stays below with 97.5 %, for `free` degrees of freedom.
+/// The 97.5 % quantile of Student's t with `free` degrees of freedom.
 pub fn t_975(free: usize) -> f64 {
     const SMALL: [f64; 10] = [
         12.706_2, 4.302_65, 3.182_45, 2.776_45, 2.570_58, 2.446_91, 2.364_62, 2.306_00, 2.262_16,
@@ -142,7 +143,8 @@ pub fn t_975(free: usize) -> f64 {
     if free == 0 {
         return f64::INFINITY;
     }
-    // Cornish-Fisher from the normal quantile; off by less than 1e-4 from eleven degrees on.
+    // Cornish-Fisher expansion from the normal quantile; the error is below 1e-4 from eleven
+    // degrees on.
     let (z, n) = (1.959_963_985_f64, free as f64);
     let (z3, z5, z7) = (z.powi(3), z.powi(5), z.powi(7));
     z + (z3 + z) / (4.0 * n)
@@ -153,7 +155,7 @@ pub fn t_975(free: usize) -> f64 {
 /// A straight line through points.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LineFit {
-    /// Change of y by change of x.
+    /// Change of y per change of x.
     pub slope: f64,
     /// y at x = 0.
     pub at_zero: f64,
@@ -161,7 +163,7 @@ pub struct LineFit {
     pub r_squared: f64,
 }
 
-/// Least squares; none with fewer than three points or no spread of x.
+/// The least squares line; `None` with fewer than three points or if all x are equal.
 pub fn line(points: &[(f64, f64)]) -> Option<LineFit> {
     let count = points.len() as f64;
     if points.len() < 3 {
@@ -238,8 +240,8 @@ mod tests {
 
     #[test]
     fn pairs_cancel_what_both_have_in_common() {
-        // Each repeat is at another level, b always twice a: paired, the ratio is certain; as
-        // groups it is not.
+        // Each repeat has another level, but b is always twice a. The ratio is certain for pairs,
+        // but not for groups.
         let (a, b) = ([100.0, 200.0, 400.0], [200.0, 400.0, 800.0]);
         let pairs: Vec<(f64, f64)> = a.into_iter().zip(b).collect();
         let paired = ratio(&pairs).unwrap();

@@ -1,8 +1,8 @@
-//! What processes, the device and the machine did in a step, by operation and by time, from the
-//! sums over its intervals.
+//! Resources that processes, the device and the machine used in a step, per operation and per time,
+//! from the sums over its intervals.
 //!
-//! Promises: a metric whose divisor is zero or whose source was not seen is absent. Must not know:
-//! where samples come from.
+//! Promises: a metric is absent if its divisor is zero or its source was not observed. Must not
+//! know: where samples come from.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use crate::result::{
     CostSummary, DeviceSummary, HostSummary, PressureSummary, Sizes, StepResult, ThreadGroup,
 };
 
-/// User and system time are read in ticks of 10 ms at both ends of a step: what was used may be up
-/// to two ticks more or less.
+/// The possible error of a CPU time: user and system time are read in ticks of 10 ms at both ends
+/// of a step, so the difference may be wrong by up to two ticks.
 const CPU_ERROR_US: f64 = 20_000.0;
-/// A page, as the kernel counts reads of mapped files.
+/// The size of a page, the kernel's unit for reads of mapped files.
 const PAGE_KB: f64 = 4.0;
-/// Threads that serve clients, by the beginnings of their names: the lab's own (an engine runs on
-/// them), mongod's, MariaDB's, Quarry's.
+/// Prefixes of the names of threads that serve clients: the lab's own (engines run on them),
+/// mongod's, MariaDB's, Quarry's.
 const FOREGROUND: [&str; 4] = [CLIENT_THREAD, "conn", "one_connection", "quarry-net"];
-/// What the lab calls the threads of clients that block.
+/// The name of the lab's threads for clients whose calls block.
 pub const CLIENT_THREAD: &str = "lab-client";
 
-/// What a step wrote, relative to what was asked of it.
+/// Computes the write amplification of a step from the bytes that clients wrote.
 pub fn amplification(step: &mut StepResult, user_bytes: u64) {
     let bytes = user_bytes as f64;
     let written = |kb_per_op: Option<f64>| ratio(kb_per_op? * step.ops as f64 * 1_024.0, bytes);
@@ -44,7 +44,7 @@ pub(crate) fn ratio(above: f64, below: f64) -> Option<f64> {
         .filter(|value| value.is_finite())
 }
 
-/// A process.
+/// The use of a process.
 pub(crate) fn process(used: &ProcessUse, ops: u64, seconds: f64) -> CostSummary {
     let per_op = |value: f64| ratio(value, ops as f64);
     let cpu = used.cpu().as_secs_f64();
@@ -68,7 +68,7 @@ pub(crate) fn process(used: &ProcessUse, ops: u64, seconds: f64) -> CostSummary 
     }
 }
 
-/// The device, if it was seen.
+/// The use of the device, if it was observed.
 pub(crate) fn device(total: &Interval, name: Option<String>) -> Option<DeviceSummary> {
     let DiskUse {
         reads,
@@ -99,7 +99,7 @@ pub(crate) fn device(total: &Interval, name: Option<String>) -> Option<DeviceSum
     })
 }
 
-/// What the machine waited for and moved; CPU shares are the caller's.
+/// The machine's waiting and page traffic; the caller adds the shares of CPU.
 pub(crate) fn host(total: &Interval) -> HostSummary {
     let us = total.length.as_secs_f64() * 1e6;
     let pressure = total.pressure.filter(|_| us > 0.0).map(|waited| {
@@ -128,18 +128,18 @@ pub(crate) fn host(total: &Interval) -> HostSummary {
 pub struct Details {
     /// The data directory at the end.
     pub directory: Option<DirectorySize>,
-    /// The most blocks it took.
+    /// The largest size of the data directory in blocks.
     pub directory_bytes_max: Option<u64>,
     /// Memory of the server at the end.
     pub memory: Option<MemoryParts>,
     /// Most descriptors of the server seen open.
     pub open_files_max: Option<u64>,
-    /// What its threads used, by name, after the warm-up.
+    /// Resources that the server's threads used after the warm-up, by name.
     pub threads: BTreeMap<String, ThreadUse>,
 }
 
 impl Details {
-    /// The sizes of the directory.
+    /// Fills in the sizes of the directory.
     pub fn fill_sizes(&self, sizes: &mut Sizes) {
         let Some(size) = self.directory else { return };
         sizes.directory_bytes = Some(size.allocated_bytes);
@@ -151,7 +151,7 @@ impl Details {
         sizes.directory_blob_bytes = Some(size.blob_bytes);
     }
 
-    /// The server's memory, files and threads.
+    /// Fills in the server's memory, files and threads.
     pub fn fill_step(&self, step: &mut StepResult) {
         if let Some(server) = &mut step.server {
             server.open_files_max = self.open_files_max;
@@ -172,7 +172,7 @@ impl Details {
                 .sum()
         };
         let ops = step.ops as f64;
-        // Where no thread is known to serve clients, reads cannot be told apart.
+        // If no thread is known to serve clients, reads cannot be attributed.
         if groups.iter().any(|group| group.is_foreground) {
             step.more.foreground_reads_per_op = ratio(read(true) / PAGE_KB, ops);
             step.more.background_read_kb_per_op = ratio(read(false), ops);
@@ -195,8 +195,8 @@ fn group(name: &str, used: &ThreadUse) -> ThreadGroup {
     }
 }
 
-/// Completes the sizes with what live documents take; `row_bytes` is the size of an average one,
-/// `rows` how many the lab knows of.
+/// Adds the bytes of live documents to the sizes; `row_bytes` is their average size, and `rows` the
+/// number that the lab knows.
 pub fn space(sizes: &mut Sizes, rows: u64, row_bytes: u64) {
     let counted = sizes.documents.unwrap_or(rows);
     let live = sizes
@@ -210,8 +210,8 @@ pub fn space(sizes: &mut Sizes, rows: u64, row_bytes: u64) {
         .and_then(|(taken, live)| ratio(taken as f64, live as f64));
 }
 
-/// Adds to the steps since the last rest what the settle step at the end of `steps` wrote, shared
-/// by their user bytes, and how long it took.
+/// The last of `steps` is a settle step. Divides its writes among the steps since the previous
+/// settle step in proportion to their user bytes, and notes its duration there.
 pub fn settled(steps: &mut [StepResult], came_to_rest: bool) {
     let Some((settle, before)) = steps.split_last_mut() else {
         return;

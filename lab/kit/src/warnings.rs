@@ -6,11 +6,11 @@ use crate::environment::Environment;
 use crate::format;
 use crate::result::{StepResult, Warning};
 
-/// The lab's own lateness below this, in microseconds, is that of any timer.
+/// A lateness of the lab below this, in microseconds, is normal for a timer.
 const LATENESS_US_MIN: f64 = 5_000.0;
-/// Searches that find less of the exact neighbours are hardly searches.
+/// The smallest acceptable recall of searches, in percent.
 const RECALL_PERCENT_MIN: f64 = 80.0;
-/// A longer lateness is no timer's.
+/// A longer lateness, in microseconds, is not caused by a timer.
 const STANDSTILL_US_MIN: f64 = 250_000.0;
 
 fn warning(code: &str, text: String) -> Warning {
@@ -20,7 +20,7 @@ fn warning(code: &str, text: String) -> Warning {
     }
 }
 
-/// What the machine's state before the run says.
+/// Warnings about the machine's state before the run.
 pub fn of_environment(environment: &Environment) -> Vec<Warning> {
     let mut out = Vec::new();
     if environment.lab_profile == "debug" {
@@ -47,8 +47,8 @@ pub fn of_environment(environment: &Environment) -> Vec<Warning> {
     out
 }
 
-/// What a step itself says; `is_inside`: the target runs in the lab's process, so that one cost
-/// stands for both.
+/// Warnings about a step. `is_inside`: the target runs in the lab's process, so that one cost
+/// covers both.
 pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> {
     let mut out = Vec::new();
     let at = |text: String| format!("Step {}: {text}", step.name);
@@ -78,7 +78,7 @@ pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> 
         .map_or(0.0, |server| server.cpu_cores);
     let others =
         step.host.busy_percent / 100.0 * cpus as f64 - server_cores - step.client.cpu_cores;
-    // With generators elsewhere the lab's CPU is not this machine's.
+    // With load generators on other machines, the load does not use this machine's CPU.
     let is_here = step.more.generators.is_empty();
     if is_here && step.server.is_some() && others > 0.25 {
         let text = format!(
@@ -121,7 +121,7 @@ pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> 
     out
 }
 
-/// Standstills of the lab or of a load generator.
+/// Warnings about pauses of the lab or of a load generator.
 fn of_standstills(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String) -> String) {
     if step.more.lab_stood_still_seconds > 0.0 {
         let text = format!(
@@ -142,7 +142,7 @@ fn of_standstills(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String)
     }
 }
 
-/// Calls that failed or were refused, in preparing steps, too.
+/// Warnings about calls that failed or were refused, also in preparing steps.
 fn of_failures(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String) -> String) {
     let beside = step.more.background.iter();
     let errors = beside.clone().flat_map(|role| role.errors.iter());
@@ -172,7 +172,7 @@ fn of_failures(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String) ->
     }
 }
 
-/// What generators on other machines lacked.
+/// Warnings about load generators on other machines.
 fn of_generators(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String) -> String) {
     for generator in &step.more.generators {
         let own = generator.cpu_cores > 0.33 * f64::from(generator.cpus);
@@ -210,7 +210,7 @@ fn of_generators(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String) 
     }
 }
 
-/// What searches found of the exact neighbours.
+/// Warnings about the recall of searches.
 fn of_searches(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String) -> String) {
     let recall = step.more.recall.as_ref().map(|recall| recall.percent);
     if let Some(percent) = recall.filter(|percent| *percent < RECALL_PERCENT_MIN) {
@@ -222,7 +222,7 @@ fn of_searches(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String) ->
     }
 }
 
-/// What the schedule of an open loop says.
+/// Warnings about the schedule of an open loop.
 fn of_schedule(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String) -> String) {
     let by_lab = step.more.unsent_by_lab;
     let waited = step.more.unsent_calls.saturating_sub(by_lab);
@@ -276,10 +276,10 @@ fn of_schedule(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String) ->
     }
 }
 
-/// What the device did beyond the target and the lab, if that is much: the larger of read and
-/// written, in MB. Writes are counted when a page is made dirty and reach the device later, some of
-/// them twice (a log, a file system's journal): only far more than twice as much is taken for
-/// others'.
+/// The traffic of the device that neither the target nor the lab caused, if it is large: the larger
+/// of read and written, in MB. Writes are counted when a page becomes dirty and reach the device
+/// later, some of them twice (a log, a file system's journal). Therefore only writes far above
+/// twice the counted amount are attributed to other programs.
 fn io_of_others(step: &StepResult, is_inside: bool) -> Option<(&'static str, f64)> {
     let (server, device) = (step.server.as_ref()?, step.device.as_ref()?);
     let own = |of: fn(&crate::result::CostSummary) -> Option<f64>| {
@@ -294,7 +294,7 @@ fn io_of_others(step: &StepResult, is_inside: bool) -> Option<(&'static str, f64
     let more = |on_device: Option<f64>, own: Option<f64>, factor: f64| {
         let (all, own) = (mb(on_device?), mb(own?));
         let others = all - own * factor;
-        // A few pages of a log of the system are nothing.
+        // A few pages of a system log do not matter.
         (others > 0.2 * all && others > 0.5 * step.seconds + 1.0).then_some(others)
     };
     let read = more(device.read_kb_per_op, own(|cost| cost.read_kb_per_op), 1.0);
@@ -378,7 +378,7 @@ mod tests {
             start_late_us: 300_000.0,
             ..good.clone()
         };
-        // The coordinator's machine is full of other things.
+        // The coordinator's machine is busy with other programs.
         (step.host.busy_percent, step.client.cpu_cores) = (99.0, 14.0);
         step.more.generators = vec![good, full, late, began];
         let told = of_step(&step, 2, false);

@@ -1,10 +1,10 @@
-//! Two groups of runs beside each other: repeats in pairs, an interval for each change, a verdict
+//! The comparison of two groups of runs: repeats in pairs, an interval for each change, a verdict
 //! for each metric.
 //!
-//! Promises: refuses what cannot be compared, with one line that says why; never a verdict from a
-//! single pair. The method: pairs in order of time; the change is the geometric mean of the pairs'
-//! ratios, its interval Student's t on their logarithms at 95 %; where a value is zero, plain
-//! differences.
+//! Promises: groups that cannot be compared are refused, with the reason in one line; a single pair
+//! never gives a verdict. The method: runs are paired in order of time; the change is the geometric
+//! mean of the pairs' ratios, and its 95 % interval is Student's t on their logarithms. If a value
+//! is zero, plain differences are used instead.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::metric::{ALL, Better, Metric};
 use crate::result::{RunResult, StepResult};
 use crate::statistics::{self, Estimate};
 
-/// A change smaller than this counts for nothing, however certain.
+/// A smaller change, in percent, is ignored, however certain it is.
 pub const SMALLEST_PERCENT: f64 = 1.0;
 
 /// Runs that cannot be compared.
@@ -24,10 +24,10 @@ pub enum CompareError {
     /// A folder cannot be read.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// Nothing to compare.
+    /// There are no runs.
     #[error("{} holds no run: neither a result.json nor folders with one", .0.display())]
     Empty(PathBuf),
-    /// Not the same experiment.
+    /// The runs are not of the same experiment.
     #[error("not comparable: {0}")]
     Differ(String),
 }
@@ -42,12 +42,12 @@ pub enum Verdict {
     Worse,
     /// The interval includes no change, or the change is below [`SMALLEST_PERCENT`].
     NoDifferenceSeen,
-    /// One pair says nothing about chance.
+    /// There is only one pair, which does not show how much values vary by chance.
     TooFewRepeats,
 }
 
 impl Verdict {
-    /// In words.
+    /// A name for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Better => "better",
@@ -77,23 +77,23 @@ pub struct Comparison {
     pub steps: Vec<StepComparison>,
 }
 
-/// One step of both.
+/// The comparison of one step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StepComparison {
     /// Its name.
     pub step: String,
     /// Its unit.
     pub unit: String,
-    /// Figures that both sides have.
+    /// The metrics that both sides have.
     pub metrics: Vec<MetricComparison>,
 }
 
-/// One metric of both.
+/// The comparison of one metric.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MetricComparison {
-    /// See `metric::ALL`.
+    /// The id of the metric in `metric::ALL`.
     pub id: String,
-    /// In words.
+    /// A name for people.
     pub name: String,
     /// Unit of `a` and `b`.
     pub unit: String,
@@ -104,10 +104,10 @@ pub struct MetricComparison {
     /// Change from A to B in percent of A, with its interval; `None` for one pair, or if a value is
     /// zero.
     pub change_percent: Option<Estimate>,
-    /// Instead, where a value is zero: B less A in the metric's unit.
+    /// The difference B − A in the metric's unit, with its interval, if a value is zero.
     pub difference: Option<Estimate>,
-    /// The smallest change in percent that these repeats could have found: half the width of the
-    /// interval, and no less than [`SMALLEST_PERCENT`]. None where there is no interval in percent.
+    /// The smallest change in percent that these repeats could have detected: half the width of the
+    /// interval, but at least [`SMALLEST_PERCENT`]. `None` if there is no interval in percent.
     #[serde(default)]
     pub smallest_percent: Option<f64>,
     /// Verdict.
@@ -118,7 +118,7 @@ pub struct MetricComparison {
 /// order of time.
 ///
 /// # Errors
-/// Nothing there, or something unreadable.
+/// There is no run, or a file cannot be read.
 pub fn read_side(path: &Path) -> Result<Vec<RunResult>, CompareError> {
     if path.is_file() || path.join("result.json").is_file() {
         return Ok(vec![read_result(path)?]);
@@ -200,7 +200,8 @@ pub fn compare(
     })
 }
 
-/// Repeats of one side are of one target: same address, write concern and memory limit.
+/// Checks that the repeats of one side have one target: the same address, write concern and memory
+/// limit.
 fn same_configuration(first: &RunResult, other: &RunResult) -> Result<(), CompareError> {
     let (wanted, found) = (first.configuration(), other.configuration());
     for (name, value) in &wanted {
@@ -233,7 +234,7 @@ fn differ(
     ))
 }
 
-/// A run that ended early or did its work wrong has no metrics worth comparing.
+/// Refuses a run that ended early or failed its checks, because its metrics cannot be compared.
 pub(super) fn is_usable(run: &RunResult) -> Result<(), CompareError> {
     let id = &run.run.id;
     if !run.run.complete {
@@ -248,7 +249,7 @@ pub(super) fn is_usable(run: &RunResult) -> Result<(), CompareError> {
     }
 }
 
-/// Same work, same settings, same machine, same build of the lab.
+/// Checks that work, settings, machine and build of the lab are the same.
 fn same_experiment(
     first: &RunResult,
     other: &RunResult,
@@ -404,13 +405,13 @@ fn compare_step(step: &StepResult, a: &[RunResult], b: &[RunResult]) -> StepComp
     }
 }
 
-/// The change that an interval of a ratio leaves unseen, in percent.
+/// The smallest change, in percent, that can be detected with this interval of a ratio.
 pub fn smallest_percent(ratio: Estimate) -> f64 {
     let half = (ratio.high / ratio.mean).max(ratio.mean / ratio.low);
     ((half - 1.0) * 100.0).max(SMALLEST_PERCENT)
 }
 
-/// One metric from its pairs.
+/// Compares one metric from the pairs of its values.
 pub fn compare_metric(metric: &Metric, pairs: &[(f64, f64)], ops: &str) -> MetricComparison {
     let mean = |pick: fn(&(f64, f64)) -> f64| {
         statistics::mean(&pairs.iter().map(pick).collect::<Vec<_>>()).unwrap_or(0.0)

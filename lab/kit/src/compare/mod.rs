@@ -1,5 +1,5 @@
-//! Two groups of runs compared: repeats in pairs, an interval for each change, a verdict for each
-//! metric.
+//! The comparison of two groups of runs: repeats in pairs, an interval for each change, a verdict
+//! for each metric.
 
 mod comparison;
 mod sensitivity;

@@ -1,4 +1,5 @@
-//! How small a change of the rate a sweep's repeats could find: what decides whether it needs more.
+//! The smallest change of the rate that the repeats of a sweep can detect. It decides whether the
+//! sweep needs more repeats.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use crate::metric;
 use crate::result::RunResult;
 use crate::statistics;
 
-/// Fewer repeats say too little about chance to stop at.
+/// A sweep makes at least this many repeats, because fewer show too little about chance.
 pub const REPEATS_MIN: u32 = 3;
 
 /// The keys by which runs are grouped: the settings alone, and everything that repeats must share.
@@ -26,13 +27,13 @@ fn keys(run: &RunResult) -> (String, String) {
     (settings, all)
 }
 
-/// The smallest change of the rate, in percent, that these runs could find between the first
-/// configuration and each other one with the same settings, in each measured step; of a single
-/// configuration, between its repeats and as many of another. None as long as a configuration has
-/// fewer than [`REPEATS_MIN`] runs that ended and were right.
+/// The smallest change of the rate, in percent, that these runs can detect in each measured step
+/// between the first configuration and each other one with the same settings. With a single
+/// configuration, it is the change between its repeats and as many repeats of another. `None` while
+/// a configuration has fewer than [`REPEATS_MIN`] complete and correct runs.
 pub fn smallest_change(runs: &[RunResult]) -> Option<f64> {
     let rate = metric::named("rate")?;
-    // Of each settings the configurations in the order in which they came first.
+    // For each group of equal settings, the configurations in the order of their first runs.
     let mut groups: BTreeMap<String, Vec<(String, Vec<&RunResult>)>> = BTreeMap::new();
     for run in runs.iter().filter(|run| is_usable(run).is_ok()) {
         let (settings, all) = keys(run);
@@ -64,7 +65,7 @@ pub fn smallest_change(runs: &[RunResult]) -> Option<f64> {
             let alone = alone.then(|| {
                 let pairs: Vec<(f64, f64)> = first.iter().map(|value| (1.0, *value)).collect();
                 let ratio = statistics::ratio(&pairs).map(|ratio| {
-                    // The difference of two such means is uncertain by a root of two more.
+                    // The difference of two such means has an interval wider by a factor of √2.
                     let half = (ratio.high / ratio.mean).ln() * std::f64::consts::SQRT_2;
                     statistics::Estimate {
                         mean: 1.0,

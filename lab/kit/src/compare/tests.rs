@@ -1,4 +1,4 @@
-//! Known numbers in, known verdicts out; and what must be refused.
+//! Comparisons with known verdicts, and groups that must be refused.
 
 use super::*;
 use crate::metric::named;

@@ -44,7 +44,7 @@ pub fn text(comparison: &Comparison) -> String {
     out
 }
 
-/// The smallest change that could have been found.
+/// The smallest change that could have been detected.
 pub(crate) fn smallest(metric: &MetricComparison) -> String {
     let found = metric.smallest_percent;
     found.map_or_else(

@@ -1,4 +1,4 @@
-//! Whether the calls of a run were answered, and answered rightly.
+//! Checks that the calls of a run were answered, and answered correctly.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use super::step::{CallCounts, StepResult};
 use crate::answers::WRONG_ANSWERS;
 use crate::format;
 
-/// A run is wrong if more of the calls of one operation failed, in percent.
+/// The largest share of failed calls of one operation, in percent; above it the run counts as
+/// wrong.
 pub const ERRORS_PERCENT_MAX: f64 = 1.0;
 
 /// The calls of one role.
@@ -33,7 +34,7 @@ fn roles(steps: &[StepResult]) -> impl Iterator<Item = Role<'_>> {
     })
 }
 
-/// Judges the calls of all steps: no answer may be wrong, and few may be errors.
+/// Judges the calls of all steps: no answer may be wrong, and only few may be errors.
 pub fn judge_calls(steps: &[StepResult]) -> Check {
     let mut check = Check {
         name: "calls were answered, and rightly".to_owned(),
@@ -108,7 +109,7 @@ mod tests {
             wrong.passed == Some(false) && wrong.found.contains("document not found"),
             "{wrong:?}"
         );
-        // A part that always fails hides in a mix that hardly ever does.
+        // An operation that always fails would go unnoticed in a mix that hardly ever fails.
         let part = judged(step(
             &[("121 DocumentValidationFailure", 50)],
             &[("point", 100_000, 0), ("rename", 0, 50)],

@@ -1,10 +1,10 @@
-//! Whether a row that a target returned is one that the lab has stored there.
+//! Checks whether a row that a target returned is the row that the lab stored.
 //!
-//! Promises: text fields of the lab's own kinds carry a checksum of themselves, of their name and
-//! of the row's id, in the place of some of their random characters, so that neither size nor
-//! compressibility change; a row that lacks a field, is cut, or holds the contents of another row
-//! is found out. Documents of workload files and records of programs carry none. Must not know:
-//! how a target stores rows.
+//! Promises: text fields of the lab's own kinds contain a checksum of the text, the field's name
+//! and the row's id. It replaces some random characters, so that neither size nor compressibility
+//! changes. A row that lacks a field, is truncated, or has the contents of another row is detected.
+//! Documents of workload files and records of programs have no checksums. Must not know: how a
+//! target stores rows.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -12,13 +12,13 @@ use std::ops::Range;
 use crate::row::{DocumentKind, FieldType, Key, Table, Value};
 use crate::seed::mix;
 
-/// Characters of a checksum at most. A quarter of the text at most, as half of it may be one
-/// letter over and over.
+/// The largest number of characters of a checksum. It is also at most a quarter of the text,
+/// because half of the text may be a single repeated letter.
 const CHECKSUM_MAX: usize = 8;
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const DIGITS: &[u8; 10] = b"0123456789";
 
-/// A number that stands for the value of a text field.
+/// A hash of the value of a text field.
 pub fn hash_of(text: &str) -> u64 {
     hash_bytes(text.len() as u64, text.as_bytes())
 }
@@ -33,11 +33,11 @@ fn hash_bytes(start: u64, bytes: &[u8]) -> u64 {
     mix(out)
 }
 
-/// Where the checksum of a text lies; none if the text is too short for one.
+/// The position of the checksum in a text; `None` if the text is too short.
 fn place(kind: DocumentKind, text: &[u8]) -> Option<Range<usize>> {
     let length = CHECKSUM_MAX.min(text.len() / 4);
     let start = match kind {
-        // Its header is readable.
+        // The header of the text must stay readable.
         DocumentKind::Keyed => text.iter().position(|byte| *byte == b'>')? + 1,
         _ => 0,
     };
@@ -81,11 +81,11 @@ pub fn write_checksum(kind: DocumentKind, name: &str, id: Option<&Key>, value: &
             .zip(checksum)
             .for_each(|(own, letter)| *own = letter);
     }
-    // Rows of these kinds are ASCII.
+    // Texts of these kinds are ASCII.
     *text = String::from_utf8(bytes).unwrap_or_default();
 }
 
-/// A field as a driver has it.
+/// A field as a driver returns it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FieldView<'a> {
     /// A whole number.
@@ -114,7 +114,7 @@ impl<'a> From<&'a Value> for FieldView<'a> {
 }
 
 impl FieldView<'_> {
-    /// The order of two values of one field.
+    /// Compares two values of one field.
     pub fn order(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Int(one) | Self::Date(one), Self::Int(two) | Self::Date(two)) => one.cmp(two),
@@ -125,7 +125,7 @@ impl FieldView<'_> {
     }
 }
 
-/// What the rows of a table must hold.
+/// The expected contents of a table's rows.
 #[derive(Clone, Debug)]
 pub struct Contents {
     kind: DocumentKind,
@@ -135,11 +135,11 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// Of a table.
+    /// The expected contents of the rows of `table`.
     pub fn of(table: &Table) -> Self {
         let mut fields = table.kind.fields();
         let names = fields.iter().map(|(name, _)| *name).collect();
-        // A pad of no bytes is left out of some rows.
+        // Some rows omit an empty pad.
         if table.payload == 0 {
             fields.retain(|(_, of_type)| *of_type != FieldType::Text(0));
         }
@@ -156,10 +156,10 @@ impl Contents {
         &self.names
     }
 
-    /// Looks at a row with all its fields, in whichever order.
+    /// Checks a row with all its fields, in any order.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The error in the row.
     pub fn check<'a>(
         &self,
         id: Option<&Key>,
@@ -182,10 +182,10 @@ impl Contents {
         }
     }
 
-    /// Looks whether a field holds one of the values that it may hold.
+    /// Checks that a field has one of its possible values.
     ///
     /// # Errors
-    /// It holds another one.
+    /// The field has another value.
     pub fn check_version(
         allowed: &[(&'static str, Vec<u64>)],
         name: &str,
@@ -233,7 +233,7 @@ impl Contents {
     }
 }
 
-/// The ids of rows that come in order.
+/// Checks that the ids of rows come in order.
 #[derive(Clone, Debug)]
 pub struct InOrder {
     last: Key,
@@ -242,7 +242,7 @@ pub struct InOrder {
 }
 
 impl InOrder {
-    /// From an id on.
+    /// Ids from `from` on.
     pub fn from(from: Key, reverse: bool) -> Self {
         Self {
             last: from,
@@ -251,10 +251,10 @@ impl InOrder {
         }
     }
 
-    /// Takes the next one.
+    /// Takes the next id.
     ///
     /// # Errors
-    /// It lies before the one before it, or is the same.
+    /// The id is equal to the previous one or out of order.
     pub fn take(&mut self, id: Key) -> Result<(), String> {
         let mut order = id.cmp(&self.last);
         if self.reverse {

@@ -1,7 +1,7 @@
-//! Rows as plain values: what a workload stores, before any target has encoded it.
+//! Rows of a workload as plain values, before a target encodes them.
 //!
-//! Promises: the same seed and number give the same row for ever. Must not know: how a target
-//! stores it.
+//! Promises: the same seed and number give the same row in every version. Must not know: how a
+//! target stores it.
 
 pub mod contents;
 mod table;
@@ -33,11 +33,11 @@ pub enum Value {
     Date(i64),
     /// Text.
     Text(String),
-    /// Of any shape: only in documents of workload files.
+    /// A value of any shape; only in documents of workload files.
     Tree(Tree),
 }
 
-/// What identifies a row within its table.
+/// The id of a row within its table.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     /// A number.
@@ -58,14 +58,14 @@ impl fmt::Display for Key {
 /// One row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// None: the target makes one.
+    /// The id; `None` if the target makes it.
     pub id: Option<Key>,
     /// Name and value, always in the same order for one kind.
     pub fields: Vec<(&'static str, Value)>,
 }
 
 impl Row {
-    /// Bytes of keys and values, without names: what write and space amplification are relative to.
+    /// Bytes of keys and values, without names: the divisor of write and space amplification.
     pub fn logical_bytes(&self) -> u64 {
         let id = match &self.id {
             Some(Key::Text(text)) => text.len(),
@@ -84,7 +84,7 @@ impl Row {
         (id + fields) as u64
     }
 
-    /// The field `k` that counters live in, if the kind has one.
+    /// The counter field `k`, if the kind has one.
     pub fn k(&self) -> Option<i32> {
         self.fields.iter().find_map(|(name, value)| match value {
             Value::Int(k) | Value::Tree(Tree::Int(k)) if *name == "k" => Some(*k),
@@ -93,7 +93,7 @@ impl Row {
     }
 }
 
-/// The type of a field, for targets that want it before the first row.
+/// The type of a field, for targets that need it before the first row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldType {
     /// [`Value::Int`].
@@ -104,7 +104,7 @@ pub enum FieldType {
     Double,
     /// [`Value::Date`].
     Date,
-    /// [`Value::Text`] of at most so many bytes; 0 stands for the payload of the settings.
+    /// [`Value::Text`] of at most this many bytes; 0 stands for the payload of the settings.
     Text(u32),
 }
 
@@ -134,7 +134,7 @@ pub enum DocumentKind {
     Tpcc,
     /// Tables of [`Program::Linkbench`].
     Linkbench,
-    /// As a workload file says.
+    /// Documents of a workload file.
     #[serde(skip)]
     Custom(Shape),
     /// A table of a program.
@@ -178,15 +178,15 @@ impl DocumentKind {
             Self::Numbered => vec![("value", Text(0))],
             Self::Ycsb => YCSB_FIELDS.iter().map(|name| (*name, Text(100))).collect(),
             Self::Small => SMALL.to_vec(),
-            // Targets with columns do not take documents of files; programs have tables of their
-            // own.
+            // Targets with columns do not take documents of workload files; programs define their
+            // own tables.
             Self::Custom(_) | Self::Trx | Self::Tpcc | Self::Linkbench | Self::Records(_) => {
                 Vec::new()
             }
         }
     }
 
-    /// The program that makes its records, where one does.
+    /// The program that makes the records of this kind, if there is one.
     pub fn program(self) -> Option<Program> {
         match self {
             Self::Trx => Some(Program::Trx),
@@ -196,7 +196,7 @@ impl DocumentKind {
         }
     }
 
-    /// Whether keys are text. Otherwise they are numbers from 1.
+    /// Whether keys are text; otherwise they are numbers from 1.
     pub fn has_text_keys(self) -> bool {
         matches!(self, Self::Keyed | Self::Numbered | Self::Ycsb)
     }
@@ -211,7 +211,7 @@ impl DocumentKind {
         }
     }
 
-    /// The field that an update replaces when it is told to set one, with a fresh value.
+    /// The field that a `$set` update replaces, with a new value.
     pub fn fresh_field(self, random: &mut Stream, payload: u32) -> (&'static str, Value) {
         match self {
             Self::Purchase => ("data", text(random, 20, 50)),
@@ -303,20 +303,20 @@ impl DocumentKind {
                 .into_iter()
                 .map(|(name, value)| (name, Value::Tree(value)))
                 .collect(),
-            // A program makes its records itself.
+            // Programs make their records themselves.
             Self::Trx | Self::Tpcc | Self::Linkbench | Self::Records(_) => Vec::new(),
         }
     }
 }
 
-/// Text of `length` bytes, so many percent of which are random characters and the rest one letter,
-/// drawn afresh each time.
+/// Text of `length` bytes: `random_percent` of it are random characters, and the rest repeats one
+/// randomly drawn letter.
 fn text(random: &mut Stream, length: u32, random_percent: u32) -> Value {
     Value::Text(random_text(random, length, random_percent))
 }
 
-/// Letters, digits and underscores from a hash of the number; normal(32, 2) long. The number stays
-/// readable at the end so that no two are alike.
+/// A key of letters, digits and underscores from a hash of the number; its length is normal(32, 2).
+/// The key ends with the number itself, so that no two keys are equal.
 fn hashed_key(number: u64) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_z";
     let mut state = mix(number);
@@ -342,8 +342,8 @@ fn hashed_key(number: u64) -> String {
     out + &tail
 }
 
-/// normal(512, 32) bytes rounded to eight: a header, half random characters, the rest one letter,
-/// an end mark.
+/// A body of normal(512, 32) bytes, rounded to a multiple of eight: a header, half random
+/// characters, the rest one repeated letter, an end mark.
 fn body(random: &mut Stream, key: &str, number: u64) -> String {
     let spread: f64 = (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
     let length = ((512.0 + 32.0 * spread) as usize).clamp(256, 1_000) / 8 * 8;

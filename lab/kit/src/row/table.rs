@@ -1,4 +1,4 @@
-//! What a table is to be like, and so its rows.
+//! The definition of a table and its rows.
 //!
 //! Must not know: how a target makes it.
 
@@ -9,14 +9,15 @@ use super::DocumentKind;
 pub struct Table {
     /// Its name.
     pub name: String,
-    /// What its rows look like.
+    /// The kind of its rows.
     pub kind: DocumentKind,
     /// Whether the target makes the ids.
     pub target_makes_ids: bool,
-    /// Whether ids come in no order: then a target must look before it can say that one is new.
+    /// Whether ids come in random order, so that a target must read before it knows that an id is
+    /// new.
     pub ids_in_no_order: bool,
     /// Bytes of the pad or value of its rows.
     pub payload: u32,
-    /// Its bound, if it is capped.
+    /// Its size limit in bytes, if it is capped.
     pub capped_bytes: Option<u64>,
 }
