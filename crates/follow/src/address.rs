@@ -1,26 +1,26 @@
-//! Connection strings. Promises: what is said about one that is not understood has no password in
-//! it, whatever is wrong with it. Must not know: what the server is for.
+//! Connection strings. Promises: an error about an invalid string never contains its password,
+//! whatever is wrong with it. Must not know: what the server is for.
 
 use crate::error::{FollowError, Result};
 use mongodb::options::ClientOptions;
 use std::time::Duration;
 
-/// How long a server is looked for before it counts as away.
+/// How long the driver looks for a server before the server counts as unreachable.
 const SELECTION: Duration = Duration::from_secs(10);
 const CONNECT: Duration = Duration::from_secs(10);
-/// What stands for a password in what is shown.
+/// Shown in place of a password.
 const HIDDEN: &str = "hidden";
 
-/// A connection string, and a password that is given apart from it.
+/// A connection string, and a password that may be given separately.
 #[derive(Clone)]
 pub struct Address {
     uri: String,
-    /// The server itself is meant, not the set it may belong to.
+    /// Connect to this server only, not to the set it may belong to.
     is_direct: bool,
 }
 
 impl Address {
-    /// `password` is used where the string has a user and no password.
+    /// `password` is used if the string has a user and no password.
     pub fn new(uri: &str, password: Option<&str>) -> Address {
         let uri = match (password, Parts::of(uri)) {
             (Some(password), Some(parts)) if parts.has_user_alone() => format!(
@@ -38,7 +38,7 @@ impl Address {
         }
     }
 
-    /// The one server it names, whatever set that presents itself as.
+    /// The address of the single server it names, even if that is a member of a set.
     #[must_use]
     pub(crate) fn directly(&self) -> Address {
         Address {
@@ -47,7 +47,7 @@ impl Address {
         }
     }
 
-    /// What the driver makes of it.
+    /// The driver's options for this address.
     ///
     /// # Errors
     /// One line without a password.
@@ -75,7 +75,8 @@ impl Address {
         Ok(shown(&self.options().await?))
     }
 
-    /// The string without its password is tried: what is said of that cannot tell it.
+    /// The error of a string that the driver rejects. The string is parsed again without its
+    /// password, so the error cannot contain it.
     async fn explain(&self) -> FollowError {
         let shown = self.without_secrets();
         let why = match ClientOptions::parse(shown.as_str()).await {
@@ -85,7 +86,7 @@ impl Address {
         FollowError::of_options(format!("{shown} is no connection string: {why}"))
     }
 
-    /// For people.
+    /// The string for people.
     fn without_secrets(&self) -> String {
         let Some(parts) = Parts::of(&self.uri) else {
             return hide_options(&self.uri);
@@ -114,8 +115,8 @@ struct Parts<'u> {
 }
 
 impl<'u> Parts<'u> {
-    /// Everything before the last @ counts as user and password: a password may have any character
-    /// when nobody encoded it.
+    /// Everything before the last @ counts as user and password: a password that was not encoded
+    /// may have any character.
     fn of(uri: &'u str) -> Option<Parts<'u>> {
         let at = uri.find("://").map_or(0, |at| at + 3);
         let (scheme, rest) = uri.split_at(at);
@@ -137,7 +138,7 @@ impl<'u> Parts<'u> {
     }
 }
 
-/// Options that are or may hold secrets have no value.
+/// Removes the values of options that may hold secrets.
 fn hide_options(rest: &str) -> String {
     let Some((before, options)) = rest.split_once('?') else {
         return rest.to_owned();
@@ -169,7 +170,7 @@ fn percent(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What is said of a string that is not understood.
+    /// The error for a string that cannot be parsed.
     fn refusal(uri: &str) -> Option<String> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().build().unwrap();

@@ -1,5 +1,6 @@
-//! Brings the target's set of collections and views in line with what the source has now: by
-//! identity, not by the order of what happened, so that doing it again, or later, is the same.
+//! Brings the collections and views of the target in line with those that the source has now. It
+//! compares identities, not the order of changes, so repeating it, or doing it later, has the same
+//! result.
 //!
 //! Promises: only what a migration made is dropped or renamed. Must not know: documents, changes.
 
@@ -11,7 +12,7 @@ use crate::state::{Entry, State, text};
 use crate::survey::{Found, Survey, survey};
 use mongodb::bson::{Bson, Document, Timestamp, doc};
 
-/// What is aligned with what.
+/// Source, target and state of an alignment.
 #[derive(Clone)]
 pub(crate) struct Aligner {
     pub(crate) source: Server,
@@ -20,7 +21,8 @@ pub(crate) struct Aligner {
     pub(crate) names: Names,
 }
 
-/// Options that a collection is made with. Others are of the source's engine or of its making.
+/// Options of a collection that are set when it is created in the target. The source's other
+/// options describe its storage engine or its creation.
 const MADE_WITH: &[&str] = &[
     "capped",
     "size",
@@ -44,22 +46,22 @@ const CHANGED: &[&str] = &[
     "changeStreamPreAndPostImages",
 ];
 
-/// What is there once it is aligned.
+/// The result of an alignment.
 pub(crate) struct Aligned {
-    /// A time of the source before it was looked at.
+    /// A time of the source before its collections were listed.
     pub(crate) time: Timestamp,
     pub(crate) entries: Vec<Entry>,
-    /// What came meanwhile and cannot be followed.
+    /// New collections and views that cannot be followed.
     pub(crate) refused: Vec<String>,
 }
 
 impl Aligner {
-    /// Aligns.
+    /// Aligns the target with the source.
     pub(crate) async fn align(&self) -> Result<Aligned> {
         let found = survey(&self.source, &self.names).await?;
         let mut entries = self.state.entries().await?;
         self.finish_moves(&mut entries).await?;
-        // Names become free before they are taken.
+        // Views and collections are dropped first, so that their names are free.
         self.drop_views(&found).await?;
         self.drop_gone(&found, &mut entries).await?;
         self.rename_moved(&found, &mut entries).await?;
@@ -73,7 +75,7 @@ impl Aligner {
         })
     }
 
-    /// A rename that an end has cut off was done or not: the target tells.
+    /// Finishes renames that were interrupted; the target shows whether each was done.
     async fn finish_moves(&self, entries: &mut [Entry]) -> Result<()> {
         for entry in entries {
             let Some(to) = entry.moving.take() else {
@@ -118,7 +120,7 @@ impl Aligner {
         }
     }
 
-    /// Names that are exchanged are brought out of the way first.
+    /// Collections that exchange names are first renamed to temporary names.
     async fn rename_moved(&self, found: &Survey, entries: &mut [Entry]) -> Result<()> {
         let wanted = |entry: &Entry| found.by_key(&entry.key).map(|f| f.target.clone());
         let taken: Vec<Ns> = entries.iter().map(|e| e.target.clone()).collect();
@@ -149,7 +151,8 @@ impl Aligner {
         self.state.put_entry(entry).await?;
         let command = doc! { "renameCollection": entry.target.to_string(), "to": to.to_string() };
         match self.target.run("admin", command).await {
-            // Done before an end that came before this was noted, or not made yet.
+            // The rename was done but not noted before an interruption, or the collection does not
+            // exist yet.
             Err(e) if e.is(code::NAMESPACE_NOT_FOUND) => {}
             Err(e) => {
                 let what = format!("{} of the target cannot become {to}", entry.target);
@@ -230,7 +233,7 @@ impl Aligner {
         Ok(())
     }
 
-    /// What the target has already belongs to somebody.
+    /// Refuses a collection that exists in the target already: it belongs to somebody else.
     pub(crate) async fn refuse_present(&self, new: &Found) -> Result<()> {
         match self.has_target(&new.target).await? {
             false => Ok(()),
@@ -241,7 +244,7 @@ impl Aligner {
         }
     }
 
-    /// Makes a collection that is there by its entry; it may have been made already.
+    /// Creates a collection whose entry exists; it may exist in the target already.
     pub(crate) async fn make(&self, entry: &Entry) -> Result<()> {
         make(&self.target, &entry.target, &entry.options).await
     }
@@ -268,7 +271,7 @@ impl Aligner {
             });
             match known {
                 Some(known) if known.get_bool("made").unwrap_or(true) => continue,
-                // An end came before it was noted.
+                // The view was made but not noted before an interruption.
                 Some(_) => self.drop_target(&view.target).await?,
                 None => self.refuse_present(view).await?,
             }
@@ -283,8 +286,8 @@ impl Aligner {
         Ok(())
     }
 
-    /// Whether the target can have everything that is there, by trying: collections with their
-    /// indexes and views, empty, in the migration's own database.
+    /// Tests whether the target accepts all collections, with their indexes, and views: each is
+    /// created empty in the migration's own database.
     pub(crate) async fn try_all(&self, found: &Survey) -> Result<Vec<String>> {
         let trial = Ns::new(OWN, "trial");
         let mut refused = Vec::new();

@@ -1,10 +1,10 @@
-//! Changes into the target. Promises: what was applied and is applied again ends the same; of
-//! several changes of a document the last counts; documents are made what the source has, not
-//! changed as it changed them.
+//! Applies changes to the target. Promises: applying a change again has the same result; of several
+//! changes of a document the last one counts; a document becomes what it is in the source now, it
+//! is not changed step by step.
 //!
-//! Events only say what to look at: an update is looked for in the source, names and indexes are
-//! aligned with what the source has by then. So an event that is older than what was copied does
-//! no harm (docs/adr/0073-follow.md).
+//! An event only says what to read: an updated document is read from the source, names and indexes
+//! are aligned with those the source has now. So an event older than the copied documents does no
+//! harm (docs/adr/0073-follow.md).
 
 use crate::bring::Bringer;
 use crate::error::{FollowError, Result, code};
@@ -19,28 +19,28 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Documents that are looked for at once.
+/// Documents read from the source at once.
 const LOOKED_FOR: usize = 100;
-/// How often names may change under a batch before it is given up for now.
+/// How often names may change during a batch before it fails.
 const ROUNDS: usize = 5;
 
 /// Applies events.
 pub(crate) struct Applier {
     pub(crate) bringer: Bringer,
     entries: HashMap<String, Entry>,
-    /// Names and options are those of this time or later.
+    /// Names and options are those of this time or a later one.
     pub(crate) aligned: Timestamp,
     /// How often indexes or collections were aligned.
     pub(crate) index_changes: u64,
-    /// The same for the indexes of single collections.
+    /// The time at which the indexes of single collections were last aligned.
     indexed: HashMap<String, Timestamp>,
-    /// What cannot be followed, as far as it was told.
+    /// Changes that cannot be followed and were reported.
     pub(crate) refused: Vec<String>,
     watched: Arc<Watched>,
 }
 
 impl Applier {
-    /// Once everything there is has been copied.
+    /// Copies everything first, then is ready to apply events.
     pub(crate) async fn new(bringer: Bringer, watched: Arc<Watched>) -> Result<Applier> {
         let mut applier = Applier {
             bringer,
@@ -58,7 +58,7 @@ impl Applier {
         Ok(applier)
     }
 
-    /// Aligns, copies what is new.
+    /// Aligns the target and copies new collections.
     pub(crate) async fn bring(&mut self) -> Result<()> {
         let aligned = self.bringer.bring().await?;
         self.aligned = aligned.time;
@@ -96,7 +96,7 @@ impl Applier {
         }
     }
 
-    /// Applies a batch; how many events were about what is followed.
+    /// Applies a batch; returns the number of events about followed collections.
     pub(crate) async fn apply(&mut self, events: &[Event]) -> Result<usize> {
         let ours: Vec<&Event> = events.iter().filter(|e| self.concerns(e)).collect();
         for _ in 0..ROUNDS {
@@ -134,7 +134,7 @@ impl Applier {
         Ok(())
     }
 
-    /// False when a collection has another name by now.
+    /// Applies changes of documents; false if a collection was renamed meanwhile.
     async fn apply_documents(&self, events: &[&Event]) -> Result<bool> {
         let mut folds: HashMap<String, Fold> = HashMap::new();
         for event in events {
@@ -165,11 +165,11 @@ enum Last {
     Delete(RawBson),
 }
 
-/// What changes of one collection come to.
+/// The last change of each document of a collection.
 struct Fold {
     key: String,
     entry: Entry,
-    /// In the order in which documents came.
+    /// In the order in which the documents first changed.
     changes: Vec<Last>,
     places: HashMap<Vec<u8>, usize>,
 }
@@ -198,7 +198,8 @@ impl Fold {
         watched.note(&self.key, &id);
         let place = self.places.get(&id).copied();
         match place.and_then(|at| self.changes.get_mut(at)) {
-            // One that came back is a new one, which counts where an order is kept.
+            // A document inserted after its deletion counts as new; its place matters in a
+            // collection that keeps an order.
             Some(known) if !matches!(known, Last::Delete(_)) => *known = last,
             _ => {
                 self.places.insert(id, self.changes.len());
@@ -208,10 +209,10 @@ impl Fold {
         Ok(())
     }
 
-    /// False when the collection has another name by now.
+    /// Applies the changes; false if the collection was renamed meanwhile.
     async fn apply(self, source: &Server, target: &Server) -> Result<bool> {
         let to = &self.entry.target;
-        // A document whose _id equals that of a deleted one may have come afterwards.
+        // Deletions come first: a later document may have an `_id` equal to a deleted one's.
         let gone: Vec<RawBson> = { self.changes.iter() }
             .filter_map(|last| match last {
                 Last::Delete(id) => Some(id.clone()),
@@ -229,7 +230,7 @@ impl Fold {
                 Err(e) if e.is(code::UUID_MISMATCH) => return Ok(false),
                 found => found?,
             };
-            // One that reads by name only may have read another collection.
+            // A server that reads by name only may have read another collection.
             if !looked_for.is_empty() && !source.reads_by_uuid() {
                 let identity = source.identity(&self.entry.source).await?;
                 if identity.as_ref() != Some(&self.entry.key) {
@@ -258,7 +259,7 @@ impl Fold {
     }
 }
 
-/// Documents of the source as they are now, by the bytes of their `_id`.
+/// The present documents of the source, keyed by the bytes of their `_id`.
 pub(crate) async fn look(
     source: &Server,
     entry: &Entry,

@@ -1,5 +1,5 @@
-//! Brings everything there is into the target: collections, documents, indexes. Done again it does
-//! what is left. Must not know: changes.
+//! Copies everything into the target: collections, documents, indexes. If repeated it does what is
+//! left. Must not know: changes.
 
 use crate::align::{Aligned, Aligner};
 use crate::copy::Copier;
@@ -7,17 +7,17 @@ use crate::error::{FollowError, Result};
 use crate::indexes;
 use crate::state::Entry;
 
-/// How often names may change during a copy before it is begun again.
+/// How often names may change during a copy before it fails.
 const ROUNDS: usize = 100;
 
-/// Brings.
+/// Copies collections, documents and indexes.
 #[derive(Clone)]
 pub(crate) struct Bringer {
     pub(crate) copier: Copier,
 }
 
 impl Aligner {
-    /// Brings the indexes of a collection in line and notes it.
+    /// Aligns the indexes of a collection and notes it in the state.
     pub(crate) async fn align_indexes(&self, entry: &mut Entry) -> Result<()> {
         let changed = indexes::align(&self.source, &self.target, entry).await?;
         if changed || !entry.indexed {
@@ -29,7 +29,8 @@ impl Aligner {
 }
 
 impl Bringer {
-    /// Until all that the source has is there as it was at some time from `Aligned::time` on.
+    /// Repeats until everything that the source has is in the target, as it was at some time from
+    /// `Aligned::time` on.
     pub(crate) async fn bring(&self) -> Result<Aligned> {
         for _ in 0..ROUNDS {
             let mut aligned = self.copier.aligner.align().await?;

@@ -1,5 +1,5 @@
-//! What is asked of a follower by whoever reaches the target. Promises: asked again it waits for
-//! the same, or tells what came out. Must not know: the source.
+//! The commands to a running follower, sent through the state in the target. Promises: a repeated
+//! command waits for the same result, or returns it. Must not know: the source.
 
 use crate::address::Address;
 use crate::connections::Connections;
@@ -12,17 +12,17 @@ use crate::stream::Tell;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use std::time::{Duration, Instant};
 
-/// Findings in a status at most.
+/// Most findings in a status.
 const FINDINGS_SHOWN: i64 = 20;
-/// How long a follower may be away before nobody waits for it.
+/// How long a follower may be silent before a command stops waiting for it.
 const AWAY: Duration = Duration::from_secs(20);
-/// A promotion waits this long for a new heartbeat of the follower.
+/// How long a promotion waits for a new heartbeat of the follower.
 const SIGN_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// The same for a promotion.
+/// How often a waiting promotion reads the state.
 const PROMOTED_EVERY: Duration = Duration::from_millis(20);
 
-/// The state of the migration into a target.
+/// Sends commands to the follower of a target.
 pub(crate) struct Asker {
     state: State,
     shown: String,
@@ -66,7 +66,7 @@ impl Asker {
         }
     }
 
-    /// Asks the follower to cut over, and waits for what comes out.
+    /// Asks the follower to cut over, and waits for its answer.
     pub(crate) async fn cut_over(&self, fence: bool, tell: Tell<'_>) -> Result<Document> {
         let migration = self.migration().await?;
         let id = match Request::parse(&migration.document) {
@@ -98,7 +98,7 @@ impl Asker {
         }
     }
 
-    /// Asks the follower to promote the standby, and waits for what comes out.
+    /// Asks the follower to promote the standby, and waits for its answer.
     pub(crate) async fn promote(&self, force: bool) -> Result<Document> {
         let migration = self.migration().await?;
         if !migration.document.get_bool("standby").unwrap_or(false) {
@@ -143,7 +143,7 @@ impl Asker {
         }
     }
 
-    /// A follower that got no processor for a while is not gone: waits for its next heartbeat.
+    /// Waits for the next heartbeat: a follower that got no CPU for a while is still running.
     async fn shows_a_sign_within(&self, time: Duration) -> Result<bool> {
         let began = Instant::now();
         loop {
@@ -158,7 +158,7 @@ impl Asker {
         }
     }
 
-    /// Nobody is to cut over on an order that was given long ago, unless it was begun.
+    /// Withdraws a cut-over that has not begun, so that it does not happen much later.
     async fn withdraw(&self, id: &str, phase: Phase) -> Result<FollowError> {
         if phase == Phase::CuttingOver {
             return Ok(FollowError::of_data(
@@ -174,7 +174,7 @@ impl Asker {
         ))
     }
 
-    /// What is known of it.
+    /// The status of the migration.
     pub(crate) async fn status(&self) -> Result<Document> {
         let migration = self.migration().await?;
         let entries = self.state.entries().await?;
@@ -228,7 +228,7 @@ impl Asker {
     }
 }
 
-/// How long it takes until everything is copied, or until what waits is applied, at the present
+/// Seconds until everything is copied, or until the waiting changes are applied, at the present
 /// rate.
 fn seconds_left(phase: Phase, status: &Document) -> Option<i64> {
     let (left, rate) = match phase {
@@ -248,7 +248,7 @@ fn seconds_left(phase: Phase, status: &Document) -> Option<i64> {
     }
 }
 
-/// It has said so itself.
+/// Whether the follower has noted that it ended.
 fn has_left(d: &Document) -> bool {
     !d.get_bool("running").unwrap_or(false)
 }

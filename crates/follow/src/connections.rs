@@ -1,6 +1,6 @@
-//! The servers that a command of this process reached. Promises: they are left before the threads
-//! end; a client that is still at work when its threads end panics. Must not know: which end of a
-//! migration a server is.
+//! The servers that this process is connected to. Promises: all connections are closed before the
+//! runtime's threads end, because a client that works after that panics. Must not know: whether a
+//! server is source or target.
 
 use crate::address::{self, Address};
 use crate::error::Result;
@@ -10,10 +10,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long the goodbye to a server may take; one that is away does not answer it.
+/// Longest time for closing a connection; an unreachable server does not answer.
 const CLOSED_WITHIN: Duration = Duration::from_secs(1);
 
-/// The clients of a process: a handful, each of which lives until the command ends.
+/// The clients of this process: a few, each of which lives until the command ends.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     open: Mutex<Vec<Client>>,
@@ -34,7 +34,7 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the sessions, the pools and the watchers of all servers.
+    /// Closes the sessions, pools and monitors of all servers.
     pub(crate) async fn close(&self) {
         let clients = std::mem::take(&mut *self.open());
         for client in clients {

@@ -1,6 +1,6 @@
-//! What is asked of a follower and what it tells, by the state in the target: a follower beats, and
-//! reads what is asked at each beat. Promises: one follower at work on a target. Must not know: how
-//! what is asked is done.
+//! Communication with a running follower through the state in the target: the follower writes a
+//! heartbeat and reads requests each time. Promises: at most one follower works on a target. Must
+//! not know: how requests are executed.
 
 use crate::error::{FollowError, Result};
 use crate::pace::Pace;
@@ -13,29 +13,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// How often a follower beats.
+/// Interval of the heartbeat.
 pub(crate) const BEAT: Duration = Duration::from_millis(500);
-/// A follower that has not beaten for so long is gone.
+/// A follower without a heartbeat for this long is gone.
 pub(crate) const GONE: Duration = Duration::from_secs(5);
 
-/// Over how long rates are taken.
+/// The period over which rates are averaged.
 const RATES_OVER: Duration = Duration::from_secs(2);
 
-/// What is asked of a follower.
+/// A request to a follower.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Stop,
     /// The standby becomes the primary.
     Promote {
-        /// To know the answer by.
+        /// The id by which the answer is recognized.
         id: String,
-        /// Whatever is lost by it.
+        /// Even if acknowledged writes are lost.
         force: bool,
     },
     CutOver {
-        /// To know the answer by.
+        /// The id by which the answer is recognized.
         id: String,
-        /// The source is held back from further writes.
+        /// Block writes to the source.
         fence: bool,
     },
 }
@@ -58,7 +58,7 @@ impl Request {
     }
 }
 
-/// How far a follower is, as told at each beat.
+/// The progress of a follower, written with each heartbeat.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Events applied since it started.
@@ -67,7 +67,7 @@ pub(crate) struct Counts {
     waiting: AtomicU64,
     position: AtomicU64,
     source_time: AtomicU64,
-    /// How old the last change was when it was applied.
+    /// The age of the last change when it was applied, in milliseconds.
     lag_ms: AtomicU64,
 }
 
@@ -83,7 +83,7 @@ fn unpacked(time: u64) -> Timestamp {
 }
 
 impl Counts {
-    /// Notes how old the last change was that was just applied; without one nothing waits.
+    /// Notes the age of the last change that was applied; `None` if no change is waiting.
     pub(crate) fn note_lag(&self, wall_ms: Option<Option<i64>>) {
         let lag = match wall_ms {
             None => 0,
@@ -98,7 +98,7 @@ impl Counts {
         self.lag_ms.load(Ordering::Relaxed)
     }
 
-    /// The latest time that the source has told.
+    /// The latest time that the source has reported.
     pub(crate) fn source_time(&self) -> Timestamp {
         unpacked(self.source_time.load(Ordering::Relaxed))
     }
@@ -127,7 +127,7 @@ impl Counts {
         self.applied.load(Ordering::Relaxed)
     }
 
-    /// Seconds that what was applied is behind the source.
+    /// Seconds by which the applied changes are behind the source.
     pub(crate) fn lag_seconds(&self) -> u64 {
         let position = self.position.load(Ordering::Relaxed) >> 32;
         match position {
@@ -147,18 +147,18 @@ impl Counts {
     }
 }
 
-/// A follower's hold on the migration.
+/// A follower's control over the migration.
 pub(crate) struct Control {
     pub(crate) state: State,
     pub(crate) source: Server,
     pub(crate) owner: String,
     pub(crate) counts: Arc<Counts>,
     pub(crate) pace: Arc<Pace>,
-    /// How often it beats.
+    /// Interval of the heartbeat.
     pub(crate) beat: Duration,
 }
 
-/// What was done in a second, lately.
+/// Recent rates per second.
 struct Rates {
     since: Instant,
     bytes_then: u64,
@@ -190,12 +190,12 @@ impl Rates {
     }
 }
 
-/// A name that nobody else has.
+/// A unique name.
 pub(crate) fn fresh_name() -> String {
     ObjectId::new().to_hex()
 }
 
-/// Where processes are numbered as here: this start of the machine, and what of it is seen.
+/// Identifies the processes' number space: this boot of the machine and the PID namespace.
 fn place() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let seen = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
@@ -210,10 +210,10 @@ fn is_alive(pid: i64) -> bool {
 }
 
 impl Control {
-    /// Takes the migration over, if no other follower is at work on it.
+    /// Takes the migration over, unless another follower works on it.
     ///
     /// # Errors
-    /// One line, if one is.
+    /// One line, if another follower does.
     pub(crate) async fn take(&self) -> Result<()> {
         let began = Instant::now();
         let seen = self.beat_seen().await?;
@@ -233,7 +233,8 @@ impl Control {
             "owner": &self.owner, "place": place, "pid": pid, "running": true,
             "heartbeat": DateTime::now(),
         };
-        // What was asked of another; who still waits for it asks again. What was begun is ended.
+        // An earlier request is dropped: whoever still waits for it repeats it. A cut-over that has
+        // begun is kept.
         let migration = self.state.migration().await?;
         if migration.is_some_and(|m| m.phase != Phase::CuttingOver) {
             fields.insert("request", Bson::Null);
@@ -259,8 +260,7 @@ impl Control {
         Ok(seen.is_some() && !mine && !is_dead && is_running)
     }
 
-    /// Asks the source for its time, without an end. A source that does not answer holds up nothing
-    /// else.
+    /// Reads the source's time again and again. A source that does not answer delays nothing else.
     pub(crate) async fn keep_time(self: Arc<Self>) {
         loop {
             if let Ok(time) = self.source.time().await {
@@ -270,7 +270,7 @@ impl Control {
         }
     }
 
-    /// Beats until another follower has taken over.
+    /// Writes heartbeats until another follower has taken over.
     pub(crate) async fn beat(
         self: Arc<Self>,
         asked: watch::Sender<Option<Request>>,
@@ -301,7 +301,7 @@ impl Control {
                         "another quarry follow has taken over the work on this target",
                     );
                 }
-                // The target is away: whoever works on it will be told, too.
+                // The target is unreachable; the code that writes to it gets the error, too.
                 Err(_) => continue,
             }
             if let Ok(Some(migration)) = self.state.migration().await {
@@ -315,7 +315,7 @@ impl Control {
         }
     }
 
-    /// Gives the migration up, so that the next follower need not wait.
+    /// Releases the migration, so that the next follower need not wait.
     pub(crate) async fn release(&self, answer: Option<Document>) -> Result<()> {
         let mut fields = doc! { "running": false };
         if let Some(answer) = answer {

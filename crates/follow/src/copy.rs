@@ -1,6 +1,6 @@
-//! Documents as they are, by ranges of `_id`, several at once. Promises: an end at any moment is
-//! gone on from; a range is read from the collection it belongs to, whatever its name is by then,
-//! or the collection is copied again. Must not know: changes.
+//! Copies documents by ranges of `_id`, several at once. Promises: a copy that was interrupted at
+//! any moment continues; a range is read from its own collection even after a rename, or the
+//! collection is copied again. Must not know: changes.
 
 use crate::align::Aligner;
 use crate::error::{FollowError, Result, code};
@@ -13,9 +13,9 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use tokio::task::JoinSet;
 
-/// About how many bytes of documents are one range.
+/// Approximate bytes of documents in a range.
 const RANGE_BYTES: i64 = 64 << 20;
-/// Ranges of one collection at most.
+/// Most ranges of a collection.
 const RANGES_MAX: i64 = 2000;
 /// Samples taken for one range.
 const SAMPLES: i64 = 10;
@@ -25,25 +25,25 @@ const SAMPLES: i64 = 10;
 pub(crate) struct Copier {
     pub(crate) aligner: Aligner,
     pub(crate) pace: Arc<Pace>,
-    /// Ranges at once.
+    /// Ranges copied at once.
     pub(crate) workers: usize,
 }
 
-/// Whether a range is all there.
+/// Whether a range was copied completely.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Copied,
-    /// The collection has another name now, or is gone.
+    /// The collection was renamed or dropped.
     Moved,
 }
 
 impl Copier {
-    /// Copies all collections that are not copied yet. False when names have changed meanwhile, so
-    /// that some are not.
+    /// Copies all collections that are not copied yet. False if names have changed meanwhile, so
+    /// that some collections are missing.
     pub(crate) async fn copy(&self, entries: &mut [Entry]) -> Result<bool> {
         let mut ranges = Vec::new();
         for entry in entries.iter_mut().filter(|entry| !entry.copied) {
-            // The order of a capped collection cannot be taken up in the middle.
+            // A capped collection is copied in order, so its copy cannot continue in the middle.
             if entry.planned && entry.is_capped() {
                 self.reset(entry).await?;
             }
@@ -76,7 +76,7 @@ impl Copier {
         Ok(whole.moved.is_empty())
     }
 
-    /// Back to the beginning for one collection.
+    /// Starts the copy of one collection again.
     async fn reset(&self, entry: &mut Entry) -> Result<()> {
         self.aligner.drop_target(&entry.target).await?;
         entry.planned = false;
@@ -85,13 +85,13 @@ impl Copier {
         self.aligner.state.remove_ranges(&entry.key).await
     }
 
-    /// For servers that read by name only: whether the name still means the same collection.
+    /// For servers that read by name only: whether the name still belongs to the same collection.
     async fn is_still_there(&self, entry: &Entry) -> Result<bool> {
         let identity = self.aligner.source.identity(&entry.source).await?;
         Ok(identity.as_ref() == Some(&entry.key))
     }
 
-    /// Makes the collection and says what its ranges are; false when it is gone meanwhile.
+    /// Creates the collection and plans its ranges; false if it is gone meanwhile.
     async fn plan(&self, entry: &mut Entry) -> Result<bool> {
         let aligner = &self.aligner;
         aligner.make(entry).await?;
@@ -120,7 +120,7 @@ impl Copier {
         Ok(true)
     }
 
-    /// Where a collection is cut, in order.
+    /// The bounds between the ranges of a collection, in order.
     async fn bounds(&self, entry: &Entry) -> Result<Vec<Bson>> {
         let (source, ns) = (&self.aligner.source, &entry.source);
         let stats = source.run(&ns.db, doc! { "collStats": &ns.coll }).await?;
@@ -183,7 +183,7 @@ impl Copier {
     async fn open(&self, entry: &Entry, range: &Range) -> Result<Cursor<Document>> {
         let mut find = doc! {
             "find": &entry.source.coll, "readConcern": { "level": "majority" },
-            // One that is read slowly, by a low rate, is not given up.
+            // A slow read, because of a low rate, must not lose its cursor.
             "noCursorTimeout": true,
         };
         self.name_by_uuid(entry, &mut find);
@@ -192,7 +192,7 @@ impl Copier {
         } else {
             find.insert("hint", doc! { "_id": 1 });
             find.insert("sort", doc! { "_id": 1 });
-            // Unlike a filter these know no types, so that no _id is left out.
+            // Index bounds compare all types, unlike a filter, so no `_id` is left out.
             if let Some(from) = range.at.as_ref().or(range.from.as_ref()) {
                 find.insert("min", doc! { "_id": from.clone() });
             }
@@ -223,7 +223,7 @@ impl Copier {
         Ok(Part::Copied)
     }
 
-    /// Writes a batch and notes how far the range is.
+    /// Writes a batch and notes the progress of the range.
     async fn put(&self, entry: &Entry, range: &mut Range, batch: &mut Batch) -> Result<()> {
         self.pace.pass(batch.moved).await;
         write::insert(&self.aligner.target, &entry.target, &batch.documents).await?;
@@ -241,7 +241,7 @@ struct Job {
     range: Range,
 }
 
-/// What could not be copied because its name has changed.
+/// A collection whose name has changed during the copy.
 #[derive(Default)]
 struct Whole {
     moved: HashSet<String>,

@@ -1,6 +1,6 @@
-//! The end of a migration: no more writes to the source, the last change applied, indexes as they
-//! are meant, compared. Promises: asked again it goes on, or tells what came out; what fails leaves
-//! a migration that follows on. Must not know: who asked.
+//! The end of a migration: stops writes to the source, applies the last change, finishes the
+//! indexes, compares. Promises: a repeated request continues, or returns the result; after a
+//! failure the migration goes on following. Must not know: who asked.
 
 use crate::error::{Cause, FollowError, Result};
 use crate::indexes;
@@ -16,17 +16,17 @@ use mongodb::bson::{DateTime, Document, Timestamp, doc};
 use std::future::Future;
 use tokio::task::JoinSet;
 
-/// What was asked for.
+/// The request.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     pub(crate) id: String,
     pub(crate) fence: bool,
 }
 
-/// The reader of changes, which ends only with a trouble.
+/// The task that reads changes; it ends only with an error.
 pub(crate) type Reader = JoinSet<Result<()>>;
 
-/// Cuts over; false when it was not possible, which is told to who asked.
+/// Cuts over; false if it failed, and then the answer says why.
 pub(crate) async fn cut_over(
     stream: &mut Stream,
     reader: &mut Reader,
@@ -46,7 +46,7 @@ pub(crate) async fn cut_over(
             tell("cut over: the target is on its own");
             Ok(true)
         }
-        // It is taken up again.
+        // A network error is not final: the cut-over will be resumed.
         Err(e) if e.cause == Cause::Network => Err(e),
         Err(e) => {
             if order.fence {
@@ -82,7 +82,7 @@ async fn finish(
     let last = source.time().await?;
     reach(stream, reader, last, tell).await?;
     let applied = stream.counts.applied();
-    // Names, options and indexes as they are now, whatever the stream told of them.
+    // Names, options and indexes are aligned once more, whatever the stream has said about them.
     stream.applier.bring().await?;
     if let Some(refused) = stream.applier.refused.first() {
         return Err(FollowError::of_data(refused.clone()));
@@ -139,8 +139,8 @@ async fn reach(
     Ok(())
 }
 
-/// Applies what comes next; a look at what is waited for is due at least twice a second, for the
-/// stream tells when there is nothing.
+/// Applies the next changes. Returns at least twice a second, because the stream also reports that
+/// there are none.
 pub(crate) async fn turn(stream: &mut Stream, reader: &mut Reader, tell: Tell<'_>) -> Result<()> {
     if !stream.receive().await {
         return Err(why_ended(reader).await);
@@ -148,8 +148,8 @@ pub(crate) async fn turn(stream: &mut Stream, reader: &mut Reader, tell: Tell<'_
     stream.apply(tell).await
 }
 
-/// Compares every document once more, now that the source is quiet. What differs is put right and
-/// compared again.
+/// Compares every document once more, now that the source gets no writes. Differences are repaired
+/// and compared again.
 async fn compare_all(stream: &mut Stream, reader: &mut Reader, tell: Tell<'_>) -> Result<Pass> {
     stream.verification.pause().await;
     tell("compares everything again");
@@ -185,7 +185,7 @@ async fn compare_all(stream: &mut Stream, reader: &mut Reader, tell: Tell<'_>) -
     Ok(pass)
 }
 
-/// Compares while changes are applied, and mends what differs.
+/// Compares while changes are applied, and repairs differences.
 async fn beside(
     stream: &mut Stream,
     reader: &mut Reader,
@@ -214,7 +214,7 @@ async fn beside(
     }
 }
 
-/// Holds the source back from writes, or no longer.
+/// Blocks or unblocks writes to the source.
 async fn hold_back(source: &Server, hold: bool) -> Result<()> {
     let within = |e: FollowError| e.within("the source cannot be fenced");
     if source.is_at_least(6, 0) {
@@ -239,7 +239,7 @@ async fn hold_back(source: &Server, hold: bool) -> Result<()> {
         .map_err(within)
 }
 
-/// Documents of each collection on both sides.
+/// The number of documents of each collection in source and target.
 async fn count_all(source: &Server, target: &Server, entries: &[Entry]) -> Result<Vec<Document>> {
     let mut all = Vec::new();
     for entry in entries {

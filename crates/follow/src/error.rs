@@ -1,31 +1,31 @@
-//! Why something did not work, in one line. Promises: no password is in it; what may pass by itself
-//! is told from what will not.
+//! An error in one line. Promises: it contains no password; temporary errors are distinguished from
+//! permanent ones.
 
 use mongodb::error::{Error, ErrorKind};
 
-/// What kind of trouble it is.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Options or names that cannot be served. Nothing was changed.
+    /// Options or names that are not possible. Nothing was changed.
     Options,
-    /// A server that is away or busy: trying again later may help.
+    /// A server that is unreachable or busy: trying again later may help.
     Network,
     /// Data or an answer that is not as it must be.
     Data,
 }
 
-/// One line and what kind of trouble it is.
+/// A message of one line and the kind of error.
 #[derive(Clone, Debug)]
 pub struct FollowError {
     /// What kind.
     pub cause: Cause,
     /// One line.
     pub message: String,
-    /// MongoDB's number, where a server refused.
+    /// The server's error code, if it refused.
     pub code: Option<i32>,
 }
 
-/// What comes out, or why not.
+/// A result with such an error.
 pub type Result<T> = std::result::Result<T, FollowError>;
 
 impl std::fmt::Display for FollowError {
@@ -42,7 +42,7 @@ impl FollowError {
         FollowError::new(Cause::Options, message)
     }
 
-    /// A server that is away.
+    /// An unreachable server.
     pub(crate) fn of_network(message: impl Into<String>) -> FollowError {
         FollowError::new(Cause::Network, message)
     }
@@ -60,7 +60,7 @@ impl FollowError {
         }
     }
 
-    /// The same with what was being done before it.
+    /// The same error, with the failed step in front of it.
     pub(crate) fn within(mut self, what: &str) -> FollowError {
         self.message = format!("{what}: {}", self.message);
         self
@@ -71,7 +71,7 @@ impl FollowError {
     }
 }
 
-/// MongoDB's numbers that are looked at.
+/// MongoDB's error codes that are handled.
 pub(crate) mod code {
     pub(crate) const NAMESPACE_NOT_FOUND: i32 = 26;
     pub(crate) const INDEX_NOT_FOUND: i32 = 27;
@@ -83,14 +83,14 @@ pub(crate) mod code {
     pub(crate) const DUPLICATE_KEY: i32 = 11000;
 }
 
-/// Answers of a server that is not ready now: unreachable hosts, elections, shutdowns, cursors that
-/// went with them, reads and writes that were interrupted, too much load.
+/// Error codes of a server that is temporarily not ready: unreachable hosts, elections, shutdowns,
+/// cursors lost with them, interrupted reads and writes, overload.
 const PASSING: &[i32] = &[
     6, 7, 24, 43, 50, 64, 89, 91, 112, 134, 146, 175, 189, 202, 237, 246, 262, 358, 402, 462, 9001,
     10107, 11600, 11602, 13435, 13436,
 ];
 
-/// What the driver says of servers that it did not find, without what it knows of each.
+/// The driver's error for servers that it did not find, without the details of each.
 fn unanswered(message: &str) -> String {
     let why = message.split_once("Error: Kind: ").map(|(_, rest)| rest);
     let why = why.and_then(|rest| rest.split(", labels: ").next());

@@ -1,6 +1,6 @@
-//! The changes of a source as they happen. Promises: events in order, each with the place to go on
-//! behind it; documents that are large are not in events, they are looked for. Must not know: what
-//! is done with them.
+//! The changes of a source as they happen. Promises: events come in order, each with the token to
+//! resume after it; large documents are not in events but must be read. Must not know: what is done
+//! with events.
 
 use crate::error::{FollowError, Result, code};
 use crate::names::Ns;
@@ -14,27 +14,27 @@ use mongodb::change_stream::event::ResumeToken;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Events that wait to be applied.
+/// Most events waiting to be applied.
 pub(crate) const WAITING: usize = 1000;
-/// Documents above this are not in events.
+/// Larger documents are not in events.
 pub(crate) const DOCUMENT_MAX: i32 = 128 << 10;
-/// What follows the time in a token of Quarry that is of no event. MongoDB's tokens have another
-/// byte there; such a token of theirs has the time of the last entry that was looked at.
+/// The bytes after the time in a Quarry token that belongs to no event. MongoDB's tokens have
+/// another byte there; theirs have the time of the last log entry read.
 const BETWEEN_EVENTS: &str = "00";
-/// How long the source waits for an event before it says that there is none.
+/// How long the source waits for an event before it reports that there is none.
 const AWAIT: Duration = Duration::from_millis(500);
 
-/// What an event says.
+/// What changed.
 #[derive(Debug)]
 pub(crate) enum Change {
-    /// A document as it was then.
+    /// The document as it was after the change.
     Put(RawDocumentBuf),
-    /// A document has changed, and must be looked for.
+    /// A document has changed and must be read.
     Look(RawBson),
     Delete(RawBson),
-    /// Collections: what there is must be looked for.
+    /// Collections were created, dropped or renamed: the source must be listed again.
     Names,
-    /// Options of a collection, or of one of its indexes.
+    /// Options of a collection or of one of its indexes.
     Options,
     /// Indexes of a collection.
     Indexes,
@@ -45,21 +45,21 @@ pub(crate) enum Change {
 /// A change.
 #[derive(Debug)]
 pub(crate) struct Event {
-    /// The collection's identity, from sources that tell it.
+    /// The collection's identity, if the source tells it.
     pub(crate) key: Option<Bson>,
     pub(crate) ns: Ns,
-    /// The other name, if it is a rename.
+    /// The new name, if it is a rename.
     pub(crate) to: Option<Ns>,
     pub(crate) time: Timestamp,
-    /// When the source did it, by its clock; milliseconds since the epoch.
+    /// The source's clock at the change; milliseconds since the epoch.
     pub(crate) wall_ms: Option<i64>,
-    /// Others of the same time may follow.
+    /// More events of the same time may follow.
     pub(crate) in_transaction: bool,
     pub(crate) change: Change,
 }
 
 impl Event {
-    /// As if a document had changed.
+    /// An event as if this document had changed.
     pub(crate) fn look(key: Bson, ns: Ns, id: RawBson) -> Event {
         Event {
             key: Some(key),
@@ -76,17 +76,17 @@ impl Event {
     }
 }
 
-/// A step of the stream: an event, or that there is none up to a place.
+/// One step of the stream: an event, or only a token without one.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) event: Option<Event>,
-    /// To go on behind it.
+    /// The token to resume after this step.
     pub(crate) token: Option<RawDocumentBuf>,
 }
 
-/// Every event up to this time comes before a place in a stream. Tokens begin with a time: that of
-/// an event has come, that of a place between events is still to come. A place in the log is its
-/// time.
+/// All events up to the returned time come before the token's position. A token begins with a time:
+/// the event's own, or for a position between events the time of events to come. A position in the
+/// log is a time itself.
 pub(crate) fn time_of(token: &RawDocument) -> Option<Timestamp> {
     if let Ok(time) = token.get_timestamp("ts") {
         return Some(time);
@@ -103,7 +103,7 @@ pub(crate) fn time_of(token: &RawDocument) -> Option<Timestamp> {
     })
 }
 
-/// The last time before another.
+/// The greatest time less than `time`.
 pub(crate) fn time_before(time: Timestamp) -> Timestamp {
     match time.increment.checked_sub(1) {
         Some(increment) => Timestamp { increment, ..time },
@@ -133,7 +133,7 @@ pub(crate) enum Start {
     Behind(RawDocumentBuf),
 }
 
-/// Reads until nobody takes what is read.
+/// Sends steps until the receiver is closed.
 ///
 /// # Errors
 /// One line.
@@ -203,7 +203,7 @@ fn parse(event: &RawDocument) -> Result<Event> {
         "create" | "drop" | "rename" | "dropDatabase" => Change::Names,
         "modify" => Change::Options,
         "createIndexes" | "dropIndexes" => Change::Indexes,
-        // Sharding of the source, and what else is not about documents or their collections.
+        // Sharding of the source, and other events that concern neither documents nor collections.
         _ => Change::Nothing,
     };
     let key = event.get("collectionUUID").ok().flatten();

@@ -1,6 +1,6 @@
-//! A migration from its beginning to its end. Promises: whatever breaks, the servers among it, it
-//! goes on from what is kept in the target; what cannot be followed is told before anything is
-//! copied.
+//! A migration from beginning to end. Promises: after any failure, also of a server, it continues
+//! from the state in the target; collections that cannot be followed are reported before anything
+//! is copied.
 
 use crate::address::Address;
 use crate::align::Aligner;
@@ -33,14 +33,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-/// Documents that wait to be mended at most.
+/// Most documents waiting to be repaired.
 const MENDS: usize = 100;
-/// How long it waits before it tries again.
+/// Pause before a retry.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How often progress is told.
+/// Time between two progress lines.
 const TELL_EVERY: Duration = Duration::from_secs(2);
 
-/// Follows until it is cut over or told to stop, and then back where that was asked for.
+/// Follows until cut over or stopped, then in the reverse direction if asked for.
 ///
 /// # Errors
 /// One line.
@@ -61,7 +61,7 @@ pub(crate) async fn follow(
 async fn follow_once(settings: &Settings, awaited: &Awaited<'_>, tell: Tell<'_>) -> Result<Ended> {
     let mut work = Work::begin(settings, awaited, tell).await?;
     loop {
-        // Whatever waits for a source that is away, a promotion does not.
+        // A promotion does not wait for a source that is unreachable.
         let alone = work.asked_to_promote();
         let went_on = tokio::select! {
             went_on = work.go_on(tell) => went_on,
@@ -183,7 +183,7 @@ impl Work {
         })
     }
 
-    /// Waits for a promotion that nobody else sees, for the source does not answer.
+    /// Waits for a promotion request that no other task handles because the source does not answer.
     fn asked_to_promote(&self) -> impl Future<Output = Order> + use<> {
         let (source, asked) = (self.control.source.clone(), self.asked.clone());
         let is_standby = self.pair.is_some();
@@ -195,7 +195,8 @@ impl Work {
         }
     }
 
-    /// The beat reads what is asked now and then: an order that was answered is not answered again.
+    /// Waits until the heartbeat has read that the request is gone, so that it is not answered
+    /// twice.
     async fn wait_for_answer_seen(&self, order: &Order) {
         let mut asked = self.asked.clone();
         let is_over = |request: &Option<Request>| match request {
@@ -209,7 +210,7 @@ impl Work {
         &self.control.state
     }
 
-    /// From what is kept to the end, or to what breaks.
+    /// Continues from the stored state to the end, or to an error.
     async fn go_on(&mut self, tell: Tell<'_>) -> Result<Ended> {
         let migration = self.state().migration().await?;
         let migration = migration.ok_or_else(|| {
@@ -246,7 +247,7 @@ impl Work {
         self.follow_changes(applier, &migration, tell).await
     }
 
-    /// Compares what there is while changes are applied.
+    /// Starts comparing while changes are applied.
     fn verify(&self, kept: Option<Pass>) -> Verification {
         let (mend, mends) = mpsc::channel(MENDS);
         let aligner = &self.applier_parts.copier.aligner;
@@ -321,7 +322,7 @@ impl Work {
             let request = asked.borrow_and_update().clone();
             match request {
                 Some(Request::Stop) => return self.stop(tell).await,
-                // It was answered, and the beat has not seen so yet.
+                // Already answered; the heartbeat has not read that yet.
                 Some(Request::CutOver { id, .. }) if answered.as_ref() == Some(&id) => {}
                 Some(Request::CutOver { id, .. }) if self.pair.is_some() => {
                     let order = Order {
@@ -384,7 +385,7 @@ impl Work {
     }
 }
 
-/// The server that is waited for before anything is done, for who asks meanwhile.
+/// The server that the follower is waiting for, shown in its status meanwhile.
 #[derive(Debug)]
 pub(crate) struct Awaited<'a> {
     pub(crate) connections: &'a Connections,
@@ -419,7 +420,7 @@ impl<'a> Awaited<'a> {
     }
 }
 
-/// How much there is to copy, for who asks how long it will take.
+/// The amount to copy, for estimating the remaining time.
 async fn size_of(aligner: &Aligner) -> Result<Document> {
     let found = survey(&aligner.source, &aligner.names).await?;
     let [mut documents, mut bytes] = [0, 0];
@@ -430,7 +431,7 @@ async fn size_of(aligner: &Aligner) -> Result<Document> {
                 documents += integer(&stats, "count");
                 bytes += integer(&stats, "size");
             }
-            // It has gone meanwhile.
+            // The collection was dropped meanwhile.
             Err(e) if e.cause == Cause::Data => {}
             Err(e) => return Err(e),
         }
@@ -459,7 +460,7 @@ fn tell_copied(pace: &Pace, begun: Instant, tell: Tell<'_>) {
     ));
 }
 
-/// Drops what was copied, and what is known of it.
+/// Drops the copied collections and their state.
 async fn forget(aligner: &Aligner) -> Result<()> {
     if let Some(migration) = aligner.state.migration().await?
         && migration.phase == Phase::Done
@@ -480,7 +481,7 @@ async fn forget(aligner: &Aligner) -> Result<()> {
     aligner.target.run(OWN, drop).await.map(|_| ())
 }
 
-/// Begins a migration, or sees whether the one that was begun is the same.
+/// Begins a migration, or checks that the one begun before is the same.
 async fn begin(
     aligner: &Aligner,
     settings: &Settings,
@@ -501,7 +502,8 @@ async fn begin(
                 migration.names
             )));
         }
-        // Another way to read changes begins anew where the one before is.
+        // The two ways to read changes have different positions, so a migration cannot switch
+        // between them.
         if migration.by_log != settings.by_log {
             return Err(FollowError::of_options(
                 "the migration into this target was begun with --by-oplog, or without: go on so",
@@ -515,7 +517,7 @@ async fn begin(
         let wishes = doc! { "users": settings.users, "feedsBack": settings.reverse };
         return aligner.state.set(wishes).await;
     }
-    // Before anything is looked at: what changes from here on is told by the stream.
+    // Read before the survey: the stream reports all changes from this time on.
     let start = aligner.source.time().await?;
     aligner.source.settle(start).await?;
     let found = survey(&aligner.source, &aligner.names).await?;
@@ -549,7 +551,7 @@ async fn begin(
     aligner.state.set(fields).await
 }
 
-/// What cannot be followed, each with the reason.
+/// The collections that cannot be followed, each with the reason.
 async fn refusals(aligner: &Aligner, found: &Survey, settings: &Settings) -> Result<Vec<String>> {
     let mut refused = found.refused.clone();
     if settings.standby || settings.reverse {

@@ -1,6 +1,6 @@
-//! Indexes of the target. Promises: while changes are applied no index refuses a document that the
-//! source has, and none removes one: what makes an index unique or lets documents expire is
-//! withheld until the cut-over. Must not know: documents.
+//! Indexes of the target. Promises: while changes are applied no index refuses a document of the
+//! source, and none removes one: uniqueness and expiry are held back until the cut-over. Must not
+//! know: documents.
 
 use crate::error::{FollowError, Result, code};
 use crate::names::Ns;
@@ -8,10 +8,10 @@ use crate::server::Server;
 use crate::state::{Entry, integer, text};
 use mongodb::bson::{Bson, Document, doc};
 
-/// Seconds after which nothing expires.
+/// An expiry after so many seconds never happens.
 const NEVER: i32 = i32::MAX;
 
-/// The indexes of a collection of the source, without that of `_id`.
+/// The indexes of a collection of the source, except that of `_id`.
 pub(crate) async fn listed(server: &Server, ns: &Ns) -> Result<Vec<Document>> {
     let list = doc! { "listIndexes": &ns.coll };
     let mut all = match server.list(&ns.db, list).await {
@@ -22,7 +22,7 @@ pub(crate) async fn listed(server: &Server, ns: &Ns) -> Result<Vec<Document>> {
     for spec in &mut all {
         spec.remove("ns");
         spec.remove("background");
-        // One that is being built shows so.
+        // The source shows this field while it builds the index.
         spec.remove("buildUUID");
     }
     Ok(all)
@@ -36,7 +36,7 @@ fn is_unique(spec: &Document) -> bool {
     spec.get_bool("unique").unwrap_or(false)
 }
 
-/// As it is while changes are applied.
+/// The specification while changes are applied.
 fn held_back(spec: &Document) -> Document {
     let mut spec = spec.clone();
     spec.remove("unique");
@@ -47,7 +47,7 @@ fn held_back(spec: &Document) -> Document {
     spec
 }
 
-/// Makes indexes, held back.
+/// Creates indexes in the held-back form.
 pub(crate) async fn make(target: &Server, ns: &Ns, specs: &[Document]) -> Result<()> {
     if specs.is_empty() {
         return Ok(());
@@ -69,7 +69,7 @@ async fn drop_one(target: &Server, ns: &Ns, name: &str) -> Result<()> {
     }
 }
 
-/// Brings the indexes of an entry in line with those of the source now; whether any changed.
+/// Aligns the indexes of an entry with those of the source; returns whether any changed.
 pub(crate) async fn align(source: &Server, target: &Server, entry: &mut Entry) -> Result<bool> {
     let now = listed(source, &entry.source).await?;
     let gone = entry.indexes.iter().filter(|old| !now.contains(old));
@@ -84,7 +84,7 @@ pub(crate) async fn align(source: &Server, target: &Server, entry: &mut Entry) -
         changed = true;
     }
     match make(target, &entry.target, &new).await {
-        // Left by an end before it was noted, and changed since.
+        // The index was made but not noted before an interruption, and has changed since.
         Err(e) if e.is(code::INDEX_OPTIONS_CONFLICT) || e.is(code::INDEX_KEY_CONFLICT) => {
             for spec in &new {
                 drop_one(target, &entry.target, name_of(spec)).await?;
@@ -98,10 +98,10 @@ pub(crate) async fn align(source: &Server, target: &Server, entry: &mut Entry) -
     Ok(changed)
 }
 
-/// Gives indexes what was held back. Done twice it is as done once.
+/// Gives indexes the properties that were held back. Repeating it has no further effect.
 ///
 /// # Errors
-/// One line, if documents of the target are not unique by a key.
+/// One line, if documents of the target have the same key in a unique index.
 pub(crate) async fn finish(target: &Server, entry: &Entry) -> Result<()> {
     let ns = &entry.target;
     let there = listed(target, ns).await?;
@@ -124,7 +124,7 @@ pub(crate) async fn finish(target: &Server, entry: &Entry) -> Result<()> {
         for change in changes {
             let command = doc! { "collMod": &ns.coll, "index": change };
             if let Err(e) = target.run(&ns.db, command).await {
-                // It must not hold up what is applied from here on.
+                // Otherwise the index would refuse changes that are applied from here on.
                 let open = doc! { "name": name, "prepareUnique": false };
                 let open = doc! { "collMod": &ns.coll, "index": open };
                 let _ = target.run(&ns.db, open).await;

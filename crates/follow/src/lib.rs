@@ -1,9 +1,9 @@
 //! Live migration: a copy of a source that follows its changes until the cut-over
 //! (docs/adr/0073-follow.md).
 //!
-//! Promises: a source is only read, unless it is told to be fenced; an end at any moment, of either
-//! server, too, is gone on from; no line has a password. Must not know: Quarry. Both ends are
-//! reached by the wire protocol.
+//! Promises: a source is only read, unless it is to be fenced; a migration continues after an
+//! interruption at any moment, also of either server; no line has a password. Must not know:
+//! Quarry. Both servers are reached by the wire protocol.
 
 mod address;
 mod align;
@@ -47,7 +47,7 @@ use connections::Connections;
 use std::future::Future;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Threads that work on both ends.
+/// Threads for the work on both servers.
 const THREADS: usize = 4;
 
 fn block_on<T>(connections: &Connections, work: impl Future<Output = Result<T>>) -> Result<T> {
@@ -61,12 +61,12 @@ fn block_on<T>(connections: &Connections, work: impl Future<Output = Result<T>>)
         connections.close().await;
         done
     });
-    // What is still on its way to a server that does not answer is not waited for.
+    // Requests on their way to a server that does not answer are not waited for.
     runtime.shutdown_background();
     done
 }
 
-/// Asks what a migration's target keeps of it.
+/// Runs a command on the state of a migration in its target.
 fn ask<T>(target: &Address, question: impl AsyncFnOnce(Asker) -> Result<T>) -> Result<T> {
     let connections = Connections::default();
     block_on(&connections, async {
@@ -85,8 +85,7 @@ async fn wait_for_signal() -> Result<()> {
     }
 }
 
-/// Follows until it is cut over, or told to stop by a signal or from elsewhere; `tell` is given
-/// lines for people.
+/// Follows until cut over, or stopped by a signal or a command; `tell` is given lines for people.
 ///
 /// # Errors
 /// One line.
@@ -117,13 +116,13 @@ pub fn stop(target: &Address, tell: &mut dyn FnMut(&str)) -> Result<()> {
 /// Asks the follower of a target to cut over, and waits for its report.
 ///
 /// # Errors
-/// One line: it was not possible; the migration follows on.
+/// One line: it failed; the migration goes on following.
 pub fn cut_over(target: &Address, fence: bool, tell: &mut dyn FnMut(&str)) -> Result<Document> {
     ask(target, async |asker| asker.cut_over(fence, tell).await)
 }
 
-/// Makes the standby the primary: everything that the source has acknowledged up to the report's
-/// `upTo` is there.
+/// Makes the standby the primary. The report's `upTo` is the time up to which the standby has
+/// everything that the source acknowledged.
 ///
 /// # Errors
 /// One line: acknowledged writes would be lost and `force` was not given, or the standby is not
@@ -132,7 +131,7 @@ pub fn promote(target: &Address, force: bool) -> Result<Document> {
     ask(target, async |asker| asker.promote(force).await)
 }
 
-/// What is known of the migration into a target.
+/// The status of the migration into a target.
 ///
 /// # Errors
 /// One line.

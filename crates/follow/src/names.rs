@@ -1,10 +1,10 @@
-//! Which namespaces are followed, and what they are called in the target. Must not know: servers.
+//! Which namespaces are followed, and their names in the target. Must not know: servers.
 
 use crate::error::{FollowError, Result};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Where the state of a migration is kept in the target.
+/// The database in the target that holds the state of a migration.
 pub(crate) const OWN: &str = "quarry_follow";
 
 /// A collection or view.
@@ -43,7 +43,7 @@ pub struct Names {
     collections: BTreeMap<Ns, Ns>,
 }
 
-/// Databases of the server itself.
+/// Whether a database belongs to the server itself.
 fn is_internal(db: &str) -> bool {
     matches!(db, "admin" | "config" | "local" | OWN)
 }
@@ -87,7 +87,7 @@ impl Names {
         Ok(names)
     }
 
-    /// Whether anything of a database may be followed.
+    /// Whether something of a database may be followed.
     pub(crate) fn may_have(&self, db: &str) -> bool {
         !is_internal(db)
     }
@@ -121,7 +121,7 @@ impl Names {
         }
     }
 
-    /// As it is kept, to see whether a migration goes on with the same.
+    /// The choice as stored in the state, to check that a migration continues with the same one.
     pub(crate) fn kept(&self) -> String {
         let pairs = |from: &dyn fmt::Display, to: &dyn fmt::Display| format!("{from}={to}");
         let renames = self.databases.iter().map(|(a, b)| pairs(a, b));
@@ -135,7 +135,7 @@ impl Names {
     }
 }
 
-/// Whether a text is what a pattern says, in which `*` stands for anything.
+/// Whether a text matches a pattern, in which `*` stands for any text.
 fn glob(pattern: &str, text: &str) -> bool {
     let Some((head, tail)) = pattern.split_once('*') else {
         return pattern == text;

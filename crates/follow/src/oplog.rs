@@ -12,7 +12,7 @@ use mongodb::bson::{Bson, RawDocument, RawDocumentBuf, Timestamp, doc, rawdoc};
 use mongodb::options::{CursorType, ReadConcern};
 use tokio::sync::mpsc;
 
-/// Reads until nobody takes what is read.
+/// Sends steps until the receiver is closed.
 ///
 /// # Errors
 /// One line.
@@ -53,7 +53,7 @@ fn strange() -> FollowError {
     FollowError::of_data("an entry of the source's log is not as expected")
 }
 
-/// The log must have its entries from a time on.
+/// Checks that the log reaches back to a time.
 async fn check_reach(source: &Server, from: Timestamp) -> Result<()> {
     let first = doc! { "find": "oplog.rs", "sort": { "$natural": 1 }, "limit": 1,
     "projection": { "ts": 1 } };
@@ -78,7 +78,7 @@ fn add(entry: &RawDocument, time: Timestamp, events: &mut Vec<Event>) -> Result<
         crate::write::id_of(d)
     };
     let change = match kind {
-        // Large ones are looked for, as a stream has them.
+        // Large documents are read later, as with a change stream.
         "i" if o.as_bytes().len() <= crate::events::DOCUMENT_MAX as usize => {
             Change::Put(o.to_owned())
         }
@@ -123,7 +123,7 @@ fn add(entry: &RawDocument, time: Timestamp, events: &mut Vec<Event>) -> Result<
         event.change,
         Change::Names | Change::Options | Change::Indexes
     ) {
-        // Whatever it names: what there is is looked at as a whole.
+        // Commands are not interpreted: the source is listed again.
         event.ns.coll = String::new();
     }
     events.push(event);

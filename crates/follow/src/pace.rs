@@ -1,20 +1,20 @@
-//! A bound of the rate, and how much has passed. Shared by all that copy at once.
+//! A limit of the transfer rate, and counters of what was transferred. Shared by all copying tasks.
 
 use crate::state::Moved;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What has passed since the start, and when the next may.
+/// The counters since the start, and when the next transfer may begin.
 #[derive(Debug)]
 pub(crate) struct Pace {
     bytes_per_second: Option<u64>,
-    /// The same, as what the source bears; none when it is 0.
+    /// The rate that the source can bear; 0 without a limit.
     bound: AtomicU64,
     free_at: Mutex<Instant>,
     documents: AtomicU64,
     bytes: AtomicU64,
-    /// Bytes of what was copied or compared.
+    /// Bytes copied or compared.
     seen: AtomicU64,
 }
 
@@ -30,7 +30,7 @@ impl Pace {
         }
     }
 
-    /// Waits until so many bytes may pass.
+    /// Counts a transfer and waits until the rate allows the next.
     pub(crate) async fn pass(&self, moved: Moved) {
         let bytes = u64::try_from(moved.bytes).unwrap_or(0);
         let documents = u64::try_from(moved.documents).unwrap_or(0);
@@ -57,7 +57,7 @@ impl Pace {
         tokio::time::sleep_until(until.into()).await;
     }
 
-    /// What the source bears, in bytes a second.
+    /// The rate that the source can bear, in bytes a second.
     pub(crate) fn bound(&self) -> Option<u64> {
         Some(self.bound.load(Ordering::Relaxed)).filter(|bound| *bound > 0)
     }
@@ -66,7 +66,7 @@ impl Pace {
         self.bound.store(bound.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Bytes that were copied or compared.
+    /// Bytes copied or compared.
     pub(crate) fn seen(&self) -> u64 {
         self.seen.load(Ordering::Relaxed)
     }

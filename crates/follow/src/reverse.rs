@@ -1,6 +1,6 @@
-//! After a cut-over the source is kept fed from the target, so that going back stays possible.
-//! Promises: prepared before the target is on its own, so that no write of the target is missed;
-//! nothing is copied again. Must not know: how changes are followed.
+//! After a cut-over the source follows the target, so that going back remains possible. Promises:
+//! it is prepared before the target gets its own writes, so none of them is missed; nothing is
+//! copied again. Must not know: how changes are followed.
 
 use crate::align::Aligner;
 use crate::connections::Connections;
@@ -14,10 +14,10 @@ use crate::survey::survey;
 use mongodb::bson::{Bson, DateTime, Timestamp, doc};
 use std::collections::BTreeSet;
 
-/// Databases of the target that are none of the migration's.
+/// State field with the databases of the target that do not belong to the migration.
 const EXCLUDED: &str = "reverseExcluded";
 
-/// The way back can be kept only from a target that tells its changes.
+/// Checks that the target has a log of changes, which the way back needs.
 pub(crate) fn check(target: &Server) -> Result<()> {
     match target.has_log {
         true => Ok(()),
@@ -29,8 +29,8 @@ pub(crate) fn check(target: &Server) -> Result<()> {
     }
 }
 
-/// Notes in the source that it follows the target from now on. The target has what the source has,
-/// and neither is written to.
+/// Writes into the source the state of a migration from the target. At this moment both have the
+/// same data and neither gets writes.
 pub(crate) async fn prepare(aligner: &Aligner, entries: &[Entry]) -> Result<()> {
     let (there, here) = (&aligner.source, &aligner.target);
     let back = State::of(there);
@@ -92,7 +92,7 @@ async fn others(target: &Server, entries: &[Entry]) -> Result<Vec<String>> {
     Ok(others.map(str::to_owned).collect())
 }
 
-/// What feeds the source once the target was cut over.
+/// The settings for following the target from the source after the cut-over.
 pub(crate) async fn settings(settings: &Settings, connections: &Connections) -> Result<Settings> {
     let to = settings.target.directly();
     let target = connections

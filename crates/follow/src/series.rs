@@ -1,6 +1,6 @@
-//! What no stream tells of: time-series collections and stored functions (`system.js`). They are
-//! copied as a whole at the cut-over, when the source is quiet. Promises: done again it begins
-//! anew; only what a migration made is dropped. Must not know: changes.
+//! Data that no change stream reports: time-series collections and stored functions (`system.js`).
+//! They are copied as a whole at the cut-over, when the source gets no writes. Promises: a repeated
+//! copy begins again; only what a migration made is dropped. Must not know: changes.
 
 use crate::align::Aligner;
 use crate::error::{FollowError, Result};
@@ -12,11 +12,11 @@ use crate::survey::{Found, Survey};
 use crate::write;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
-/// Where the state keeps which ones were made.
+/// State field with the collections that were made.
 const MADE: &str = "series";
 const FUNCTIONS: &str = "system.js";
 
-/// Copies time-series collections, several batches after one another; a report of each.
+/// Copies time-series collections in batches; returns a report of each.
 pub(crate) async fn bring(aligner: &Aligner, found: &Survey) -> Result<Vec<Document>> {
     let mut all = Vec::new();
     for one in &found.series {
@@ -40,7 +40,7 @@ pub(crate) async fn bring(aligner: &Aligner, found: &Survey) -> Result<Vec<Docum
     Ok(all)
 }
 
-/// What the target has already belongs to somebody, unless an earlier try made it.
+/// Refuses a collection that exists in the target, unless an earlier try made it.
 async fn claim(aligner: &Aligner, one: &Found) -> Result<()> {
     let migration = aligner.state.migration().await?.map(|m| m.document);
     let migration = migration.unwrap_or_default();
@@ -62,7 +62,7 @@ async fn make(target: &Server, one: &Found) -> Result<()> {
             create.insert(name, value.clone());
         }
     }
-    // How long a bucket lasts is said in two ways, of which one is enough.
+    // The source gives the span of a bucket in two ways; one of them is enough.
     if let Ok(options) = create.get_document_mut("timeseries")
         && options.contains_key("granularity")
     {
@@ -92,7 +92,7 @@ async fn copy(aligner: &Aligner, one: &Found) -> Result<()> {
     write::append(&aligner.target, &one.target, &batch).await
 }
 
-/// Indexes besides the one that every such collection has from its making.
+/// Creates indexes, except the one that every time-series collection has.
 async fn make_indexes(target: &Server, ns: &Ns, mut specs: Vec<Document>) -> Result<()> {
     let there = indexes::listed(target, ns).await?;
     specs.retain(|spec| !there.iter().any(|t| t.get("name") == spec.get("name")));
@@ -112,7 +112,7 @@ async fn count(server: &Server, ns: &Ns) -> Result<i64> {
     Ok(counted.first().map_or(0, |d| integer(d, "n")))
 }
 
-/// Makes the stored functions of each database those of the source; how many there are.
+/// Makes the stored functions of each database equal to those of the source; returns their number.
 pub(crate) async fn bring_functions(
     source: &Server,
     target: &Server,

@@ -1,4 +1,5 @@
-//! One end of a migration, reached by the wire protocol. Must not know: which end it is.
+//! One server of a migration, reached by the wire protocol. Must not know: whether it is source or
+//! target.
 
 use crate::error::{FollowError, Result};
 use crate::names::Ns;
@@ -13,13 +14,13 @@ pub(crate) struct Server {
     pub(crate) shown: String,
     /// Major and minor version.
     version: [i32; 2],
-    /// It is a set or a cluster, which has a log.
+    /// It is a set or a cluster and so has a log of changes.
     pub(crate) has_log: bool,
     is_mongos: bool,
 }
 
 impl Server {
-    /// Logs in to the hosts of `shown`, and asks what they are.
+    /// Logs in to the hosts of `shown`, and reads what kind of server they are.
     ///
     /// # Errors
     /// One line.
@@ -33,7 +34,7 @@ impl Server {
         };
         let hello = server.run("admin", doc! { "hello": 1 }).await;
         let hello = match hello {
-            // Releases before 4.4.2 know it by another name.
+            // Releases before 4.4.2 know `hello` by its older name only.
             Err(e) if e.is(59) => server.run("admin", doc! { "isMaster": 1 }).await,
             hello => hello,
         };
@@ -53,7 +54,7 @@ impl Server {
         self.version >= [major, minor]
     }
 
-    /// Reads can name the collection they mean, whatever its name is by then.
+    /// Whether a read can name its collection by UUID, which a rename does not change.
     pub(crate) fn reads_by_uuid(&self) -> bool {
         self.is_at_least(6, 0)
     }
@@ -71,18 +72,18 @@ impl Server {
         Ok(self.client.database(db).run_command(command).await?)
     }
 
-    /// The same for a command that holds documents as they are.
+    /// The same for a command that contains raw documents.
     pub(crate) async fn run_raw(&self, db: &str, command: RawDocumentBuf) -> Result<Document> {
         Ok(self.client.database(db).run_raw_command(command).await?)
     }
 
-    /// Runs a command that gives documents.
+    /// Runs a command that returns documents.
     pub(crate) async fn read(&self, db: &str, command: RawDocumentBuf) -> Result<Cursor<Document>> {
         let db = self.client.database(db);
         Ok(db.run_raw_cursor_command(command).await?)
     }
 
-    /// All documents of a command that gives few.
+    /// All documents of a command that returns few.
     pub(crate) async fn list(&self, db: &str, command: Document) -> Result<Vec<Document>> {
         let command = RawDocumentBuf::try_from(&command)?;
         let mut cursor = self.read(db, command).await?;
@@ -93,7 +94,7 @@ impl Server {
         Ok(all)
     }
 
-    /// The identity of what has a name now.
+    /// The identity of the collection that has a name now.
     pub(crate) async fn identity(&self, ns: &Ns) -> Result<Option<Bson>> {
         let filter = doc! { "name": &ns.coll };
         let list = doc! { "listCollections": 1, "filter": filter };
@@ -103,7 +104,7 @@ impl Server {
         Ok(found.first().map(|d| uuid(d).unwrap_or_else(unnamed)))
     }
 
-    /// A time of its log: whatever it has acknowledged has this time or an earlier one.
+    /// A time of its log: everything that it has acknowledged has this time or an earlier one.
     pub(crate) async fn time(&self) -> Result<Timestamp> {
         let reply = self.run("admin", doc! { "ping": 1 }).await?;
         reply.get_timestamp("operationTime").map_err(|_| {
@@ -115,7 +116,7 @@ impl Server {
         })
     }
 
-    /// Waits until reads of the majority see everything up to a time.
+    /// Waits until majority reads see everything up to a time.
     pub(crate) async fn settle(&self, time: Timestamp) -> Result<()> {
         let concern = doc! { "level": "majority", "afterClusterTime": time };
         let find = doc! { "find": "system.version", "limit": 1, "readConcern": concern };
@@ -123,7 +124,7 @@ impl Server {
     }
 }
 
-/// The error with the hosts before it.
+/// The error with the hosts in front of it.
 pub(crate) fn within(shown: &str, mut error: FollowError) -> FollowError {
     let between = if error.message.starts_with("does not") {
         " "

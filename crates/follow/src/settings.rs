@@ -1,41 +1,41 @@
-//! What a follower is told to do, and how it ended. Must not know: how it is done.
+//! The settings of a follower, and how it ended. Must not know: how it works.
 
 use crate::address::Address;
 use crate::names::Names;
 use std::time::Duration;
 
-/// What is to be done.
+/// The settings of a follower.
 #[derive(Clone)]
 pub struct Settings {
-    /// From where.
+    /// The source.
     pub source: Address,
-    /// To where.
+    /// The target.
     pub target: Address,
-    /// What, and under which names.
+    /// The namespaces and their new names.
     pub names: Names,
     /// Most bytes a second that are copied.
     pub rate: Option<u64>,
-    /// How long a write of the source's clients may take on average before copying gets slower.
+    /// Longest average time of a client's write to the source before copying gets slower.
     pub latency: Option<Duration>,
-    /// Ranges copied at once.
+    /// Number of ranges copied at once.
     pub workers: usize,
-    /// What an earlier one has copied is dropped first.
+    /// Drop what an earlier run has copied first.
     pub restart: bool,
-    /// The source's log is read in place of change streams.
+    /// Read the source's log instead of change streams.
     pub by_log: bool,
-    /// Users and roles are moved at the cut-over.
+    /// Copy users and roles at the cut-over.
     pub users: bool,
-    /// The target is a standby of the source.
+    /// Keep the target as a standby of the source.
     pub standby: bool,
-    /// After the cut-over the source is fed from the target.
+    /// After the cut-over the source follows the target.
     pub reverse: bool,
 }
 
-/// How it ended.
+/// How a follower ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It was told to; it can go on later.
+    /// It was stopped; it can continue later.
     Stopped,
-    /// The target is its own.
+    /// The target is independent.
     Done,
 }

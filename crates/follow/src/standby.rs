@@ -1,7 +1,7 @@
-//! A standby: the target takes no writes but ours, until it is promoted (docs/adr/0084-standby.md).
-//! Promises: what the source has acknowledged up to the time that a promotion names is in the
-//! target; without force a promotion is done only when nothing acknowledged is lost by it. Must not
-//! know: how changes are applied.
+//! A standby: until it is promoted the target accepts no writes but the follower's
+//! (docs/adr/0084-standby.md). Promises: the target has everything that the source acknowledged up
+//! to the time that a promotion reports; without force a promotion happens only if no acknowledged
+//! write is lost. Must not know: how changes are applied.
 
 use crate::control::{Control, Request};
 use crate::cutover::{Reader, turn};
@@ -16,25 +16,25 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// A standby is told what to do, and asks the source for its time, so often.
+/// Interval of the heartbeat, and of reading the source's time, for a standby.
 pub(crate) const BEAT: Duration = Duration::from_millis(100);
-/// A source that has not answered by then is away.
+/// A source that does not answer within this time is unreachable.
 const ANSWERS: Duration = Duration::from_millis(400);
-/// What a source that is there may still be ahead without force.
+/// Largest lag behind a reachable source for a promotion without force.
 const BEHIND: Duration = Duration::from_millis(800);
 /// The same with force.
 const BEHIND_FORCED: Duration = Duration::from_secs(10);
-/// Indexes that could not become unique are tried again after this.
+/// Pause before indexes that could not become unique are tried again.
 const INDEXES_AGAIN: Duration = Duration::from_secs(1);
 
-/// The server that is followed, and its standby.
+/// The followed server and its standby.
 #[derive(Clone)]
 pub(crate) struct Pair {
     pub(crate) source: Server,
     pub(crate) target: Server,
 }
 
-/// What a server is in a pair.
+/// The role of a server in a pair.
 struct Part {
     role: String,
     me: String,
@@ -76,7 +76,7 @@ async fn set_name(server: &Server) -> Result<String> {
 }
 
 impl Pair {
-    /// Makes the target a standby of the source. Done again it changes nothing.
+    /// Makes the target a standby of the source. Repeating it changes nothing.
     pub(crate) async fn join(&self) -> Result<()> {
         let (there, here) = (part_of(&self.source).await?, part_of(&self.target).await?);
         let refuse = |why: &str| Err(FollowError::of_options(why.to_owned()));
@@ -114,7 +114,7 @@ impl Pair {
         become_part(&self.source, &primary).await
     }
 
-    /// The source takes no more writes, or takes them again.
+    /// Makes the source refuse writes, or accept them again.
     async fn step_down(&self, down: bool) -> Result<()> {
         let mut part = part_of(&self.source).await?;
         part.role = if down { "standby" } else { "primary" }.to_owned();
@@ -133,23 +133,23 @@ pub(crate) async fn make_primary(target: &Server) -> Result<()> {
     become_part(target, &part).await
 }
 
-/// What was asked for.
+/// The request.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     pub(crate) id: String,
     pub(crate) force: bool,
 }
 
-/// How a promotion came out.
+/// The result of a promotion.
 pub(crate) struct Outcome {
-    /// Everything up to here is there.
+    /// The standby has all changes up to this time.
     up_to: Timestamp,
     source_time: Timestamp,
-    /// The source takes no more writes.
+    /// The source accepts no more writes.
     stepped_down: bool,
 }
 
-/// Notes that it was promoted.
+/// Notes that the standby was promoted.
 async fn conclude(state: &State, order: &Order, outcome: &Outcome, begun: Instant) -> Result<()> {
     let report = doc! {
         "promoted": true, "upTo": outcome.up_to, "sourceTime": outcome.source_time,
@@ -163,7 +163,7 @@ async fn conclude(state: &State, order: &Order, outcome: &Outcome, begun: Instan
     state.set(done).await
 }
 
-/// Says why it was not.
+/// Notes why the standby was not promoted.
 pub(crate) async fn refuse(
     state: &State,
     order: &Order,
@@ -178,8 +178,8 @@ pub(crate) async fn refuse(
     Ok(())
 }
 
-/// Hands over while the source is there: it takes no more writes, its last change is applied.
-/// False when it was refused.
+/// Promotes while the source is reachable: the source stops accepting writes, then its last change
+/// is applied. False if this was refused.
 pub(crate) async fn hand_over(
     pair: &Pair,
     stream: &mut Stream,
@@ -196,7 +196,7 @@ pub(crate) async fn hand_over(
             tell("promoted: the standby is the primary");
             Ok(true)
         }
-        // The source has gone: whoever watches that decides.
+        // The source became unreachable: the caller decides.
         Err(e) if e.cause == Cause::Network => Err(e),
         Err(e) => {
             refuse(&state, order, &e, tell).await?;
@@ -257,8 +257,8 @@ fn behind(lag: Duration) -> FollowError {
     ))
 }
 
-/// Waits until a promotion is asked for while the source does not answer, which nobody else sees
-/// soon.
+/// Waits until a promotion is requested while the source does not answer; no other task would
+/// notice soon.
 pub(crate) async fn asked_without_source(
     source: Server,
     mut asked: watch::Receiver<Option<Request>>,
@@ -287,7 +287,7 @@ pub(crate) async fn asked_without_source(
     }
 }
 
-/// Promotes without the source. False when it was refused.
+/// Promotes without the source. False if this was refused.
 pub(crate) async fn promote_alone(
     control: &Arc<Control>,
     target: &Server,
@@ -323,7 +323,7 @@ pub(crate) async fn promote_alone(
     Ok(true)
 }
 
-/// Promotes a standby on which nobody is at work.
+/// Promotes a standby on which no follower is running.
 pub(crate) async fn promote_unattended(
     state: &State,
     target: &Server,
@@ -352,7 +352,7 @@ pub(crate) fn is_ready(migration: &Migration) -> bool {
     migration.document.get_bool("ready").unwrap_or(false)
 }
 
-/// Everything up to here was applied.
+/// The time up to which everything was applied.
 pub(crate) fn position(migration: &Migration) -> Timestamp {
     let none = Timestamp {
         time: 0,
@@ -368,10 +368,10 @@ async fn finish_indexes(target: &Server, entries: &[Entry]) -> Result<()> {
     Ok(())
 }
 
-/// What a standby has to do besides applying changes: its indexes become unique as soon as they
-/// can, so that a promotion need not wait for that.
+/// Work of a standby besides applying changes: it makes indexes unique as soon as possible, so that
+/// a promotion need not wait for that.
 pub(crate) struct Upkeep {
-    /// What was finished last.
+    /// The number of index changes that were last finished.
     finished: Option<u64>,
     again_at: Instant,
 }
@@ -395,7 +395,7 @@ impl Upkeep {
         }
         let target = &stream.applier.bringer.copier.aligner.target;
         match finish_indexes(target, &stream.applier.entries()).await {
-            // Two documents have one key until the change of the other is applied.
+            // Two documents have the same key until a waiting change of one of them is applied.
             Err(e) if e.cause == Cause::Data => return Ok(()),
             done => done?,
         }
@@ -414,7 +414,7 @@ impl Upkeep {
     }
 }
 
-/// The report of a promotion, as it is kept.
+/// The stored report of a promotion.
 pub(crate) fn report(migration: &Migration) -> Document {
     let report = migration.document.get_document("report");
     report.cloned().unwrap_or_default()

@@ -1,27 +1,27 @@
-//! What a migration has done so far, kept in the target in a database of its own, so that it goes
-//! on after an end at any moment. Promises: each method is one write that is durable when it
-//! returns. Must not know: how anything is copied.
+//! The progress of a migration, stored in the target in a database of its own, so that the
+//! migration continues after an interruption at any moment. Promises: each method is one write,
+//! durable when it returns. Must not know: how anything is copied.
 
 use crate::error::{FollowError, Result};
 use crate::names::{Ns, OWN};
 use crate::server::Server;
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, Timestamp, doc};
 
-/// What it is doing.
+/// What a migration is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Documents as they are.
+    /// Copying documents.
     Copying,
-    /// Changes as they happen.
+    /// Applying changes.
     Following,
-    /// Bringing it to its end.
+    /// Cutting over.
     CuttingOver,
-    /// The target is its own.
+    /// Finished: the target is independent.
     Done,
 }
 
 impl Phase {
-    /// As it is kept.
+    /// Its name in the state.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Copying => "copying",
@@ -42,22 +42,22 @@ impl Phase {
     }
 }
 
-/// A collection of the source and what has become of it in the target.
+/// A collection of the source and its progress in the target.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// The identity that the source gives it; its name where it gives none.
+    /// Its identity in the source; the name if the source gives no identity.
     pub(crate) key: Bson,
-    /// Its name in the source, when it was last looked at.
+    /// Its name in the source when that was last listed.
     pub(crate) source: Ns,
     /// Its name in the target.
     pub(crate) target: Ns,
-    /// The name it is being given there, and may have by now.
+    /// The new name of a rename in the target that may be done already.
     pub(crate) moving: Option<Ns>,
-    /// As the source lists them.
+    /// The options as the source lists them.
     pub(crate) options: Document,
-    /// Indexes besides that of `_id` as the source lists them, as far as they were made.
+    /// The indexes made so far, except that of `_id`, as the source lists them.
     pub(crate) indexes: Vec<Document>,
-    /// Its ranges are known.
+    /// Its ranges are planned.
     pub(crate) planned: bool,
     pub(crate) copied: bool,
     pub(crate) indexed: bool,
@@ -98,7 +98,7 @@ impl Entry {
     }
 }
 
-/// A part of a collection in the order of `_id`; a bound that is missing is none.
+/// A part of a collection in the order of `_id`; a missing bound means no limit.
 #[derive(Clone, Debug)]
 pub(crate) struct Range {
     pub(crate) id: Bson,
@@ -110,7 +110,7 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// All of a collection.
+    /// The whole collection as one range.
     pub(crate) fn whole(key: &Bson) -> Range {
         Range {
             id: Bson::Null,
@@ -143,20 +143,20 @@ impl Range {
     }
 }
 
-/// What the one document about the whole migration says.
+/// The main document of the migration.
 #[derive(Clone, Debug)]
 pub(crate) struct Migration {
     pub(crate) phase: Phase,
     pub(crate) names: String,
-    /// Changes from this time on are followed when there is no token.
+    /// The time from which changes are followed if there is no token.
     pub(crate) start: Timestamp,
     pub(crate) token: Option<RawDocumentBuf>,
-    /// The log itself is read.
+    /// Changes are read from the log itself.
     pub(crate) by_log: bool,
     pub(crate) document: Document,
 }
 
-/// A document that was not what it is in the source.
+/// A document that differed from the source.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
     pub(crate) ns: String,
@@ -237,7 +237,7 @@ impl State {
         self.update(STATE, &id, doc! { "$set": fields }).await
     }
 
-    /// Sets fields where the document is as the filter says; whether it was.
+    /// Sets fields if the document matches the filter; returns whether it did.
     pub(crate) async fn set_if(&self, filter: Document, fields: Document) -> Result<bool> {
         let mut q = doc! { "_id": MIGRATION };
         q.extend(filter);
@@ -269,7 +269,7 @@ impl State {
         self.all(VIEWS, doc! {}).await
     }
 
-    /// `made`: it is there; otherwise it may be.
+    /// `made`: the view exists; otherwise it may exist.
     pub(crate) async fn put_view(&self, target: &Ns, options: &Document, made: bool) -> Result<()> {
         let options = options.clone();
         let kept = doc! { "_id": target.to_string(), "options": options, "made": made };
@@ -282,7 +282,7 @@ impl State {
         self.write(doc! { "delete": VIEWS, "deletes": [one] }).await
     }
 
-    /// Ranges that are not copied yet.
+    /// Ranges that are not copied completely.
     pub(crate) async fn ranges(&self) -> Result<Vec<Range>> {
         let all = self.all(RANGES, doc! { "done": false }).await?;
         Ok(all.iter().filter_map(Range::parse).collect())
@@ -309,7 +309,7 @@ impl State {
             .await
     }
 
-    /// How far a range is; with the documents and bytes that were copied since the last time.
+    /// Notes the progress of a range and the documents and bytes copied since the last call.
     pub(crate) async fn advance_range(&self, range: &Range, moved: Moved) -> Result<()> {
         let mut set = doc! { "done": moved.is_last };
         if let Some(at) = &range.at {
@@ -329,14 +329,14 @@ impl State {
             .await
     }
 
-    /// The newest, and how many there are.
+    /// The newest findings.
     pub(crate) async fn findings(&self, most: i64) -> Result<Vec<Document>> {
         let find = doc! { "find": FINDINGS, "sort": { "at": -1 }, "limit": most,
         "projection": { "_id": 0 } };
         self.target.list(OWN, find).await
     }
 
-    /// Documents and bytes that were copied in all.
+    /// Documents and bytes copied in all.
     pub(crate) async fn copied(&self) -> Result<Moved> {
         let sum = doc! { "$group": { "_id": null,
         "documents": { "$sum": "$documents" }, "bytes": { "$sum": "$bytes" } } };
@@ -351,16 +351,16 @@ impl State {
     }
 }
 
-/// What was copied.
+/// An amount copied.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moved {
     pub(crate) documents: i64,
     pub(crate) bytes: i64,
-    /// Nothing is left of the range.
+    /// The range is finished.
     pub(crate) is_last: bool,
 }
 
-/// A number of any kind.
+/// A number of any type as `i64`.
 pub(crate) fn integer(d: &Document, name: &str) -> i64 {
     match d.get(name) {
         Some(Bson::Int32(n)) => i64::from(*n),
@@ -370,12 +370,12 @@ pub(crate) fn integer(d: &Document, name: &str) -> i64 {
     }
 }
 
-/// A text, empty where there is none.
+/// A text field; empty if it is missing.
 pub(crate) fn text<'d>(d: &'d Document, name: &str) -> &'d str {
     d.get_str(name).unwrap_or_default()
 }
 
-/// The first of a reply's errors of single writes, or that of its write concern.
+/// The first write error of a reply, or its write concern error.
 pub(crate) fn first_write_error(reply: &Document) -> Option<FollowError> {
     let errors = reply.get_array("writeErrors").ok();
     let first = errors.and_then(|all| all.first()?.as_document());

@@ -1,5 +1,6 @@
-//! Changes on their way into the target. Promises: what is kept as the place to go on at was
-//! applied; receiving may be given up, applying may not. Must not know: where changes come from.
+//! Receives changes and applies them to the target. Promises: everything before the stored resume
+//! position was applied; receiving may be cancelled, applying may not. Must not know: where changes
+//! come from.
 
 use crate::apply::Applier;
 use crate::control::Counts;
@@ -13,34 +14,34 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-/// How often a place without events is kept.
+/// How often the position is stored if there are no events.
 const KEEP_EVERY: Duration = Duration::from_secs(2);
-/// How often progress is told.
+/// Time between two progress lines.
 const TELL_EVERY: Duration = Duration::from_secs(2);
 
-/// Takes lines for people.
+/// Receives lines for people.
 pub(crate) type Tell<'t> = &'t mut dyn FnMut(&str);
 
-/// Comparing beside the changes.
+/// The comparison that runs while changes are applied.
 pub(crate) struct Verification {
-    /// Ends when it is dropped.
+    /// The running task; dropping this ends it.
     pub(crate) task: JoinSet<()>,
     pub(crate) mends: mpsc::Receiver<Different>,
     pub(crate) verifier: Verifier,
-    /// What came out of the last pass that found no difference.
+    /// The result of the last pass without differences.
     pub(crate) found: watch::Sender<Option<Pass>>,
-    /// Ranges that may be compared at once when nothing else is to be done.
+    /// Ranges compared at once when nothing else is to be done.
     pub(crate) workers: usize,
 }
 
 impl Verification {
-    /// Passes over everything now and then.
+    /// Starts comparing everything from time to time.
     pub(crate) fn begin(&mut self) {
         let (verifier, found) = (self.verifier.clone(), self.found.clone());
         self.task.spawn(keep_verifying(verifier, found));
     }
 
-    /// Nothing is compared by itself any more.
+    /// Stops the comparison.
     pub(crate) async fn pause(&mut self) {
         self.task.shutdown().await;
     }
@@ -50,7 +51,7 @@ impl Verification {
     }
 }
 
-/// Changes on their way into the target, and what is mended among them.
+/// The changes to apply, and the documents to repair.
 pub(crate) struct Stream {
     pub(crate) applier: Applier,
     pub(crate) steps: mpsc::Receiver<Step>,
@@ -59,15 +60,14 @@ pub(crate) struct Stream {
     pub(crate) received: Vec<Step>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) state: State,
-    /// A standby that may be promoted.
+    /// The standby is complete and may be promoted.
     pub(crate) is_ready: bool,
     pub(crate) kept: Instant,
     pub(crate) told: Instant,
 }
 
 impl Stream {
-    /// Waits for what comes; false when nothing more will come. It may be given up: what came is
-    /// kept.
+    /// Waits for the next changes; false if none will come. May be cancelled without losing any.
     pub(crate) async fn receive(&mut self) -> bool {
         tokio::select! {
             number = self.steps.recv_many(&mut self.received, events::WAITING) => number > 0,
@@ -78,14 +78,14 @@ impl Stream {
         }
     }
 
-    /// What is to be mended by now.
+    /// Takes the documents that are to be repaired now.
     pub(crate) fn take_mends(&mut self) {
         while let Ok(different) = self.verification.mends.try_recv() {
             self.mending.push(different);
         }
     }
 
-    /// Applies what was received, to the end: an error leaves what is kept to go on from.
+    /// Applies everything received. After an error the stored position is still correct.
     pub(crate) async fn apply(&mut self, tell: Tell<'_>) -> Result<()> {
         let mut token: Option<RawDocumentBuf> = None;
         let mut events: Vec<Event> = Vec::new();
@@ -110,7 +110,7 @@ impl Stream {
         self.counts.note_waiting(self.steps.len());
         let time = token.as_deref().and_then(events::time_of);
         let time = time.or(events.last().map(|e| e.time));
-        // The rest of a transaction has the same time.
+        // More events of this transaction have the same time, so that time is not reached yet.
         let time = if is_within {
             time.map(events::time_before)
         } else {
@@ -144,7 +144,7 @@ impl Stream {
     }
 }
 
-/// Why nothing more is read.
+/// The reason why reading has ended.
 pub(crate) async fn why_ended(tasks: &mut JoinSet<Result<()>>) -> FollowError {
     match tasks.join_next().await {
         Some(Ok(Err(e))) => e,

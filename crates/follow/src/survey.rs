@@ -1,4 +1,4 @@
-//! What a source has, of what is to be followed. Must not know: what is done with it.
+//! Lists what a source has of the followed namespaces. Must not know: what is done with it.
 
 use crate::error::Result;
 use crate::names::{Names, Ns};
@@ -16,19 +16,19 @@ pub(crate) struct Found {
     pub(crate) options: Document,
 }
 
-/// What the source had at a time or later.
+/// The collections and views of the source at a time or later.
 #[derive(Debug)]
 pub(crate) struct Survey {
     pub(crate) time: Timestamp,
     pub(crate) collections: Vec<Found>,
     pub(crate) views: Vec<Found>,
-    /// Time-series collections, whose changes no stream tells.
+    /// Time-series collections, whose changes no stream reports.
     pub(crate) series: Vec<Found>,
     /// What cannot be followed, each with the reason.
     pub(crate) refused: Vec<String>,
 }
 
-/// Looks.
+/// Lists them.
 pub(crate) async fn survey(source: &Server, names: &Names) -> Result<Survey> {
     let mut survey = Survey {
         time: source.time().await?,
@@ -99,7 +99,7 @@ impl Survey {
     }
 }
 
-/// A view names what it reads: that must be called the same in the target.
+/// Refuses a view whose underlying collection has another name in the target.
 fn refuse_view(names: &Names, view: &Found) -> Option<String> {
     let on = Ns::new(&view.source.db, view.options.get_str("viewOn").ok()?);
     let to = names.target(&on);

@@ -1,5 +1,6 @@
-//! Copies and compares no faster than the source bears: while what its clients write takes longer
-//! than it may, the rate is halved, and afterwards it grows again. Must not know: what is copied.
+//! Limits copying and comparing to what the source can bear: while writes of the source's clients
+//! take longer than allowed the rate is halved, afterwards it grows again. Must not know: what is
+//! copied.
 
 use crate::pace::Pace;
 use crate::server::Server;
@@ -8,12 +9,12 @@ use mongodb::bson::{Document, doc};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often it looks.
+/// Interval between two looks.
 const EVERY: Duration = Duration::from_secs(1);
-/// It never gets slower than this, bytes a second.
+/// Lowest rate, in bytes a second.
 const SLOWEST: u64 = 256 << 10;
 
-/// What clients of a server have written since its start.
+/// Counters of the writes of a server's clients since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Written {
     operations: i64,
@@ -30,8 +31,8 @@ impl Written {
         })
     }
 
-    /// How long one took on average since an earlier look; nothing when there was none, or the
-    /// server was started anew.
+    /// The average time of a write since an earlier look; `None` if there was none, or if the
+    /// server was restarted.
     fn mean_since(self, earlier: Written) -> Option<Duration> {
         let operations = u64::try_from(self.operations - earlier.operations).ok()?;
         let micros = u64::try_from(self.micros - earlier.micros).ok()?;
@@ -47,7 +48,7 @@ fn next_rate(rate: u64, is_slow: bool) -> u64 {
     }
 }
 
-/// Keeps the rate, until it is ended.
+/// Adjusts the rate until it is cancelled.
 pub(crate) async fn keep(source: Server, pace: Arc<Pace>, most: Duration) {
     let mut earlier: Option<Written> = None;
     let mut passed = pace.seen();
@@ -68,7 +69,7 @@ pub(crate) async fn keep(source: Server, pace: Arc<Pace>, most: Duration) {
             None => pace.set_bound(Some(next_rate(rate.max(SLOWEST), true))),
             Some(bound) => {
                 let next = next_rate(bound, is_slow);
-                // A bound that bounds nothing any more goes.
+                // A limit far above the actual rate is removed.
                 let is_idle = !is_slow && next > rate.saturating_mul(4).max(SLOWEST * 4);
                 pace.set_bound((!is_idle).then_some(next));
             }

@@ -1,5 +1,5 @@
-//! Users and roles, as the source keeps them, with what proves their passwords. Promises: what the
-//! target has already stays as it is. Must not know: when they are moved.
+//! Users and roles, with the credentials that the source stores. Promises: existing ones of the
+//! target stay as they are. Must not know: when they are moved.
 
 use crate::error::{FollowError, Result};
 use crate::names::Ns;
@@ -21,7 +21,7 @@ async fn kept(server: &Server, kind: &str) -> Result<Vec<Document>> {
     })
 }
 
-/// Whether they can be read.
+/// Checks that they can be read.
 pub(crate) async fn check(source: &Server) -> Result<()> {
     for kind in KINDS {
         kept(source, kind).await?;
@@ -29,7 +29,7 @@ pub(crate) async fn check(source: &Server) -> Result<()> {
     Ok(())
 }
 
-/// Moves them; how many were new.
+/// Copies them; returns the number of new ones.
 pub(crate) async fn bring(source: &Server, target: &Server) -> Result<i64> {
     let mut moved = 0;
     let mut merge = doc! { "_mergeAuthzCollections": 1, "db": "", "drop": false };

@@ -1,8 +1,8 @@
-//! Compares source and target while changes are followed, document by document in the order of
-//! `_id`, by the ranges they were copied in. Promises: bounded memory, whatever the target has;
-//! what differs is looked at again once the target has passed the time it was read at, so that what
-//! is on its way is no difference; what differs then, and was not changed meanwhile, is named, and
-//! mended by whoever applies changes. Must not know: how it is mended.
+//! Compares source and target while changes are followed: document by document in the order of
+//! `_id`, by the ranges of the copy. Promises: memory is bounded; a difference is read again once
+//! the target has passed the time of the first read, so a change on its way is no difference; a
+//! document that differs then, without having changed meanwhile, is reported and repaired by the
+//! task that applies changes. Must not know: how it is repaired.
 
 use crate::apply::look;
 use crate::control::Counts;
@@ -23,16 +23,16 @@ use tokio::task::JoinSet;
 
 /// Documents compared at once.
 const DOCUMENTS: usize = 500;
-/// Bytes of them, beyond which no other is taken.
+/// Most bytes of these documents.
 const BYTES: usize = 8 << 20;
-/// How often a document that differs is looked at again.
+/// How often a differing document is read again.
 const ROUNDS: usize = 8;
 const PAUSE: Duration = Duration::from_millis(200);
-/// Between two passes.
+/// Pause between two passes.
 const EVERY: Duration = Duration::from_secs(600);
-/// How often a collection may get another name before it is left to the next pass.
+/// How often a collection may be renamed before it is left to the next pass.
 const NAMES: usize = 5;
-/// Documents that differed are remembered up to here.
+/// Most differing documents remembered.
 pub(crate) const REMEMBERED: usize = 10_000;
 
 /// A document that differs.
@@ -50,24 +50,24 @@ pub(crate) struct Verifier {
     pub(crate) state: State,
     pub(crate) counts: Arc<Counts>,
     pub(crate) pace: Arc<Pace>,
-    /// What the one who applies changes is told to look out for.
+    /// Tells the task that applies changes which documents are being compared.
     pub(crate) watched: Arc<Watched>,
-    /// Differences go here to be mended.
+    /// Receives differing documents for repair.
     pub(crate) mend: mpsc::Sender<Different>,
 }
 
-/// What came out of a pass.
+/// The result of a pass.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pass {
     pub(crate) documents: i64,
     pub(crate) differences: i64,
-    /// What differed, the first of it.
+    /// The first of the differing documents.
     pub(crate) different: Vec<Different>,
     /// Documents that changed faster than they could be compared.
     pub(crate) unsettled: Vec<Different>,
 }
 
-/// Passes over everything until one has found no difference, and then now and then.
+/// Passes over everything until a pass has found no difference, and then from time to time.
 pub(crate) async fn keep_verifying(verifier: Verifier, found: watch::Sender<Option<Pass>>) {
     loop {
         let pause = match verifier.pass(1).await {
@@ -79,7 +79,7 @@ pub(crate) async fn keep_verifying(verifier: Verifier, found: watch::Sender<Opti
                 }
                 if is_clean { EVERY } else { PAUSE }
             }
-            // Whoever follows is told, too, and begins again.
+            // The task that follows gets the same error and starts again.
             Err(_) => PAUSE * 5,
         };
         tokio::time::sleep(pause).await;
@@ -87,7 +87,8 @@ pub(crate) async fn keep_verifying(verifier: Verifier, found: watch::Sender<Opti
 }
 
 impl Pass {
-    /// What an earlier follower found: what has changed since was put as it is.
+    /// The result of an earlier follower's pass. It stays valid, because all changes since were
+    /// applied.
     pub(crate) fn kept(migration: &Document) -> Option<Pass> {
         let kept = migration.get_document("verified").ok()?;
         let is_clean = integer(kept, "differences") == 0 && integer(kept, "unsettled") == 0;
@@ -113,12 +114,12 @@ impl Pass {
 
 enum Compared {
     Whole,
-    /// It has another name by now, or is gone.
+    /// The collection was renamed or dropped.
     Moved,
 }
 
 impl Verifier {
-    /// Compares everything once, so many ranges beside each other.
+    /// Compares everything once, `workers` ranges at a time.
     pub(crate) async fn pass(&self, workers: usize) -> Result<Pass> {
         let mut parts = VecDeque::new();
         for entry in self.state.entries().await? {
@@ -158,7 +159,7 @@ impl Verifier {
         }
     }
 
-    /// Looks again at documents that differed or would not settle.
+    /// Compares again documents that differed or changed too fast.
     pub(crate) async fn again(&self, some: Vec<Different>) -> Result<Pass> {
         let mut pass = Pass::default();
         let mut by_entry: HashMap<String, (Entry, Vec<RawBson>)> = HashMap::new();
@@ -237,7 +238,7 @@ impl Verifier {
             for document in left.values() {
                 doubtful.push(write::id_of(document)?);
             }
-            // Each look waits for the target to catch up, so many share one.
+            // Each new read waits for the target to catch up, so many documents share one.
             let is_due = doubtful.len() >= DOCUMENTS || held.is_none();
             if is_due && !self.settle_all(entry, &mut doubtful, pass).await? {
                 return Ok(Compared::Moved);
@@ -258,7 +259,7 @@ impl Verifier {
         self.settle(entry, std::mem::take(doubtful), pass).await
     }
 
-    /// Waits until everything that the source has acknowledged by now was applied.
+    /// Waits until everything that the source has acknowledged until now was applied.
     async fn catch_up(&self) -> Result<()> {
         let time = self.source.time().await?;
         while self.counts.position() < time {
@@ -267,7 +268,7 @@ impl Verifier {
         Ok(())
     }
 
-    /// Looks again at what differed; false when the collection has another name by now.
+    /// Reads differing documents again; false if the collection was renamed meanwhile.
     async fn settle(
         &self,
         entry: &Entry,
@@ -295,7 +296,8 @@ impl Verifier {
                 }
             }
             if !suspects.is_empty() {
-                // One that was removed and put back as it was looks as if it had not moved.
+                // A document that was removed and restored unchanged looks as if it had not
+                // changed.
                 self.catch_up().await?;
             }
             for id in suspects {
@@ -313,8 +315,8 @@ impl Verifier {
         Ok(true)
     }
 
-    /// The source, the target once it has passed that, the source again; nothing when the
-    /// collection has another name by now.
+    /// Reads the source, then the target once it has passed that time, then the source again;
+    /// `None` if the collection was renamed meanwhile.
     async fn look_at_both(&self, entry: &Entry, ids: &[RawBson]) -> Result<Option<Seen>> {
         let here = Entry {
             key: Bson::Null,
@@ -381,14 +383,14 @@ impl Verifier {
 
 type Documents = HashMap<Vec<u8>, RawDocumentBuf>;
 
-/// Documents by the bytes of their `_id`, on both sides.
+/// Documents of source and target by the bytes of their `_id`.
 struct Seen {
     before: Documents,
     target: Documents,
     after: Documents,
 }
 
-/// What is compared at once.
+/// The documents that are compared at once.
 struct Part {
     entry: Entry,
     bounds: Bounds,
@@ -408,7 +410,7 @@ impl Bounds {
     }
 }
 
-/// A collection by its name, and its identity where that is the source's.
+/// A collection by name and, in the source, by identity.
 struct Named<'e> {
     ns: &'e Ns,
     key: Option<&'e Bson>,
@@ -443,7 +445,7 @@ async fn open(server: &Server, named: Named<'_>, bounds: &Bounds) -> Result<Curs
     if let (true, Some(key @ Bson::Binary(_))) = (server.reads_by_uuid(), named.key) {
         find.insert("collectionUUID", key.clone());
     }
-    // An index is read in its order only when it is asked for so.
+    // The server reads the index in order only if asked to sort.
     find.insert("sort", doc! { "_id": 1 });
     let find = RawDocumentBuf::try_from(&find)?;
     server.read(&named.ns.db, find).await
@@ -453,7 +455,7 @@ async fn open(server: &Server, named: Named<'_>, bounds: &Bounds) -> Result<Curs
 struct Chunk {
     documents: Vec<RawDocumentBuf>,
     bytes: usize,
-    /// The first of the next.
+    /// The first document of the next part.
     next: Option<RawDocumentBuf>,
 }
 
@@ -487,7 +489,8 @@ fn by_id(documents: Vec<RawDocumentBuf>) -> Result<Documents> {
     Ok(by_id)
 }
 
-/// Takes a document of the target out of those of the source; its `_id` if they are not the same.
+/// Removes the source's document that belongs to this document of the target; returns the `_id` if
+/// the two differ.
 fn unlike(source: &mut Documents, document: &RawDocument) -> Result<Option<RawBson>> {
     let id = write::id_of(document)?;
     let same = source.remove(&write::bytes_of(&id));

@@ -1,6 +1,5 @@
-//! Documents that somebody compares, and whether a change of them came meanwhile. Promises: a
-//! change that is applied while a watch stands is seen by it. Must not know: what changes or
-//! comparisons are.
+//! Documents that are being compared, and whether they change meanwhile. Promises: a change applied
+//! during a watch is seen by it. Must not know: what changes or comparisons are.
 
 use crate::write;
 use mongodb::bson::{Bson, RawBson};
@@ -9,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 type Name = (String, Vec<u8>);
 
-/// What is watched at present.
+/// The documents watched at present.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
     changed: Mutex<HashMap<Name, bool>>,
@@ -20,7 +19,7 @@ impl Watched {
         self.changed.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// A document of a collection is changed; `id` has the bytes of its `_id`.
+    /// Notes a change of a document; `id` has the bytes of its `_id`.
     pub(crate) fn note(&self, collection: &str, id: &[u8]) {
         let mut changed = self.lock();
         if changed.is_empty() {
@@ -33,7 +32,7 @@ impl Watched {
     }
 }
 
-/// A look-out for some documents until it is dropped.
+/// Watches some documents until dropped.
 pub(crate) struct Watch {
     watched: Arc<Watched>,
     collection: String,

@@ -1,5 +1,6 @@
-//! Documents into the target as they are: validators do not hold them up, empty timestamps stay
-//! empty. Promises: done twice it is as done once. Must not know: where they come from.
+//! Writes documents to the target unchanged: validators do not reject them, empty timestamps stay
+//! empty. Promises: repeating a write has the same result. Must not know: where documents come
+//! from.
 
 use crate::error::{FollowError, Result, code};
 use crate::names::Ns;
@@ -9,12 +10,12 @@ use mongodb::bson::{
     Bson, Document, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, cstr, doc, rawdoc,
 };
 
-/// Documents in one command at most.
+/// Most documents in one command.
 pub(crate) const DOCUMENTS_MAX: usize = 1000;
-/// Bytes of documents in one command, beyond which no other is added.
+/// Most bytes of documents in one command.
 pub(crate) const BYTES_MAX: usize = 8 << 20;
 
-/// How many others may have to go for one document.
+/// Most other documents that may be removed to make room for one.
 const OCCUPANTS: usize = 10;
 
 /// The `_id` of a document.
@@ -29,7 +30,7 @@ pub(crate) fn bytes_of(id: &RawBson) -> Vec<u8> {
     rawdoc! { "": id.clone() }.into_bytes()
 }
 
-/// A filter for one document, whatever its `_id` looks like.
+/// A filter for one document, whatever the form of its `_id`.
 fn is(id: &RawBson) -> RawDocumentBuf {
     match id {
         RawBson::Document(_) => rawdoc! { "_id": { "$eq": id.clone() } },
@@ -49,7 +50,7 @@ fn unchecked(mut command: RawDocumentBuf) -> RawDocumentBuf {
     finish(command)
 }
 
-/// Where the errors of a reply are, with their numbers.
+/// The index and code of each write error in a reply.
 fn failed(reply: &Document) -> Vec<[i64; 2]> {
     let errors = reply.get_array("writeErrors").map(Vec::as_slice);
     let errors = errors.unwrap_or_default().iter();
@@ -64,7 +65,7 @@ fn refused(ns: &Ns, reply: &Document) -> FollowError {
     e.within(&format!("{ns} of the target takes no document"))
 }
 
-/// A slice of documents, or of what stands for them, that fits one command.
+/// The number of leading documents that fit into one command.
 fn first_part(documents: &[RawDocumentBuf]) -> usize {
     let mut bytes = 0;
     let mut count = 0;
@@ -78,7 +79,7 @@ fn first_part(documents: &[RawDocumentBuf]) -> usize {
     count
 }
 
-/// Inserts documents; one that is there is replaced.
+/// Inserts documents; an existing one is replaced.
 pub(crate) async fn insert(target: &Server, ns: &Ns, documents: &[RawDocumentBuf]) -> Result<()> {
     let mut left = documents;
     while !left.is_empty() {
@@ -118,7 +119,7 @@ pub(crate) async fn append(target: &Server, ns: &Ns, documents: &[RawDocumentBuf
     Ok(())
 }
 
-/// Makes documents what is given, whether they are there or not.
+/// Writes documents, whether they exist or not.
 pub(crate) async fn replace(target: &Server, ns: &Ns, documents: &[RawDocumentBuf]) -> Result<()> {
     let mut left = documents;
     while !left.is_empty() {
@@ -140,8 +141,8 @@ pub(crate) async fn replace(target: &Server, ns: &Ns, documents: &[RawDocumentBu
     Ok(())
 }
 
-/// For documents that no update makes: those with fields that look like operators, or whose `_id`
-/// is equal to another that is written otherwise.
+/// Deletes and inserts a document that no update can write: one with fields that look like
+/// operators, or whose `_id` equals an existing one of another type.
 async fn exchange(target: &Server, ns: &Ns, document: &RawDocumentBuf) -> Result<()> {
     delete(target, ns, &[id_of(document)?]).await?;
     for _ in 0..OCCUPANTS {
@@ -161,8 +162,9 @@ async fn exchange(target: &Server, ns: &Ns, document: &RawDocumentBuf) -> Result
     )))
 }
 
-/// Where indexes are unique, another document may have the key of one that the source has by now:
-/// it was changed or removed there, too, and its own change is still to come. So it may go.
+/// Removes documents of the target that block a unique key. Such a document was changed or removed
+/// in the source, because the source has another one with its key now; its own change is still to
+/// come.
 async fn make_room(target: &Server, ns: &Ns, reply: &Document) -> Result<bool> {
     let errors = reply.get_array("writeErrors").ok();
     let error = errors.and_then(|all| all.first()?.as_document());
