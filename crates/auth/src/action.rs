@@ -1,4 +1,4 @@
-//! Actions, the verbs of privileges, and sets of them.
+//! Actions, which privileges allow, and sets of them.
 
 /// Declares the actions with MongoDB's names.
 macro_rules! actions {
@@ -13,7 +13,7 @@ macro_rules! actions {
             /// All of them, by name.
             pub const ALL: &'static [Action] = &[$(Action::$ident),*];
 
-            /// As it stands in privileges.
+            /// Its name in privileges.
             pub fn name(self) -> &'static str {
                 match self { $(Action::$ident => $name),* }
             }
@@ -211,7 +211,7 @@ impl ActionSet {
     /// Every action.
     pub const ALL: ActionSet = ActionSet::of(Action::ALL);
 
-    /// Of these.
+    /// The set of these actions.
     pub const fn of(actions: &[Action]) -> ActionSet {
         let mut set = [0; WORDS];
         let mut at = 0;
@@ -231,12 +231,12 @@ impl ActionSet {
         });
     }
 
-    /// With those of the other.
+    /// The union of both sets.
     pub fn union(self, other: ActionSet) -> ActionSet {
         ActionSet(std::array::from_fn(|i| self.0[i] | other.0[i]))
     }
 
-    /// Without those of the other.
+    /// The actions that are not in `other`.
     pub fn minus(self, other: ActionSet) -> ActionSet {
         ActionSet(std::array::from_fn(|i| self.0[i] & !other.0[i]))
     }
@@ -247,7 +247,7 @@ impl ActionSet {
         self.0[bit / 64] & (1 << (bit % 64)) != 0
     }
 
-    /// Whether all of the other are in it.
+    /// Whether the set includes all of `other`.
     pub fn covers(self, other: ActionSet) -> bool {
         other.minus(self).is_empty()
     }
@@ -257,7 +257,7 @@ impl ActionSet {
         self == ActionSet::NONE
     }
 
-    /// Its actions in the order of their names; the whole set is `anyAction`.
+    /// Its actions in the order of their names; the full set is `anyAction`.
     pub fn iter(self) -> impl Iterator<Item = Action> {
         let whole = self == ActionSet::ALL;
         let shown = move |a: &Action| {

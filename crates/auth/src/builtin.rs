@@ -1,5 +1,5 @@
-//! The built-in roles, as a table. Source: the manual's page of built-in roles for 8.2, which is
-//! the matrix that clients and administrators rely on.
+//! The table of built-in roles. Source: MongoDB's manual page of built-in roles for 8.2, on which
+//! clients and administrators rely.
 
 use crate::action::Action::{self, *};
 use crate::action::ActionSet;
@@ -7,7 +7,7 @@ use crate::names::RoleName;
 use crate::privilege::Privilege;
 use crate::resource::Resource;
 
-/// What a row of a role is about; `Own` is the database that the role belongs to.
+/// The resource of a role's privilege; `Own` is the database that the role belongs to.
 #[derive(Clone, Copy, Debug)]
 enum On {
     Own,
@@ -30,7 +30,7 @@ pub struct BuiltinRole {
     pub name: &'static str,
     /// It exists on `admin` only.
     admin_only: bool,
-    /// Roles it has: of its own database, or of the one that is named.
+    /// Roles it inherits: of its own database, or of the named one.
     inherits: &'static [(&'static str, Option<&'static str>)],
     rows: &'static [Row],
 }
@@ -495,7 +495,7 @@ pub fn builtin(role: &RoleName) -> Option<&'static BuiltinRole> {
         .find(|r| r.name == role.name && r.is_on(&role.db))
 }
 
-/// The built-in roles of a database that are told of: the internal ones are left out.
+/// The built-in roles of a database that are shown; internal ones are left out.
 pub fn builtin_of(db: &str) -> impl Iterator<Item = &'static BuiltinRole> {
     BUILTIN.iter().filter(move |r| r.is_on(db))
 }
@@ -506,7 +506,7 @@ impl BuiltinRole {
         (!self.admin_only || db == "admin") && db != "$external"
     }
 
-    /// The roles it has, as a role of `db`.
+    /// The roles it inherits, as a role of `db`.
     pub fn roles(&self, db: &str) -> Vec<RoleName> {
         self.inherits
             .iter()

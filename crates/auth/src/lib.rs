@@ -1,8 +1,9 @@
-//! Who a client is and what it may do: SCRAM on the server's side, users, roles, privileges,
-//! address ranges, the pace of failed attempts.
+//! Authentication and authorization: the server's side of SCRAM, users, roles, privileges, address
+//! ranges, throttling of failed logins.
 //!
 //! Promises: pure functions over values and documents; secrets are compared in constant time; no
-//! input panics. Must not know: the wire, where users are stored, which commands there are.
+//! input panics. Must not know: the wire protocol, where users are stored, which commands there
+//! are.
 
 mod action;
 mod builtin;

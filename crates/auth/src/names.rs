@@ -15,7 +15,7 @@ macro_rules! name_in_database {
         }
 
         impl $ident {
-            /// Of these two.
+            /// From a name and a database.
             pub fn new(name: &str, db: &str) -> $ident {
                 $ident {
                     name: name.to_owned(),
@@ -34,7 +34,7 @@ macro_rules! name_in_database {
                     .put("db", self.db.as_str());
             }
 
-            /// From a name, which then belongs to `db`, or a document of both.
+            /// Parses a name, which then belongs to `db`, or a document with both fields.
             ///
             /// # Errors
             /// 2 BadValue.
@@ -60,7 +60,7 @@ macro_rules! name_in_database {
                 }
             }
 
-            /// From a document of exactly both fields.
+            /// Parses a document with exactly both fields.
             ///
             /// # Errors
             /// 2 BadValue.
@@ -97,7 +97,7 @@ macro_rules! name_in_database {
 name_in_database!(UserName, "user", "A user.");
 name_in_database!(RoleName, "role", "A role.");
 
-/// Roles as commands take them: names of roles of `db`, or documents.
+/// Roles in a command's argument: names of roles of `db`, or documents.
 ///
 /// # Errors
 /// 2 BadValue.

@@ -1,5 +1,5 @@
-//! Privileges: actions on a resource. A user's privileges are merged once, when it authenticates,
-//! into [`Grants`], of which a question is a few lookups by hash.
+//! Privileges: actions on a resource. A user's privileges are merged once, at login, into
+//! [`Grants`], which answers a question with a few hash lookups.
 
 use crate::action::{Action, ActionSet};
 use crate::resource::Resource;
@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 /// Actions on a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Privilege {
-    /// What.
+    /// The resource.
     pub resource: Resource,
-    /// Which.
+    /// The actions.
     pub actions: ActionSet,
 }
 
 impl Privilege {
-    /// From its document.
+    /// Parses a privilege document.
     ///
     /// # Errors
     /// 9 FailedToParse, 2 BadValue for an unknown action.
@@ -82,7 +82,7 @@ impl Privilege {
     }
 }
 
-/// Privileges as commands take them. Those of one resource become one.
+/// Privileges in a command's argument. Those on the same resource are merged.
 ///
 /// # Errors
 /// 14 for an element that is no document, and those of [`Privilege::parse`].
@@ -106,7 +106,7 @@ pub fn privilege_list(list: Array<'_>) -> Result<Vec<Privilege>> {
     Ok(all)
 }
 
-/// What a question is about.
+/// The target of an authorization check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<'a> {
     /// The server.
@@ -117,7 +117,7 @@ pub enum Target<'a> {
     Collection(&'a str, &'a str),
     /// Everything.
     Any,
-    /// All collections of all databases that are not of the system.
+    /// All non-system collections of all databases.
     AnyNormal,
 }
 
@@ -141,7 +141,7 @@ pub struct Grants {
     buckets_named: FxHashMap<Box<str>, ActionSet>,
 }
 
-/// True for a collection that grants on a whole database leave out.
+/// Whether a privilege on a whole database does not include the collection.
 fn is_system(db: &str, coll: &str) -> bool {
     coll.starts_with("system.") || (db == "local" && coll.starts_with("replset."))
 }
@@ -158,7 +158,7 @@ fn of(map: &FxHashMap<Box<str>, ActionSet>, name: &str) -> ActionSet {
 }
 
 impl Grants {
-    /// Adds what one privilege allows.
+    /// Adds the actions of a privilege.
     pub fn add(&mut self, p: &Privilege) {
         fn put(map: &mut FxHashMap<Box<str>, ActionSet>, name: &str, actions: ActionSet) {
             let entry = map.entry(name.into()).or_default();
@@ -233,7 +233,7 @@ impl Grants {
         actions.iter().all(|a| on.has(*a))
     }
 
-    /// Whether everything a privilege allows is allowed here.
+    /// Whether everything that a privilege allows is allowed here.
     pub fn covers(&self, p: &Privilege) -> bool {
         let target = match &p.resource {
             Resource::Any => Target::Any,
@@ -281,7 +281,7 @@ impl Grants {
     }
 }
 
-/// Privileges merged by resource, in the order of resources: as they are shown.
+/// Privileges merged and sorted by resource, as they are shown.
 pub(crate) fn merged(all: impl IntoIterator<Item = Privilege>) -> Vec<Privilege> {
     let mut by: BTreeMap<Resource, ActionSet> = BTreeMap::new();
     for p in all {

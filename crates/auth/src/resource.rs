@@ -1,4 +1,4 @@
-//! What a privilege is about: a collection, a database, patterns of them, the cluster.
+//! The resource of a privilege: a collection, a database, patterns of them, the cluster.
 
 use model::{Doc, DocWriter, Result, Value, bail, code};
 
@@ -9,10 +9,10 @@ pub enum Resource {
     Any,
     /// The server as a whole.
     Cluster,
-    /// Every collection that is no system collection, of all databases but `config` and `local`;
-    /// and these databases themselves.
+    /// Every non-system collection of all databases except `config` and `local`, and these
+    /// databases themselves.
     AnyNormal,
-    /// A database and its collections that are no system collections.
+    /// A database and its non-system collections.
     Database(String),
     /// The collections of this name, of every database.
     Collection(String),
@@ -48,7 +48,7 @@ fn buckets(db: &str, coll: &str) -> Resource {
 }
 
 impl Resource {
-    /// From the `resource` of a privilege.
+    /// Parses the `resource` of a privilege.
     ///
     /// # Errors
     /// 9 FailedToParse.
@@ -118,7 +118,7 @@ impl Resource {
         };
     }
 
-    /// The database it is bound to, if it is to one.
+    /// The database to which it is limited, if it is.
     pub fn db(&self) -> Option<&str> {
         match self {
             Resource::Database(db)

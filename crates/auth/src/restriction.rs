@@ -1,4 +1,4 @@
-//! From which addresses a user may log in (`authenticationRestrictions`).
+//! The addresses from which a user may log in (`authenticationRestrictions`).
 
 use model::{Array, Doc, DocWriter, MongoError, Result, Value, bail, code};
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ pub struct Range {
     bits: u8,
 }
 
-/// An address with what an IPv4 client of an IPv6 socket looks like undone.
+/// The address; an IPv4 address mapped to IPv6 becomes IPv4 again.
 fn plain(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(ip, IpAddr::V4),
@@ -19,7 +19,7 @@ fn plain(ip: IpAddr) -> IpAddr {
 }
 
 impl Range {
-    /// From its text; `None` when it is none.
+    /// Parses a range; `None` if the text is invalid.
     pub fn parse(text: &str) -> Option<Range> {
         let (net, bits) = match text.split_once('/') {
             Some((net, bits)) => (net, Some(bits)),
@@ -60,18 +60,18 @@ struct Entry {
     server: Option<Vec<(String, Range)>>,
 }
 
-/// The restrictions of a user or role: one of the entries must let the client in.
+/// The restrictions of a user or role: at least one of the entries must allow the client.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Restrictions(Vec<Entry>);
 
 impl Restrictions {
-    /// Whether there are none, so that every address may.
+    /// Whether there are no restrictions, so that every address is allowed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a client at `client`, connected to our address `server`, may log in. A client
-    /// without an address (a unix socket) meets no range.
+    /// Whether a client from `client`, connected to the server's address `server`, may log in. A
+    /// client without an address (a unix socket) is in no range.
     pub fn allow(&self, client: Option<IpAddr>, server: Option<IpAddr>) -> bool {
         let meets = |ranges: &Option<Vec<(String, Range)>>, ip: Option<IpAddr>| {
             ranges.as_ref().is_none_or(|all| {
@@ -126,7 +126,7 @@ fn ranges(doc: Doc<'_>, field: &str) -> Result<Option<Vec<(String, Range)>>> {
     texts.iter().map(one).collect::<Result<_>>().map(Some)
 }
 
-/// Restrictions as commands take them.
+/// Restrictions in a command's argument.
 ///
 /// # Errors
 /// 12 UnsupportedFormat, 9 FailedToParse.

@@ -1,4 +1,4 @@
-//! Roles resolved: what a list of roles comes to, through all the roles they have.
+//! Resolves roles: collects privileges through all inherited roles.
 
 use crate::builtin::builtin;
 use crate::names::{RoleName, role_list};
@@ -7,14 +7,14 @@ use crate::restriction::{Restrictions, parse_restrictions};
 use model::{Array, Doc, Result};
 use std::collections::BTreeSet;
 
-/// A role that a user made.
+/// A user-defined role.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoredRole {
-    /// Roles it has.
+    /// Roles it inherits.
     pub roles: Vec<RoleName>,
     /// Its own privileges.
     pub privileges: Vec<Privilege>,
-    /// From where its users may log in.
+    /// The addresses from which its users may log in.
     pub restrictions: Restrictions,
 }
 
@@ -33,7 +33,7 @@ impl StoredRole {
     }
 }
 
-/// Where roles that users made are looked up.
+/// Looks up user-defined roles.
 pub trait RoleSource {
     /// The role, if it exists.
     ///
@@ -48,22 +48,22 @@ impl<F: FnMut(&RoleName) -> Result<Option<StoredRole>>> RoleSource for F {
     }
 }
 
-/// What roles come to.
+/// The result of resolving roles.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Resolved {
-    /// All roles, with those they have, in the order of their names.
+    /// All roles, inherited ones included, sorted by name.
     pub roles: Vec<RoleName>,
     /// All privileges, merged by resource.
     pub privileges: Vec<Privilege>,
-    /// The same, to be asked.
+    /// The same privileges, for authorization checks.
     pub grants: Grants,
-    /// Every one of these must let the client in.
+    /// Each of these must allow the client.
     pub restrictions: Vec<Restrictions>,
     /// Roles that do not exist.
     pub unknown: Vec<RoleName>,
 }
 
-/// Resolves roles. Each is visited once, so a circle does no harm.
+/// Resolves roles. Each is visited once, so a cycle does no harm.
 ///
 /// # Errors
 /// Those of the source.

@@ -1,59 +1,59 @@
-//! The pace of attempts to log in. Who proves who it is passes at once; who does not is answered
-//! later and later, and each failure holds one of a few places of its user and address for a while.
-//! Only when all of them are held, which takes many guesses at the same time, do further attempts
-//! of that pair wait for one. So the rightful user behind the guesser's address is not delayed by
-//! guesses one after the other, and the guesses of a day are few however many connections try.
-//! Attempts from other addresses are never delayed.
+//! Throttling of login attempts, for each pair of user and address. A successful login is answered
+//! at once; failures are answered with growing delays, and each failure occupies one of a few
+//! places of its pair for a while. Only when all places are occupied, which takes many guesses at
+//! the same time, do further attempts of that pair wait. So sequential guesses do not delay the
+//! rightful user behind the same address, and the number of guesses per day is small however many
+//! connections try. Attempts from other addresses are never delayed.
 
 use rustc_hash::FxHashMap;
 use std::net::IpAddr;
 
-/// Failures that cost nothing: a password mistyped.
+/// Failures without delay, for mistyped passwords.
 const FREE: u32 = 5;
-/// Until the answer to the first failure that costs.
+/// Delay of the first delayed answer.
 const FIRST_US: u64 = 100_000;
-/// Longest time until an answer to a failure.
+/// Longest delay of an answer.
 const MOST_US: u64 = 10_000_000;
-/// Longest wait for a place; who would wait longer is refused.
+/// Longest wait for a place; an attempt that would wait longer is refused.
 const QUEUE_US: u64 = 2 * MOST_US;
 /// A pair is forgotten this long after its last failure.
 const FORGET_US: u64 = 10 * 60 * 1_000_000;
-/// Most pairs kept; beyond that the oldest go.
+/// Most pairs kept; beyond that the oldest are forgotten.
 const PAIRS_MAX: usize = 50_000;
 
 #[derive(Clone, Debug)]
 struct Pair {
     failures: u32,
-    /// The last failure, monotonic microseconds.
+    /// Time of the last failure, monotonic microseconds.
     last_us: u64,
-    /// When the places that are held become free, monotonic microseconds.
+    /// When the occupied places become free, monotonic microseconds.
     held: Vec<u64>,
 }
 
-/// Failures by user and address.
+/// Failures by pair of user and address.
 #[derive(Debug, Default)]
 pub struct Throttle {
     pairs: FxHashMap<u64, Pair>,
 }
 
-/// How many attempts of a pair are looked at.
+/// How many attempts of a pair are checked at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// Places of a pair.
+    /// Number of places of a pair.
     places: usize,
-    /// A failure holds its place so many times as long as its answer takes. Less than there are
-    /// places, so that guesses one after the other leave some free.
+    /// A failure occupies its place this many times as long as its answer is delayed. Less than the
+    /// number of places, so that sequential guesses leave some free.
     held_times: u64,
 }
 
 impl Pace {
-    /// Of proofs that this server looks at.
+    /// For proofs that this server checks.
     pub const PROOFS: Pace = Pace {
         places: 32,
         held_times: 29,
     };
-    /// Of passwords that another server is asked for, which may lock a user after some failures:
-    /// one at a time, and none before the answer to the last.
+    /// For passwords that another server checks, which may lock a user after some failures: one
+    /// attempt at a time, and none before the answer to the last.
     pub const QUESTIONS: Pace = Pace {
         places: 1,
         held_times: 1,
@@ -64,18 +64,18 @@ impl Pace {
     }
 }
 
-/// What came of asking for a place.
+/// The answer to a request for a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// One is free.
+    /// A place is free.
     Now,
-    /// One becomes free at this monotonic microsecond, and is kept.
+    /// A place becomes free at this monotonic microsecond and is reserved.
     At(u64),
-    /// Too many wait already.
+    /// Too many attempts wait already.
     Refused,
 }
 
-/// How long the answer to a failure takes.
+/// The delay of the answer to a failure.
 fn answer_us(failures: u32) -> u64 {
     match failures.checked_sub(FREE + 1) {
         None => 0,
@@ -83,7 +83,7 @@ fn answer_us(failures: u32) -> u64 {
     }
 }
 
-/// Clients of one IPv6 network of 64 bits count as one address.
+/// The key of a pair. Clients of one IPv6 /64 network count as one address.
 fn key(user: &str, from: Option<IpAddr>) -> u64 {
     use std::hash::{Hash, Hasher};
     let mut hasher = rustc_hash::FxHasher::default();
@@ -96,7 +96,7 @@ fn key(user: &str, from: Option<IpAddr>) -> u64 {
 }
 
 impl Throttle {
-    /// Asks for a place for an attempt of `user` (`name@db`).
+    /// Requests a place for an attempt of `user` (`name@db`).
     pub fn turn(&mut self, pace: Pace, user: &str, from: Option<IpAddr>, now_us: u64) -> Turn {
         let Some(pair) = self.pairs.get_mut(&key(user, from)) else {
             return Turn::Now;
@@ -116,7 +116,7 @@ impl Throttle {
         }
     }
 
-    /// Notes a failed attempt; `waited` when a place was kept for it.
+    /// Notes a failed attempt; `waited` if a place was reserved for it.
     ///
     /// # Output
     /// When it may be answered, monotonic microseconds.
@@ -212,7 +212,7 @@ mod tests {
             Turn::At(at) => at,
             other => panic!("{other:?}"),
         };
-        // The loop has kept the first.
+        // The loop has occupied the first place.
         assert_eq!(kept(&mut t), 2 * FIRST_US * P.held_times);
         assert_eq!(kept(&mut t), 4 * FIRST_US * P.held_times);
         let from_elsewhere = Some([10, 0, 0, 2].into());

@@ -1,5 +1,5 @@
 //! The basic encoding rules as LDAP uses them (RFC 4511, 5.1). Promises: reading neither recurses
-//! nor copies, and what is cut off or longer than it says is no value.
+//! nor copies, and truncated values and wrong lengths are rejected.
 
 /// Tags of values.
 pub(crate) const BOOLEAN: u8 = 0x01;
@@ -33,7 +33,7 @@ pub(crate) fn within(out: &mut Vec<u8>, tag: u8, fill: impl FnOnce(&mut Vec<u8>)
 
 /// Appends a number that is not negative.
 pub(crate) fn put_number(out: &mut Vec<u8>, tag: u8, n: u32) {
-    // A zero before it keeps the first bit from meaning a sign.
+    // A leading zero byte keeps the first bit from being read as a sign.
     let bytes = u64::from(n).to_be_bytes();
     let zeros = bytes.iter().take_while(|b| **b == 0).count();
     let mut from = zeros.min(bytes.len() - 1);
@@ -43,8 +43,8 @@ pub(crate) fn put_number(out: &mut Vec<u8>, tag: u8, n: u32) {
     put(out, tag, bytes.get(from..).unwrap_or_default());
 }
 
-/// How many bytes the value at the beginning has, header included: `None` when more are needed to
-/// tell, an error for what no directory sends.
+/// The length of the value at the beginning, header included. `None` if more bytes are needed to
+/// tell; an error for bytes that no directory sends.
 pub(crate) fn whole(bytes: &[u8]) -> Result<Option<usize>, ()> {
     let Some(first) = bytes.get(1) else {
         return Ok(None);
@@ -64,15 +64,15 @@ pub(crate) fn whole(bytes: &[u8]) -> Result<Option<usize>, ()> {
     Ok(Some(header + len))
 }
 
-/// Values one after the other.
+/// A sequence of values.
 #[derive(Clone, Copy)]
 pub(crate) struct Values<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Values<'a> {
-    /// The next value: its tag and its content. `None` at the end, and for what is no value.
+    /// The next value: its tag and content. `None` at the end, and for an invalid value.
     pub(crate) fn next(&mut self) -> Option<(u8, &'a [u8])> {
         let tag = *self.0.first()?;
-        // Tags of several bytes do not occur in LDAP.
+        // LDAP has no tags of several bytes.
         if tag & 0x1f == 0x1f {
             return None;
         }

@@ -1,5 +1,5 @@
-//! The two things that a directory is asked: to check a password (bind), and to search. Promises:
-//! an answer that is too long, cut off or not one to the question ends the conversation.
+//! The two requests to a directory: to check a password (bind), and to search. Promises: an answer
+//! that is too long, truncated or does not belong to the request ends the conversation.
 
 use crate::ber::{
     ENUMERATED, INTEGER, OCTETS, SEQUENCE, SET, Values, put, put_number, whole, within,
@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 
 /// Longest message of a directory.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
-/// Most bytes of all messages that answer one search.
+/// Most bytes of all messages in answer to one search.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
 const BIND: u8 = 0x60;
@@ -23,11 +23,12 @@ const INTERMEDIATE: u8 = 0x79;
 
 const SUCCESS: i32 = 0;
 const NO_SUCH_OBJECT: i32 = 32;
-/// What a directory says of a password that is wrong, a name that it does not know or one that may
-/// not log in: no such object, a name that is none, inappropriate, wrong, no rights, unwilling.
+/// Result codes for a wrong password, or a name that is unknown or may not log in: no such object,
+/// invalid DN, inappropriate authentication, invalid credentials, insufficient rights, unwilling to
+/// perform.
 const REFUSALS: &[i32] = &[NO_SUCH_OBJECT, 34, 48, 49, 50, 53];
 
-/// A directory did not answer as it should. Holds nothing that a client has sent.
+/// A directory did not answer as it should. Contains nothing that a client has sent.
 #[derive(Debug)]
 pub(crate) struct Trouble(pub(crate) String);
 
@@ -35,17 +36,17 @@ fn trouble<T>(what: &str) -> Result<T, Trouble> {
     Err(Trouble(what.to_owned()))
 }
 
-/// An entry that was found.
+/// An entry that a search has found.
 pub(crate) struct Entry {
     pub(crate) name: String,
-    /// Values of the attribute that was asked for.
+    /// Values of the requested attribute.
     pub(crate) values: Vec<String>,
 }
 
 /// A conversation with a directory.
 pub(crate) struct Client {
     stream: Stream,
-    /// What was read beyond the last message.
+    /// Bytes read beyond the last message.
     ahead: Vec<u8>,
     last: u32,
 }
@@ -59,8 +60,8 @@ impl Client {
         }
     }
 
-    /// Whether this is the password of that name. Neither is empty: a directory takes a bind
-    /// without a name or without a password as one of nobody, and answers that it has succeeded.
+    /// Checks the password of a name. Neither may be empty: a directory treats a bind without a
+    /// name or password as anonymous and reports success.
     pub(crate) fn bind(&mut self, name: &str, password: &str) -> Result<bool, Trouble> {
         if name.is_empty() || password.is_empty() {
             return Ok(false);
@@ -85,7 +86,7 @@ impl Client {
         }
     }
 
-    /// What a query finds.
+    /// Runs a search.
     pub(crate) fn search(
         &mut self,
         query: &Query,
@@ -123,9 +124,9 @@ impl Client {
         }
     }
 
-    /// Says that nothing more is asked.
+    /// Ends the conversation.
     pub(crate) fn close(mut self) {
-        // It closes the connection, too, and there is nobody to tell of a failure.
+        // The directory closes the connection, too; a failure has no consequence.
         let _ = self.ask(|out| put(out, 0x42, &[]));
         if let Stream::Tls(tls) = &mut self.stream {
             tls.conn.send_close_notify();
@@ -147,7 +148,7 @@ impl Client {
         sent.map_err(|e| Trouble(format!("it cannot be asked: {e}")))
     }
 
-    /// The next message, whole.
+    /// The next complete message.
     fn answer(&mut self) -> Result<Vec<u8>, Trouble> {
         loop {
             match whole(&self.ahead) {
@@ -173,7 +174,7 @@ impl Client {
         }
     }
 
-    /// The operation in a message that answers what was asked last.
+    /// The operation in a message that answers the last request.
     fn operation<'m>(&self, message: &'m [u8]) -> Result<(u8, &'m [u8]), Trouble> {
         let mut values = Values(message);
         let Some(content) = values.expect(SEQUENCE) else {
@@ -196,7 +197,7 @@ fn text(bytes: &[u8]) -> Option<String> {
     String::from_utf8(bytes.to_vec()).ok()
 }
 
-/// An entry; values that are no text are left out.
+/// Parses an entry; values that are not text are left out.
 fn entry(content: &[u8]) -> Option<Entry> {
     let mut parts = Values(content);
     let name = text(parts.expect(OCTETS)?)?;

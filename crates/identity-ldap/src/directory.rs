@@ -1,5 +1,5 @@
-//! The directory as a login asks it. Promises: at most so many logins ask at a time, so that one
-//! that does not answer cannot take all threads; each ends within its time.
+//! Logins checked by a directory. Promises: the number of logins at a time is limited, so that a
+//! directory that does not answer cannot occupy all threads; each login ends within its time limit.
 
 use crate::client::{Client, Entry, Trouble};
 use crate::mapping::MappedName;
@@ -17,18 +17,18 @@ const TEXT_BYTES_MAX: usize = 1024;
 /// A user that the directory knows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Known {
-    /// Its groups; `None` when the directory is not asked for them.
+    /// Its groups; `None` if the directory is not searched for groups.
     pub groups: Option<Vec<String>>,
 }
 
-/// Why nobody is logged in. For the log: it holds no password.
+/// Why a login failed. For the log: it contains no password.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Failed {
-    /// The directory does not know this user, or not by this password.
+    /// The directory does not know this user, or the password is wrong.
     Refused(String),
     /// The directory could not be asked.
     Trouble(String),
-    /// Too many ask at the moment.
+    /// Too many logins are running.
     Busy,
 }
 
@@ -44,7 +44,7 @@ impl std::fmt::Debug for Directory {
     }
 }
 
-/// One that asks, until dropped.
+/// A login in progress; dropping it frees its place.
 struct Asking<'a>(&'a AtomicUsize);
 
 impl Drop for Asking<'_> {
@@ -64,7 +64,7 @@ impl From<Trouble> for Failed {
 }
 
 impl Directory {
-    /// By its settings. Nothing is asked yet.
+    /// From settings. Nothing is sent to the directory yet.
     ///
     /// # Errors
     /// One line that names what is wrong.
@@ -75,18 +75,18 @@ impl Directory {
         })
     }
 
-    /// Whether the directory is asked for the groups of users.
+    /// Whether the directory is searched for the groups of users.
     pub fn has_groups(&self) -> bool {
         self.settings.groups.is_some()
     }
 
-    /// Asks whether this is the password of that user. Blocks, at most as long as the settings say.
+    /// Checks the password of a user. Blocks, at most for the time in the settings.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why the login failed.
     pub fn log_in(&self, user: &str, password: &str) -> Result<Known, Failed> {
         for (what, text) in [("name", user), ("password", password)] {
-            // With an empty password a directory logs nobody in and says that it has succeeded.
+            // With an empty password a directory binds anonymously and reports success.
             if text.is_empty() {
                 return refused(&format!("the {what} is empty"));
             }

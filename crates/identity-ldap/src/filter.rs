@@ -1,5 +1,5 @@
-//! Filters of a search (RFC 4515). Promises: a filter is read once, when the server starts; names
-//! of a login come in as values afterwards, so they can never be a part of its syntax.
+//! Search filters (RFC 4515). Promises: a filter is parsed once, when the server starts; the names
+//! of a login are inserted later as values, so they can never become part of its syntax.
 
 use crate::ber::{OCTETS, SEQUENCE, put, within};
 use crate::template::{Names, Places, Template};
@@ -13,10 +13,12 @@ pub(crate) enum Filter {
     All(Vec<Filter>),
     Any(Vec<Filter>),
     Not(Box<Filter>),
-    /// Equality, at least, at most or about: the tag, the attribute and the value.
+    /// A comparison (equal, at least, at most or approximate): the tag, the attribute and the
+    /// value.
     Compares(u8, Vec<u8>, Template),
     Present(Vec<u8>),
-    /// Pieces of a value; the tag of each says whether it is its beginning, its end or within.
+    /// A substring match; the tag of each piece says whether it is the beginning, the end or in
+    /// between.
     Pieces(Vec<u8>, Vec<(u8, Template)>),
     Extended {
         rule: Vec<u8>,
@@ -40,7 +42,7 @@ struct Parser<'a> {
 }
 
 impl Filter {
-    /// Reads a filter.
+    /// Parses a filter.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -56,7 +58,7 @@ impl Filter {
         }
     }
 
-    /// Appends the filter of one login.
+    /// Appends the filter with the names of one login.
     pub(crate) fn write(&self, names: &Names, out: &mut Vec<u8>) {
         match self {
             Filter::All(of) => within(out, 0xa0, |out| of.iter().for_each(|f| f.write(names, out))),
@@ -215,7 +217,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A value: `\2a` stands for a byte.
+    /// A value, in which `\2a` stands for a byte.
     fn value(&self, text: &[u8]) -> Result<Template, String> {
         let mut bytes = Vec::new();
         let mut rest = text;
@@ -237,7 +239,7 @@ impl Parser<'_> {
     }
 }
 
-/// The name of an attribute or a rule.
+/// The name of an attribute or a matching rule.
 fn attribute(name: &[u8]) -> Result<Vec<u8>, String> {
     let allowed = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b';' | b'_');
     match !name.is_empty() && name.iter().all(allowed) {

@@ -1,5 +1,5 @@
-//! From the name that a client sends to its name in the directory: `userToDNMapping`. Promises: the
-//! first rule that matches and finds somebody counts.
+//! Maps the name that a client sends to its name in the directory: `userToDNMapping`. Promises: the
+//! first rule that matches and finds an entry is used.
 
 use crate::query::Query;
 use crate::template::{Names, Places, Template};
@@ -15,12 +15,12 @@ struct RuleSpec {
     query: Option<String>,
 }
 
-/// What a rule makes of a name that matches.
+/// The result of a rule for a matching name.
 #[derive(Debug)]
 pub(crate) enum MappedName {
     /// This distinguished name.
     Name(Template),
-    /// That of the one entry that this finds.
+    /// The name of the one entry that this query finds.
     Found(Query),
 }
 
@@ -31,12 +31,12 @@ struct Rule {
     becomes: MappedName,
 }
 
-/// All rules, in their order.
+/// All rules, in order.
 #[derive(Debug)]
 pub(crate) struct Mapping(Vec<Rule>);
 
 impl Mapping {
-    /// From JSON.
+    /// Parses the JSON option.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -52,13 +52,13 @@ impl Mapping {
             .map(Mapping)
     }
 
-    /// Whether a rule asks the directory.
+    /// Whether some rule searches the directory.
     pub(crate) fn asks(&self) -> bool {
         let asks = |r: &Rule| matches!(r.becomes, MappedName::Found(_));
         self.0.iter().any(asks)
     }
 
-    /// What the rules that match make of a name, in their order, with the groups of each.
+    /// The results of the matching rules for a name, in order, with the groups of each match.
     pub(crate) fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (&'a MappedName, Names)> {
         self.0.iter().filter_map(move |rule| {
             let found = rule.pattern.captures(name.as_bytes()).ok()??;
@@ -81,7 +81,7 @@ impl Rule {
         let text = &written.r#match;
         let pattern = Regex::new(&format!("\\A(?:{text})\\z"))
             .map_err(|e| format!("'{text}' is no regular expression: {e}"))?;
-        // The whole of it is counted, too.
+        // `captures_len` counts the whole match, too.
         let places = Places::Groups(pattern.captures_len().saturating_sub(1));
         let becomes = match (written.substitution, written.query) {
             (Some(to), None) => MappedName::Name(Template::parse(to.as_bytes(), places)?),

@@ -1,15 +1,15 @@
-//! Searches as they are configured, in the form of RFC 4516 without the server:
-//! `base?attributes?scope?filter`. Promises: percent signs are read before places are filled, never
-//! in what fills them.
+//! Configured searches in the form of RFC 4516 without the server: `base?attributes?scope?filter`.
+//! Promises: percent escapes are decoded before names are inserted, never inside the inserted
+//! names.
 
 use crate::ber::{BOOLEAN, ENUMERATED, INTEGER, OCTETS, SEQUENCE, put, put_number, within};
 use crate::filter::Filter;
 use crate::template::{Names, Places, Template};
 
-/// Most entries that are asked for.
+/// Most entries that a search requests.
 pub(crate) const ENTRIES_MAX: u32 = 1000;
 
-/// Where a search looks.
+/// The scope of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Scope {
     Base,
@@ -23,12 +23,12 @@ pub(crate) struct Query {
     base: Template,
     scope: Scope,
     filter: Filter,
-    /// The attribute whose values are wanted; otherwise the names of the entries are.
+    /// The attribute whose values are wanted; `None` if the names of the entries are.
     pub(crate) attribute: Option<String>,
 }
 
 impl Query {
-    /// Reads a search.
+    /// Parses a search.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -68,7 +68,7 @@ impl Query {
         })
     }
 
-    /// Appends the request of one login.
+    /// Appends the search request of one login.
     pub(crate) fn write(&self, names: &Names, seconds: u32, out: &mut Vec<u8>) {
         within(out, 0x63, |out| {
             put(out, OCTETS, self.base.name(names).as_bytes());
@@ -80,7 +80,7 @@ impl Query {
             put(out, BOOLEAN, &[0]);
             self.filter.write(names, out);
             within(out, SEQUENCE, |out| {
-                // By RFC 4511 "1.1" asks for no attribute.
+                // RFC 4511: "1.1" requests no attribute.
                 let wanted = self.attribute.as_deref().unwrap_or("1.1");
                 put(out, OCTETS, wanted.as_bytes());
             });
@@ -88,7 +88,7 @@ impl Query {
     }
 }
 
-/// Reads `%2c`.
+/// Decodes escapes such as `%2c`.
 fn decoded(text: &str) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
     let mut rest = text.as_bytes();

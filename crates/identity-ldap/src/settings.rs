@@ -1,4 +1,5 @@
-//! A directory as `security.ldap` names it. Promises: what cannot be meant is refused by name.
+//! The settings of a directory, as in `security.ldap`. Promises: an invalid setting is refused by
+//! name.
 
 use crate::mapping::Mapping;
 use crate::query::Query;
@@ -11,21 +12,21 @@ use std::time::Duration;
 /// How messages to the directory are protected.
 #[derive(Clone)]
 pub enum Security {
-    /// TLS from the first byte on, with certificates that this accepts.
+    /// TLS from the first byte, with this configuration.
     Tls(Arc<ClientConfig>),
-    /// Not at all.
+    /// None.
     None,
 }
 
-/// What is asked for, as it is written.
+/// The settings as written.
 pub struct Settings {
     /// `HOST` or `HOST:PORT`, in the order in which they are tried.
     pub servers: Vec<String>,
     /// How messages are protected.
     pub security: Security,
-    /// Who searches: name and password.
+    /// Name and password of the user that searches.
     pub searcher: Option<(String, String)>,
-    /// `userToDNMapping`, JSON; without it a name is taken as it is.
+    /// `userToDNMapping`, JSON; without it the client's name is used unchanged.
     pub mapping: Option<String>,
     /// `authz.queryTemplate`: finds the groups of a user.
     pub groups: Option<String>,
@@ -33,7 +34,7 @@ pub struct Settings {
     pub timeout: Duration,
 }
 
-/// The same, read.
+/// The parsed settings.
 pub(crate) struct Read {
     pub(crate) servers: Vec<Address>,
     pub(crate) security: Security,
@@ -91,7 +92,7 @@ impl Settings {
     }
 }
 
-/// Where a server is.
+/// The address of a server.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) host: String,
@@ -104,7 +105,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Reads `HOST`, `HOST:PORT`, `[IPV6]` or `[IPV6]:PORT`.
+/// Parses `HOST`, `HOST:PORT`, `[IPV6]` or `[IPV6]:PORT`.
 fn read_address(text: &str, port: u16) -> Result<Address, String> {
     let wrong = || format!("security.ldap.servers must be HOST or HOST:PORT, given '{text}'");
     let (host, rest) = match text.strip_prefix('[') {

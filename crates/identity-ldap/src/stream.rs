@@ -1,4 +1,4 @@
-//! A connection to a directory that ends at a moment. Promises: no call outlives the moment,
+//! A connection to a directory with a deadline. Promises: no call continues after the deadline,
 //! however slowly the other side answers.
 
 use crate::settings::{Address, Security};
@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Sockets that are given up at a moment.
+/// A socket with a deadline.
 pub(crate) struct Timed {
     socket: TcpStream,
     until: Instant,
@@ -41,7 +41,7 @@ impl Write for Timed {
     }
 }
 
-/// A connection, protected or not.
+/// A connection, with or without TLS.
 pub(crate) enum Stream {
     Plain(Timed),
     Tls(Box<StreamOwned<ClientConnection, Timed>>),
@@ -103,8 +103,8 @@ impl Write for Stream {
     }
 }
 
-/// The addresses of a host. The system's resolver knows no moment, so it has a thread of its own,
-/// which is left behind when it takes too long.
+/// The addresses of a host. The system's resolver has no deadline, so it runs on a thread of its
+/// own, which is abandoned when it takes too long.
 fn addresses(host: &str, port: u16, until: Instant) -> io::Result<Vec<SocketAddr>> {
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(ip, port)]);
@@ -115,7 +115,7 @@ fn addresses(host: &str, port: u16, until: Instant) -> io::Result<Vec<SocketAddr
         .name("ldap-resolver".to_owned())
         .spawn(move || {
             let all = (host.as_str(), port).to_socket_addrs();
-            // Nobody waits any more.
+            // The caller may have stopped waiting.
             let _ = found.send(all.map(Iterator::collect));
         })?;
     let all = wait.recv_timeout(left(until)?);

@@ -1,23 +1,23 @@
-//! Texts with places in them that a login fills: `{USER}`, `{PROVIDED_USER}`, `{0}`. Promises: a
-//! place is found when the text is read, never in what it is filled with.
+//! Texts with placeholders that a login fills: `{USER}`, `{PROVIDED_USER}`, `{0}`. Promises:
+//! placeholders are recognized when the text is parsed, never in what is inserted.
 
 /// A part of a text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Part {
     Text(Vec<u8>),
-    /// A group of the pattern that has matched.
+    /// A capture group of the matching pattern.
     Group(usize),
-    /// The name in the directory.
+    /// The user's name in the directory.
     User,
     /// The name that the client has sent.
     Provided,
 }
 
-/// A text with places.
+/// A text with placeholders.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Template(pub(crate) Vec<Part>);
 
-/// What the places of a login are filled with.
+/// The values for the placeholders of a login.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     pub(crate) user: String,
@@ -25,20 +25,20 @@ pub(crate) struct Names {
     pub(crate) groups: Vec<String>,
 }
 
-/// Which places a text may have.
+/// Which placeholders a text may have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Places {
-    /// `{0}` up to the number of groups of a pattern, exclusive.
+    /// `{0}` up to, but not including, the number of groups of a pattern.
     Groups(usize),
     /// `{USER}` and `{PROVIDED_USER}`.
     Users,
 }
 
 impl Template {
-    /// Reads a text.
+    /// Parses a text.
     ///
     /// # Errors
-    /// What is wrong with a place.
+    /// What is wrong with a placeholder.
     pub(crate) fn parse(text: &[u8], places: Places) -> Result<Template, String> {
         let mut parts = Vec::new();
         let mut plain = Vec::new();
@@ -79,7 +79,7 @@ impl Template {
         Ok(Template(parts))
     }
 
-    /// The text with its places filled, as a value: nothing is escaped.
+    /// The text with its placeholders filled, as a value: nothing is escaped.
     pub(crate) fn value(&self, names: &Names) -> Vec<u8> {
         let mut out = Vec::new();
         for part in &self.0 {
@@ -88,8 +88,8 @@ impl Template {
         out
     }
 
-    /// The text as a distinguished name. What fills a place is escaped (RFC 4514), unless the place
-    /// is all there is: then it is the whole name.
+    /// The text as a distinguished name. Inserted values are escaped (RFC 4514), unless the text is
+    /// a single placeholder: then the value is the whole name.
     pub(crate) fn name(&self, names: &Names) -> String {
         let alone = self.0.len() == 1;
         let mut out = Vec::new();

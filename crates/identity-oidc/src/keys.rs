@@ -1,6 +1,6 @@
-//! The public keys of a provider, from a file (JWKS, RFC 7517). Promises: the file is read anew
-//! when a key is asked for that is not known, at most every few seconds; a file that cannot be used
-//! leaves the keys as they were. Must not know: tokens.
+//! The public keys of a provider, from a file (JWKS, RFC 7517). Promises: the file is read again
+//! when a key is unknown, at most every few seconds; an unusable file leaves the keys unchanged.
+//! Must not know: tokens.
 
 use crate::verifier::RSA;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse};
@@ -10,24 +10,24 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Longest file of keys.
+/// Longest key file.
 const FILE_BYTES_MAX: u64 = 256 * 1024;
 /// Most keys of a provider.
 const KEYS_MAX: usize = 256;
-/// The file is not read more often because of keys that are not known.
+/// Unknown keys make the file be read at most once in this time.
 const QUIET_US: u64 = 5_000_000;
 
-/// A key that verifies.
+/// A key for verifying signatures.
 #[derive(Clone)]
 struct Key {
     id: String,
-    /// What it may verify by.
+    /// The algorithms for which it may be used.
     algorithms: Vec<Algorithm>,
     key: DecodingKey,
 }
 
 impl Key {
-    /// `None` for a key that is not for signatures, or of an algorithm that is not allowed.
+    /// `None` for a key that is not for signatures, or not for an allowed algorithm.
     fn of(jwk: &Jwk) -> Option<Key> {
         let common = &jwk.common;
         if common
@@ -68,17 +68,17 @@ impl Key {
     }
 }
 
-/// The file as it was read last.
+/// The keys of the last read.
 struct State {
     keys: Vec<Key>,
-    /// Monotonic microseconds; not since the start.
+    /// When the file was last read, in monotonic microseconds; `None` since the start.
     read_us: Option<u64>,
 }
 
 /// The keys of one provider.
 pub(crate) struct Keys {
     file: PathBuf,
-    /// Reads the file anew when the keys are older.
+    /// The file is read again when the keys are older than this.
     poll_us: Option<u64>,
     state: Mutex<State>,
 }
@@ -100,8 +100,8 @@ impl Keys {
         })
     }
 
-    /// The key of this name, where it verifies by this algorithm. The second part says why the file
-    /// could not be used, if it was read and could not.
+    /// The key with this id, if it may be used with this algorithm. The second part is the error if
+    /// the file was read and could not be used.
     pub(crate) fn find(
         &self,
         id: &str,
@@ -152,7 +152,7 @@ fn read(path: &Path) -> Result<Vec<Key>, String> {
             "the file of keys {shown} is no JWKS: it needs an array 'keys'"
         ));
     };
-    // A set may hold keys of kinds that are for others.
+    // A set may hold keys for other uses.
     let keys: Vec<Key> = all
         .iter()
         .take(KEYS_MAX)

@@ -1,10 +1,10 @@
-//! Identity providers (OpenID Connect): whether a token was signed by one of them for this server,
-//! and who it says its bearer is.
+//! Identity providers (OpenID Connect): whether one of them has signed a token for this server, and
+//! whom the token names.
 //!
-//! Promises: a token is believed only when its signature, issuer, audience and times are right and
-//! everything that is asked of it is there; no token makes it panic, and none is kept or shown.
-//! Must not know: BSON, connections, users and roles, the clock, which is handed in.
-//! docs/adr/0058-logging-in-elsewhere.md says why it is built this way.
+//! Promises: a token is accepted only if its signature, issuer, audience and times are right and
+//! all required claims are present; no token causes a panic, and none is stored or shown. Must not
+//! know: BSON, connections, users and roles, the clock, which is passed in.
+//! docs/adr/0058-logging-in-elsewhere.md explains the design.
 
 mod keys;
 mod provider;

@@ -1,5 +1,5 @@
-//! Identity providers as `oidcIdentityProviders` names them, field by field as MongoDB. Promises:
-//! a field without effect is refused by name. Must not know: how tokens are verified.
+//! Identity providers from `oidcIdentityProviders`, with MongoDB's fields. Promises: a field that
+//! would have no effect is refused by name. Must not know: how tokens are verified.
 
 use crate::keys::Keys;
 use crate::verifier;
@@ -7,10 +7,10 @@ use pcre2::bytes::Regex;
 use serde::Deserialize;
 use std::path::PathBuf;
 
-/// Longest name of a user that is matched.
+/// Longest user name that is matched.
 const NAME_BYTES_MAX: usize = 1024;
 
-/// One provider as it is written.
+/// A provider as written in the option.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Written {
@@ -46,10 +46,10 @@ pub struct Provider {
     pub(crate) issuer: String,
     pub(crate) audience: String,
     pub(crate) prefix: String,
-    /// What a client that asks its user to log in is told; `None` for a provider of machines.
+    /// The data for a client that logs a person in; `None` for a provider of machine identities.
     human: Option<Human>,
     pub(crate) principal: String,
-    /// The claim whose values are roles; `None` when users are in `$external`.
+    /// The claim whose values are roles; `None` if users in `$external` have the roles.
     pub(crate) roles: Option<String>,
     pub(crate) keys: Keys,
 }
@@ -130,17 +130,17 @@ impl Provider {
         })
     }
 
-    /// Who signs the tokens.
+    /// The issuer of its tokens.
     pub fn issuer(&self) -> &str {
         &self.issuer
     }
 
-    /// Who the client says it is to the provider.
+    /// The client id that the client uses with the provider.
     pub fn client_id(&self) -> &str {
         self.human.as_ref().map_or("", |h| h.client_id.as_str())
     }
 
-    /// What the client asks of the provider besides.
+    /// The scopes that the client requests in addition.
     pub fn request_scopes(&self) -> &[String] {
         self.human.as_ref().map_or(&[], |h| h.scopes.as_slice())
     }
@@ -151,7 +151,7 @@ fn pattern(name: &str, text: &str) -> Result<Regex, String> {
         .map_err(|e| format!("matchPattern of the provider '{name}' is no regular expression: {e}"))
 }
 
-/// All identity providers, in the order in which they are asked.
+/// All identity providers, in the order in which they are tried.
 pub struct Providers {
     pub(crate) all: Vec<Provider>,
 }
@@ -164,7 +164,7 @@ impl std::fmt::Debug for Providers {
 }
 
 impl Providers {
-    /// From JSON, an array of providers, and the files of keys that it names.
+    /// Parses a JSON array of providers and reads the key files that it names.
     ///
     /// # Errors
     /// One line that says which field is wrong.
@@ -208,7 +208,7 @@ impl Providers {
         Ok(Providers { all })
     }
 
-    /// The provider at which a person of this name logs in. Without a name it must be the only one.
+    /// The provider for a person with this name. Without a name there must be only one provider.
     pub fn of_person(&self, name: Option<&str>) -> Option<&Provider> {
         let mut humans = self
             .all

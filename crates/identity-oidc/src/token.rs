@@ -1,5 +1,5 @@
-//! Tokens (JWT, RFC 7519). Promises: nothing of a token is believed before its signature is; an
-//! algorithm is used only with a key that is for it.
+//! Tokens (JWT, RFC 7519). Promises: no claim is trusted before the signature is verified; an
+//! algorithm is used only with a key for it.
 
 use crate::provider::{Provider, Providers};
 use jsonwebtoken::dangerous::insecure_decode_claims;
@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 
 /// Longest token.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
-/// How far the clocks of provider and server may be apart, seconds.
+/// Largest allowed difference between the clocks of provider and server, in seconds.
 const SKEW_S: f64 = 60.0;
 /// Longest name of a user or a group.
 const NAME_BYTES_MAX: usize = 1024;
 
-/// The time.
+/// The current time.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
     /// Milliseconds since the epoch.
@@ -22,18 +22,18 @@ pub struct Now {
     pub monotonic_us: u64,
 }
 
-/// Who the bearer of a token is.
+/// The verified bearer of a token.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verified {
     /// Its name in `$external`.
     pub user: String,
-    /// Its roles in `admin`; `None` when the user's document says them.
+    /// Its roles in `admin`; `None` if the user's document has them.
     pub roles: Option<Vec<String>>,
-    /// From here on the token says nothing, milliseconds since the epoch.
+    /// When the token expires, in milliseconds since the epoch.
     pub ends_ms: i64,
 }
 
-/// Why a token is not believed. For the log: it holds nothing of the token.
+/// Why a token was rejected. For the log: it contains nothing of the token.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refused(pub String);
 
@@ -62,7 +62,7 @@ fn unverified(token: &str) -> Option<Claims> {
 }
 
 impl Providers {
-    /// Who a token claims that its bearer is: for the pace of attempts, not to be believed.
+    /// The user that a token claims to be for: used for throttling, not to be trusted.
     pub fn claimed(&self, token: &str) -> String {
         let claims = unverified(token).unwrap_or_default();
         self.of_token(&claims)
@@ -70,17 +70,17 @@ impl Providers {
             .unwrap_or_default()
     }
 
-    /// The provider that a token says it is from.
+    /// The provider that a token claims to be from.
     fn of_token(&self, claims: &Claims) -> Option<&Provider> {
         let issuer = text(claims, "iss")?;
         let mut of_issuer = self.all.iter().filter(|p| p.issuer == issuer);
         of_issuer.find(|p| is_for(claims, &p.audience))
     }
 
-    /// Verifies a token. The second part says that keys could not be read, if it was tried.
+    /// Verifies a token. The second part is the error if keys had to be read and could not be.
     ///
     /// # Errors
-    /// Why the token is not believed.
+    /// Why the token is rejected.
     pub fn verify(&self, token: &str, now: Now) -> (Result<Verified, Refused>, Option<String>) {
         let mut trouble = None;
         let verified = self.verified(token, now, &mut trouble);
@@ -120,7 +120,7 @@ impl Providers {
         asked.set_required_spec_claims(&["iss", "aud", "exp"]);
         asked.set_issuer(&[&provider.issuer]);
         asked.set_audience(&[&provider.audience]);
-        // By the server's clock, below.
+        // Checked below, with the server's clock.
         asked.validate_exp = false;
         let Ok(decoded) = decode::<Claims>(token, &key, &asked) else {
             return no("the signature of the token or one of its claims is wrong");
@@ -135,7 +135,7 @@ impl Providers {
     }
 }
 
-/// Until when the token is good.
+/// Checks the token's times; returns when it expires.
 fn times(claims: &Claims, now_ms: i64) -> Result<i64, Refused> {
     let number = |name: &str| match claims.get(name) {
         None => Ok(None),
@@ -144,7 +144,7 @@ fn times(claims: &Claims, now_ms: i64) -> Result<i64, Refused> {
             _ => Err(Refused(format!("'{name}' of the token is no time"))),
         },
     };
-    // Exact to milliseconds until long after any token; out of range it saturates.
+    // Exact to milliseconds for any realistic token; out of range it saturates.
     let ms = |seconds: f64| (seconds * 1000.0) as i64;
     let Some(expires) = number("exp")? else {
         return no("the token has no time at which it expires");

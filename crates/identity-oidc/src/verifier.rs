@@ -1,4 +1,5 @@
-//! Signatures, by ring. Promises: algorithms that are not listed here verify nothing.
+//! Verification of signatures with ring. Promises: an algorithm that is not listed here verifies
+//! nothing.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{ErrorKind, Result};
@@ -16,7 +17,7 @@ pub(crate) const RSA: &[Algorithm] = &[
     Algorithm::PS512,
 ];
 
-/// How an algorithm verifies.
+/// How a signature of an algorithm is verified.
 enum Scheme {
     Rsa(&'static of_ring::RsaParameters),
     Curve(&'static of_ring::EcdsaVerificationAlgorithm),
@@ -38,7 +39,7 @@ impl Scheme {
     }
 }
 
-/// One key with one algorithm.
+/// A key with its algorithm.
 struct Signed {
     algorithm: Algorithm,
     how: Scheme,
@@ -82,7 +83,7 @@ fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerif
     }))
 }
 
-/// Nothing is signed here.
+/// This process signs nothing.
 fn signer(_: &Algorithm, _: &EncodingKey) -> Result<Box<dyn JwtSigner>> {
     Err(ErrorKind::InvalidAlgorithm.into())
 }
@@ -93,8 +94,9 @@ static BY_RING: CryptoProvider = CryptoProvider {
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Has the library verify by ring, for the whole process; nobody else in it uses that library.
+/// Makes the JWT library verify with ring, for the whole process; nothing else in it uses that
+/// library.
 pub(crate) fn install() {
-    // The second time it is there already.
+    // Fails when it is installed already.
     let _ = BY_RING.install_default();
 }

@@ -1,4 +1,4 @@
-//! The account of one operation after the other on one connection.
+//! The memory account of a connection's operations, one after the other.
 
 use crate::STEP_BYTES;
 use crate::budget::{Budget, Charge};
@@ -9,29 +9,30 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
 
-/// Stands for a thread that works for no operation.
+/// Marks a thread that works for no operation.
 const DETACHED: isize = isize::MAX;
 
-/// Spilling less than this does not pay.
+/// Smallest amount for which spilling pays.
 const SPILL_BYTES_MIN: usize = 4 << 20;
 
 thread_local! {
-    /// The thread's count of bytes when its operation's account was last settled.
+    /// The thread's byte count when its operation's account was last settled.
     static SETTLED: Cell<isize> = const { Cell::new(DETACHED) };
 }
 
-/// The account of what a connection's operation holds; the next operation goes on with it.
+/// The account of the memory that a connection's operation holds; the next operation uses the same
+/// one.
 #[derive(Debug)]
 pub struct Account {
     budget: Arc<Budget>,
-    /// Bytes allocated less bytes freed by its threads, and what it took over. Below zero when it
-    /// freed what others left.
+    /// Bytes allocated minus bytes freed by its threads, plus what it took over from a cursor.
+    /// Negative if it freed memory of others.
     held: AtomicIsize,
     most: AtomicIsize,
     refused: AtomicBool,
-    /// There is something in `parked`.
+    /// `parked` has a cursor.
     parks: AtomicBool,
-    /// What an open cursor holds, to be charged to the cursor when the operation ends.
+    /// The open cursor to which the operation's memory is charged when it ends.
     parked: Mutex<Option<Arc<Charge>>>,
 }
 
@@ -48,7 +49,7 @@ impl Account {
         }
     }
 
-    /// The budget it charges.
+    /// The budget to which it charges.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
@@ -64,8 +65,8 @@ impl Account {
         }
     }
 
-    /// Lets this thread, too, work for the operation, within the time of [`Account::begin`] on
-    /// another.
+    /// Lets this thread work for the operation, too, between [`Account::begin`] on another thread
+    /// and its end.
     pub fn join(&self) -> Attached<'_> {
         Attached {
             operation: self,
@@ -74,7 +75,7 @@ impl Account {
         }
     }
 
-    /// To be called by loops: settles the account when enough came together.
+    /// For loops: settles the account when enough bytes have accumulated.
     ///
     /// # Errors
     /// 146 ExceededMemoryLimit.
@@ -90,9 +91,9 @@ impl Account {
         self.settle_and_ask(0)
     }
 
-    /// To be called before `bytes` are allocated at once. They are charged from here on, so that
-    /// operations that ask at the same time do not all get the same room; what is not allocated by
-    /// the next time the account is settled is given back.
+    /// Must be called before `bytes` are allocated at once. They are charged immediately, so that
+    /// several operations are not all promised the same memory. Bytes not allocated by the next
+    /// settling are given back.
     ///
     /// # Errors
     /// 146 ExceededMemoryLimit.
@@ -105,7 +106,7 @@ impl Account {
         }
     }
 
-    /// True when so much is held that a stage that can use temporary files had better do so now.
+    /// Whether the operation holds so much that a stage that can spill should do so now.
     ///
     /// # Cost
     /// Two loads.
@@ -120,7 +121,7 @@ impl Account {
             return Ok(());
         }
         let grew = self.settle().max(0).unsigned_abs();
-        // A decrease is never refused: it frees memory.
+        // Freeing memory is never refused.
         if grew == 0 && more == 0 {
             return Ok(());
         }
@@ -131,7 +132,7 @@ impl Account {
             .allows(usize::try_from(self.held.load(Relaxed)).unwrap_or(0), 0)
             .and_then(|()| self.budget.look(grew + more, more));
         match &allowed {
-            // The thread's count is taken as if they were allocated already.
+            // The thread's count then treats the bytes as allocated.
             Ok(()) => SETTLED.set(SETTLED.get().wrapping_add(ahead)),
             Err(_) => {
                 self.change(-ahead);
@@ -143,7 +144,7 @@ impl Account {
         allowed
     }
 
-    /// Charges what came together on this thread; by how much it grew.
+    /// Charges the bytes accumulated on this thread; returns by how much the account grew.
     fn settle(&self) -> isize {
         let now = thread_bytes();
         let delta = now.wrapping_sub(SETTLED.replace(now));
@@ -155,7 +156,7 @@ impl Account {
         let before = self.held.fetch_add(delta, Relaxed);
         let after = before.wrapping_add(delta);
         self.most.fetch_max(after, Relaxed);
-        // Only what is above zero is charged.
+        // Only the positive part is charged.
         let (before, after) = (before.max(0) as usize, after.max(0) as usize);
         if after > before {
             self.budget.add(after - before);
@@ -164,23 +165,24 @@ impl Account {
         }
     }
 
-    /// When this operation ends, what it still holds is charged to `cursor`, which stays open.
+    /// Charges what the operation holds at its end to `cursor`, which stays open.
     pub fn park(&self, cursor: &Arc<Charge>) {
         *self.parked.lock() = Some(Arc::clone(cursor));
         self.parks.store(true, Relaxed);
     }
 
-    /// Takes over what an open cursor holds, because this operation goes on with it.
+    /// Takes over the bytes of an open cursor, with which this operation continues.
     pub fn resume(&self, cursor: &Charge) {
         let bytes = cursor.take();
         let before = self.held.fetch_add(bytes as isize, Relaxed);
         self.most.fetch_max(before + bytes as isize, Relaxed);
-        // The bytes are charged already; what was below zero does not count.
+        // The bytes are charged already; a negative account was not charged, so that part is
+        // uncharged.
         self.budget.sub(before.min(0).unsigned_abs().min(bytes));
     }
 
-    /// Most operations never charged anything and leave no cursor: they touch no memory that other
-    /// threads write.
+    /// Ends the operation. Most operations were never charged and leave no cursor: then no memory
+    /// shared with other threads is written.
     fn end(&self, result: usize) {
         let unsettled = thread_bytes().wrapping_sub(SETTLED.get());
         let parks = self.parks.swap(false, Relaxed);
@@ -206,19 +208,19 @@ impl Account {
     }
 }
 
-/// A thread works for an operation while this lives.
+/// Attaches a thread to an operation until dropped.
 #[derive(Debug)]
 pub struct Attached<'o> {
     operation: &'o Account,
-    /// What the thread was settled at before, if it worked for another operation.
+    /// The thread's settled count before, if it worked for another operation.
     before: isize,
-    /// The operation ends with it.
+    /// Dropping this ends the operation.
     whole: bool,
 }
 
 impl Attached<'_> {
-    /// Ends the operation. `result` bytes of what it holds are its reply, which the caller answers
-    /// for.
+    /// Ends the operation. `result` bytes of its memory are the reply; from here on the caller
+    /// accounts for them.
     pub fn end(self, result: usize) {
         self.finish(result);
         std::mem::forget(self);

@@ -1,4 +1,4 @@
-//! The budget: how much is charged, how much may be, and what became of requests beyond it.
+//! The memory budget: what is charged, what may be charged, and counters of refused requests.
 
 use model::{MongoError, Result, code};
 use parking_lot::Mutex;
@@ -6,35 +6,34 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// A stage may always hold this much before it has to spill: below it, spilling costs more than it
-/// saves.
+/// A stage may always hold this much before it spills: below it, spilling costs more than it saves.
 const STAGE_BYTES_MIN: usize = 4 << 20;
-/// After an operation that held this much it is looked whether freed memory should be returned to
-/// the system at once.
+/// After an operation that held this much, freed memory may be returned to the system at once.
 const RECLAIM_BYTES_MIN: usize = 4 << 20;
-/// Who gives so much back at once makes room for others that wait.
+/// Giving back this much at once makes room for waiting requests.
 const MOVING_BYTES_MIN: usize = 1 << 20;
-/// How much is charged between two looks at what is resident.
+/// Bytes charged between two looks at the resident memory.
 const LOOK_BYTES: usize = 8 << 20;
 
-/// The memory of the process that is resident, whatever it is for. What is charged is not all of
-/// it: the allocator keeps freed memory for the next use, C libraries allocate without telling.
+/// The resident memory of the process, for whatever use. It is more than what is charged: the
+/// allocator keeps freed memory for reuse, and C libraries allocate without charging.
 pub trait Resident: Send + Sync {
-    /// Returns freed memory to the system if much is resident; whether it did.
+    /// Returns freed memory to the system if much is resident; true if it did.
     fn trim(&self) -> bool;
 
-    /// What is to be done before operations hold still more.
+    /// Checks whether operations may allocate more, and returns freed memory to the system if
+    /// needed.
     fn pressure(&self) -> Pressure;
 }
 
-/// How near the resident memory is to what the process may use.
+/// How close the resident memory is to the limit of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pressure {
     /// There is room.
     None,
-    /// There is, after freed memory was returned to the system.
+    /// There is room after freed memory was returned to the system.
     Trimmed,
-    /// There is none although freed memory was returned.
+    /// There is no room, even after freed memory was returned.
     Over {
         /// Bytes resident.
         resident: u64,
@@ -43,22 +42,22 @@ pub enum Pressure {
     },
 }
 
-/// The operations' part of the process's memory. Shared by all connections.
+/// The memory budget of all operations together. Shared by all connections.
 pub struct Budget {
     limit: usize,
     share: usize,
-    /// What one operation may hold where that is less than its share.
+    /// A limit for one operation, if it is less than its share.
     operation: AtomicUsize,
     used: AtomicUsize,
     most: AtomicUsize,
     refused: AtomicU64,
     reclaimed: AtomicU64,
     resident: Option<Box<dyn Resident>>,
-    /// Bytes charged since the last look at what is resident.
+    /// Bytes charged since the last look at the resident memory.
     unseen: AtomicUsize,
-    /// The budget this one is a part of.
+    /// The budget of which this one is a part.
     whole: Option<Arc<Budget>>,
-    /// When something was refused for want of room since much was given back.
+    /// Since when requests are refused for lack of memory without much being given back.
     full_since: Mutex<Option<Instant>>,
 }
 
@@ -111,12 +110,12 @@ impl Budget {
         }
     }
 
-    /// One that refuses nothing.
+    /// A budget that refuses nothing.
     pub fn unlimited() -> Budget {
         Budget::new(usize::MAX / 2, usize::MAX / 2)
     }
 
-    /// The same, which looks at the process's `resident` memory, too.
+    /// Also limits the process's `resident` memory.
     #[must_use]
     pub fn watching(self, resident: impl Resident + 'static) -> Budget {
         Budget {
@@ -125,7 +124,7 @@ impl Budget {
         }
     }
 
-    /// Bounds what one operation may hold by `bytes`, besides its share.
+    /// Limits one operation to `bytes`, in addition to its share.
     pub fn bound_operations(&self, bytes: usize) {
         self.operation.store(bytes, Relaxed);
     }
@@ -154,7 +153,7 @@ impl Budget {
         most.min((self.share() / 2).min(left / 2).max(STAGE_BYTES_MIN))
     }
 
-    /// A charge of nothing, to be set later.
+    /// A charge of zero bytes, which may grow later.
     pub fn charge(self: &Arc<Self>) -> Charge {
         Charge {
             budget: Arc::clone(self),
@@ -162,12 +161,12 @@ impl Budget {
         }
     }
 
-    /// True when little is left for an operation that holds `held`, of its share or of the whole.
+    /// Whether an operation that holds `held` bytes has little left of its share or of the budget.
     pub(crate) fn is_nearly_used(&self, held: usize) -> bool {
         held > self.share() / 4 * 3 || self.used.load(Relaxed) > self.limit / 8 * 7
     }
 
-    /// Adds what is already allocated.
+    /// Charges memory that is already allocated.
     pub(crate) fn add(&self, bytes: usize) {
         let used = self.used.fetch_add(bytes, Relaxed) + bytes;
         self.most.fetch_max(used, Relaxed);
@@ -186,7 +185,7 @@ impl Budget {
         }
     }
 
-    /// Refuses when an operation that holds `held` wants `more` besides.
+    /// Refuses `more` bytes for an operation that holds `held` bytes, if they exceed a limit.
     pub(crate) fn allows(&self, held: usize, more: usize) -> Result<()> {
         let used = self.used.load(Relaxed);
         let share = self.share();
@@ -220,13 +219,14 @@ impl Budget {
         }
     }
 
-    /// To be called when `bytes` more are charged, of them `at_once` that are not allocated yet.
-    /// Looks at what is resident when enough came together: memory freed by others shall not stay
-    /// beside what is allocated next.
+    /// Must be called when `bytes` more are charged, of which `at_once` are not allocated yet.
+    /// Checks the resident memory from time to time: memory that others have freed should be
+    /// returned before more is allocated.
     ///
     /// # Errors
-    /// 146 when the process is beyond its memory although everything freed was returned, and the
-    /// operations hold most of their part. When others hold so much, refusing would help nobody.
+    /// 146 when the process exceeds its limit even after freed memory was returned, and the
+    /// operations hold most of their part. If something else holds the memory, refusing operations
+    /// would not help.
     pub(crate) fn look(&self, bytes: usize, at_once: usize) -> Result<()> {
         if let Some(whole) = &self.whole {
             return whole.look(bytes, at_once);
@@ -254,7 +254,7 @@ impl Budget {
         Ok(())
     }
 
-    /// To be called when an operation that held at most `most` bytes has freed them.
+    /// Must be called when an operation that held at most `most` bytes has freed them.
     pub(crate) fn ended(&self, most: usize) {
         if most >= RECLAIM_BYTES_MIN
             && let Some(resident) = &self.resident
@@ -269,8 +269,8 @@ fn refusal(message: String) -> MongoError {
     MongoError::new(code::EXCEEDED_MEMORY_LIMIT, message)
 }
 
-/// Bytes that something other than a running operation holds: an open cursor, a connection's
-/// buffers. Given back on drop.
+/// Memory that is held by something other than a running operation, such as an open cursor or a
+/// connection's buffers. Given back on drop.
 #[derive(Debug)]
 pub struct Charge {
     budget: Arc<Budget>,
@@ -283,7 +283,7 @@ impl Charge {
         self.bytes.load(Relaxed)
     }
 
-    /// Charges `bytes` in place of what was charged, without asking: they are there already.
+    /// Sets the charge to `bytes`, which are allocated already, without a check.
     pub fn set(&self, bytes: usize) {
         let before = self.bytes.swap(bytes, Relaxed);
         if bytes >= before {
@@ -293,10 +293,10 @@ impl Charge {
         }
     }
 
-    /// Charges `bytes` in place of what was charged, if the budget has so many.
+    /// Sets the charge to `bytes` if the budget allows it.
     ///
     /// # Errors
-    /// 146 ExceededMemoryLimit; then nothing has changed.
+    /// 146 ExceededMemoryLimit; then the charge is unchanged.
     pub fn try_set(&self, bytes: usize) -> Result<()> {
         let more = bytes.saturating_sub(self.bytes());
         let allowed = self
@@ -310,12 +310,12 @@ impl Charge {
         allowed
     }
 
-    /// As [`Charge::try_set`], of one that can wait: false when there is no room, and others have
-    /// given much back within `patience`.
+    /// As [`Charge::try_set`], for a caller that can wait: false if there is no room now, but
+    /// others have given much back within `patience`.
     ///
     /// # Errors
-    /// 146 ExceededMemoryLimit when nobody did, or so much can never be had; then nothing has
-    /// changed.
+    /// 146 ExceededMemoryLimit if nothing was given back, or if `bytes` exceed the limit itself;
+    /// then the charge is unchanged.
     pub fn set_or_wait(&self, bytes: usize, patience: Duration) -> Result<bool> {
         let more = bytes.saturating_sub(self.bytes());
         let allowed = self
@@ -338,12 +338,12 @@ impl Charge {
         Err(refused)
     }
 
-    /// Hands the bytes over to the caller, who answers for them from now on.
+    /// Hands the charged bytes over to the caller, which accounts for them from now on.
     pub(crate) fn take(&self) -> usize {
         self.bytes.swap(0, Relaxed)
     }
 
-    /// Takes over bytes the caller has charged.
+    /// Takes over bytes that the caller has charged.
     pub(crate) fn give(&self, bytes: usize) {
         self.bytes.fetch_add(bytes, Relaxed);
     }

@@ -1,10 +1,10 @@
-//! The client's side of an authentication: for tests, and to log in to another server.
+//! The client's side of SCRAM: for tests, and for logging in to another server.
 
 use super::credentials::Mechanism;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-/// A client that wants to log in.
+/// A client that logs in.
 #[derive(Clone)]
 pub struct Client {
     mechanism: Mechanism,
@@ -13,7 +13,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Of a user with a password in clear.
+    /// A client with a cleartext password.
     pub fn new(mechanism: Mechanism, user: &str, password: &str, nonce: &str) -> Client {
         let name = user.replace('=', "=3D").replace(',', "=2C");
         Client {
@@ -31,7 +31,7 @@ impl Client {
         format!("n,,{}", self.bare).into_bytes()
     }
 
-    /// The second message, after the server's reply. `None` when that is none.
+    /// The second message, in answer to the server's reply. `None` if that reply is invalid.
     pub fn second(&self, reply: &[u8]) -> Option<Vec<u8>> {
         let reply = std::str::from_utf8(reply).ok()?;
         let field = |name: &str| reply.split(',').find_map(|f| f.strip_prefix(name));

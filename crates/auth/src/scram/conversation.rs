@@ -1,28 +1,28 @@
-//! The messages of one authentication.
+//! The messages of one SCRAM authentication.
 
 use super::credentials::{Credentials, Mechanism};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use subtle::ConstantTimeEq;
 
-/// Longest nonce and longest name of a user that are taken; a client's are some dozen bytes.
+/// Longest accepted nonce and longest accepted user name; those of clients have a few dozen bytes.
 const TEXT_BYTES_MAX: usize = 1024;
 /// Random bytes of the server's part of the nonce.
 pub(super) const NONCE_BYTES: usize = 24;
 
-/// Why an authentication ended. What a client is told is the same for all.
+/// Why an authentication failed. The client is told the same in each case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// A message is not what the protocol has at that place.
+    /// A message that the protocol does not allow here.
     Malformed(&'static str),
-    /// The proof does not fit: wrong password, or no such user.
+    /// The proof is wrong: wrong password, or no such user.
     Proof,
 }
 
 /// The client's first message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientFirst {
-    /// Whom it claims to be.
+    /// The claimed user name.
     pub user: String,
     header: String,
     nonce: String,
@@ -33,7 +33,7 @@ fn attribute<'a>(part: Option<&'a str>, name: &str) -> Option<&'a str> {
     part?.strip_prefix(name)?.strip_prefix('=')
 }
 
-/// A name with the escapes of `=` and `,` undone.
+/// Unescapes `=` and `,` in a name.
 fn unescape(name: &str) -> Option<String> {
     let mut out = String::with_capacity(name.len());
     let mut rest = name;
@@ -51,7 +51,7 @@ fn unescape(name: &str) -> Option<String> {
 }
 
 impl ClientFirst {
-    /// From the payload of the first message.
+    /// Parses the payload of the first message.
     ///
     /// # Errors
     /// [`Failure::Malformed`].
@@ -60,7 +60,8 @@ impl ClientFirst {
         let text = std::str::from_utf8(payload).map_err(|_| bad("not text"))?;
         let mut parts = text.splitn(3, ',');
         let (binding, identity) = (parts.next().unwrap_or(""), parts.next());
-        // `y`: the client could bind to a channel and thinks that the server cannot; it is right.
+        // `y`: the client supports channel binding and thinks that the server does not, which is
+        // true.
         if !matches!(binding, "n" | "y") {
             return Err(bad("channel binding is not supported"));
         }
@@ -86,8 +87,8 @@ impl ClientFirst {
     }
 }
 
-/// An authentication that has begun. It ends with the client's second message, whatever comes of
-/// it, so no message can be used again.
+/// An authentication in progress. It ends with the client's second message, whatever the result, so
+/// no message can be used again.
 #[derive(Debug)]
 pub struct Conversation {
     mechanism: Mechanism,
@@ -122,7 +123,7 @@ impl Conversation {
         (conversation, reply.into_bytes())
     }
 
-    /// Checks the second message and gives the last reply.
+    /// Checks the second message and returns the last reply.
     ///
     /// # Errors
     /// [`Failure`].
@@ -160,7 +161,7 @@ mod tests {
     use super::super::credentials::Secret;
     use super::*;
 
-    /// A conversation with a fixed nonce of the server, as in the examples of the RFCs.
+    /// A conversation with a fixed server nonce, as in the examples of the RFCs.
     fn fixed(m: Mechanism, user: &str, c: Credentials, client: &str, server: &str) -> Conversation {
         let first = ClientFirst::parse(format!("n,,n={user},r={client}").as_bytes()).unwrap();
         let nonce = format!("{client}{server}");

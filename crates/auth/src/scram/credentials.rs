@@ -1,4 +1,4 @@
-//! What the server keeps of a password, and what it pretends to keep for a user there is not.
+//! The stored credentials of a password, and invented ones for a user that does not exist.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -8,7 +8,7 @@ use model::{Doc, DocWriter, MongoError, Result};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
-/// A kind of SCRAM.
+/// A SCRAM mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
     /// SCRAM-SHA-1.
@@ -18,7 +18,7 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// The stronger one first.
+    /// All mechanisms, the stronger one first.
     pub const ALL: [Mechanism; 2] = [Mechanism::Sha256, Mechanism::Sha1];
 
     /// Its name.
@@ -34,7 +34,7 @@ impl Mechanism {
         Mechanism::ALL.into_iter().find(|m| m.name() == name)
     }
 
-    /// Length of a salt, as MongoDB makes them: four bytes less than a hash, which fits one block.
+    /// Length of a salt, as in MongoDB: four bytes less than a hash, so that it fits one block.
     pub fn salt_bytes(self) -> usize {
         match self {
             Mechanism::Sha1 => 16,
@@ -50,7 +50,7 @@ impl Mechanism {
         }
     }
 
-    /// Iterations below which no password is accepted: what MongoDB's parameters allow.
+    /// Smallest accepted iteration count: the least that MongoDB's parameters allow.
     pub const ITERATIONS_MIN: u32 = 5000;
 
     pub(super) fn hash(self, data: &[u8]) -> Vec<u8> {
@@ -61,7 +61,7 @@ impl Mechanism {
     }
 
     pub(super) fn hmac(self, key: &[u8], data: &[u8]) -> Vec<u8> {
-        // A key of any length does, so making one never fails.
+        // HMAC accepts a key of any length, so making one never fails.
         match self {
             Mechanism::Sha1 => Hmac::<Sha1>::new_from_slice(key)
                 .map(|m| m.chain_update(data).finalize().into_bytes().to_vec()),
@@ -83,7 +83,7 @@ impl Mechanism {
     }
 }
 
-/// A password as a command brings it.
+/// A password in a command.
 #[derive(Clone, Copy)]
 pub enum Secret<'a> {
     /// In clear.
@@ -92,7 +92,7 @@ pub enum Secret<'a> {
     Digested(&'a str),
 }
 
-/// What the server keeps of a password for one mechanism.
+/// The stored credentials of a password for one mechanism.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// Rounds of PBKDF2.
@@ -111,20 +111,21 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// The password as SCRAM-SHA-1 hashes it, which MongoDB took over from its first mechanism.
+/// The password in the form that SCRAM-SHA-1 hashes, which MongoDB took over from its first
+/// mechanism.
 pub(super) fn digest(user: &str, password: &str) -> String {
     let hash = Md5::digest(format!("{user}:mongo:{password}").as_bytes());
     hash.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 impl Credentials {
-    /// Of a password.
+    /// Computes the credentials of a password.
     ///
     /// # Cost
     /// `iterations` rounds of the hash: milliseconds.
     ///
     /// # Errors
-    /// 2 BadValue for a digested password where a clear one is needed, and for one that SASLprep
+    /// 2 BadValue for a digested password where cleartext is needed, and for one that SASLprep
     /// prohibits.
     pub fn derive(
         mechanism: Mechanism,
@@ -159,8 +160,8 @@ impl Credentials {
         })
     }
 
-    /// Those of a user that does not exist: always the same ones, and nobody knows a password for
-    /// them.
+    /// The credentials of a user that does not exist: always the same ones for a name, and nobody
+    /// knows a password for them.
     pub fn invented(
         mechanism: Mechanism,
         user: &str,
@@ -183,7 +184,7 @@ impl Credentials {
         }
     }
 
-    /// From the document of a user; `None` when it is damaged.
+    /// Reads a user's document; `None` if it is damaged.
     pub fn of_doc(mechanism: Mechanism, doc: Doc<'_>) -> Option<Credentials> {
         let bytes = |name: &str| BASE64.decode(doc.field(name).as_str()?).ok();
         let iterations = u32::try_from(doc.field("iterationCount").as_i64_exact()?).ok()?;
@@ -198,7 +199,7 @@ impl Credentials {
         (fits && iterations > 0 && !found.salt.is_empty()).then_some(found)
     }
 
-    /// Writes the fields of the document of a user.
+    /// Writes the fields of a user's document.
     pub fn write(&self, w: &mut DocWriter<'_>) {
         let count = i32::try_from(self.iterations).unwrap_or(i32::MAX);
         w.put("iterationCount", count);
