@@ -18,8 +18,8 @@ const RECOVERED: f64 = 0.9;
 /// It must keep the rate for so many points, or to the end.
 const POINTS_KEPT: usize = 3;
 
-/// The number of clients that saturate, from what was tried in ascending order: clients and rates.
-/// None as long as one of the last two tries still gained; on a busy machine one alone says little.
+/// The number of clients that saturates the target, from attempts in ascending order of clients.
+/// `None` as long as one of the last two attempts gained; on a busy machine one alone says little.
 pub fn saturation(tried: &[(u32, f64)]) -> Option<u32> {
     let best_of = |some: &[(u32, f64)]| some.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
     let before = tried.get(..tried.len().checked_sub(2)?)?;

@@ -20,7 +20,7 @@ pub struct Point {
     pub calls: u64,
     /// Failed calls.
     pub errors: u64,
-    /// Whether all of it belongs to the warm-up.
+    /// Whether the whole point belongs to the warm-up.
     pub warmup: bool,
     /// Slowest interval within, operations per second.
     pub rate_min: f64,

@@ -1,4 +1,4 @@
-//! One of several who do something together: a client among clients, a generator among generators.
+//! One of several equal workers: a client among clients, a generator among generators.
 
 /// Which one, of how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ impl Share {
         Self { number, of }
     }
 
-    /// The numbers of its clients, of so many: every so many-th.
+    /// The numbers of its clients among `all`: every n-th, for n workers.
     pub fn clients(self, all: u32) -> impl Iterator<Item = u32> {
         (self.number..all).step_by(self.of.max(1) as usize)
     }

@@ -539,7 +539,7 @@ pub trait Session: Send + 'static {
     /// A call encoded for this target.
     type Encoded: Send;
 
-    /// Whether calls block their thread: then each client gets a thread of its own.
+    /// Whether calls block their thread: then each client gets its own thread.
     const BLOCKING: bool;
 
     /// Whether the target runs in the lab's own process. A pause of the whole process then counts

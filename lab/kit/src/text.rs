@@ -4,7 +4,7 @@ use rand::Rng;
 
 use crate::seed::Stream;
 
-/// Text of `length` bytes, so many percent of which are random characters and the rest one letter.
+/// Text of `length` bytes, of which a percentage are random characters and the rest one letter.
 pub(crate) fn random_text(random: &mut Stream, length: u32, random_percent: u32) -> String {
     let noise = (u64::from(length) * u64::from(random_percent)).div_ceil(100) as usize;
     let length = length as usize;
@@ -32,7 +32,7 @@ pub(crate) fn push_noise(out: &mut String, random: &mut Stream, count: usize) {
 /// Words of the vocabulary.
 pub(crate) const WORDS: u32 = 10_000;
 
-/// A word of the vocabulary by its number: two syllables, all of them different.
+/// A word of the vocabulary by its number: two syllables; all words differ.
 pub(crate) fn word_numbered(number: i64) -> String {
     const CONSONANTS: &[u8; 20] = b"bcdfghjklmnpqrstvwxz";
     const VOWELS: &[u8; 5] = b"aeiou";

@@ -1,5 +1,5 @@
-//! Whether the rows that a server returned are those that the lab stored, in the order that was
-//! asked for.
+//! Checks the rows that a server returned: they must be those that the lab stored, in the requested
+//! order.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -11,10 +11,10 @@ use lab_kit::row::{Key, Value};
 use lab_kit::target::CallOutcome;
 use mysql::Row;
 
-/// What the rows of a reply must be.
+/// The rows that a reply must have.
 #[derive(Debug)]
 pub enum Expected {
-    /// Nothing is known of them.
+    /// The contents are unknown.
     Anything,
     /// Whole rows of a table.
     Rows(Arc<Contents>, RowSet),

@@ -1,4 +1,4 @@
-//! What sessions and the target share: how rows are read, and errors in one line.
+//! Code that sessions and the target share: reading rows, and errors in one line.
 
 /// How rows are read by id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! A private MariaDB server: made in a directory of its own, on a free port, with stated settings,
-//! and stopped in the end.
+//! A private MariaDB server: created in its own directory, on a free port, with given settings, and
+//! stopped at the end.
 
 use std::fs;
 use std::net::TcpListener;
@@ -21,7 +21,7 @@ const DATA: &str = "data";
 const TEMPORARY: &str = "tmp";
 const PID_FILE: &str = "server.pid";
 
-/// What a server is started with.
+/// The settings of a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Its directory.
@@ -217,7 +217,7 @@ impl MariaDb {
         }
     }
 
-    /// Waits until it ends by itself; with what status.
+    /// Waits until it ends by itself; returns its status.
     pub async fn wait_for_end(&mut self) -> String {
         loop {
             match self.child.try_wait() {
@@ -267,8 +267,7 @@ fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// The first of these programs that is there; daemons live where a user's search path does not
-/// lead.
+/// The first of these programs that exists; daemons are in folders outside a user's search path.
 fn find(names: &[&str]) -> Result<PathBuf, lab_kit::target::TargetError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path)
@@ -315,7 +314,7 @@ fn last_error(directory: &Path) -> String {
     let text = fs::read_to_string(directory.join(LOG_FILE)).unwrap_or_default();
     let line = text
         .lines()
-        // The last of them only says that it gives up.
+        // The last error line only says that the server aborts.
         .rfind(|line| line.contains("[ERROR]") && !line.trim_end().ends_with("Aborting"))
         .or_else(|| text.lines().last());
     line.unwrap_or("no message").trim().to_owned()
@@ -358,11 +357,11 @@ fn settings_text(settings: &Settings) -> Result<String, String> {
             out += &format!(
                 "rocksdb_block_cache_size = {cache}M\nrocksdb_flush_log_at_trx_commit = {flush}\n"
             );
-            // Memtables take as much as the cache, and making an index takes two buffers at once:
-            // with their defaults (64 MiB for each memtable, 64 MiB and 1 GiB for the buffers) a
-            // small memory limit kills the server. Indexes of files stay out of the cache: one of
-            // them does not fit into a shard of a small cache, and each lookup would read and
-            // decompress it again.
+            // Memtables take as much as the cache, and creating an index takes two buffers at once:
+            // with their defaults (64 MiB for each memtable, 64 MiB and 1 GiB for the buffers) the
+            // server exceeds a small memory limit and is killed. Index blocks of files stay outside
+            // the cache: one of them does not fit into a shard of a small cache, and each lookup
+            // would read and decompress it again.
             out += &format!(
                 "rocksdb_db_write_buffer_size = {cache}M\nrocksdb_default_cf_options = \
                     write_buffer_size={}m;\

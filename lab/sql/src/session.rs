@@ -29,7 +29,8 @@ pub struct SqlSession {
 /// A call as statements with their values.
 #[derive(Debug)]
 pub enum SqlCall {
-    /// A statement of a workload file: the lab says beforehand that there are none.
+    /// A statement of a workload file, which this target does not support; the lab refuses it
+    /// before the run.
     Unsupported,
     /// A transaction of a program.
     Program(Box<ProgramCall>),
@@ -37,7 +38,7 @@ pub enum SqlCall {
     Store {
         /// Text and values.
         statements: Vec<(String, Vec<mysql::Value>)>,
-        /// What they count for.
+        /// Operations of the call.
         ops: u64,
     },
     /// A read.
@@ -46,7 +47,7 @@ pub enum SqlCall {
         statement: String,
         /// Values.
         values: Vec<mysql::Value>,
-        /// What its rows must be.
+        /// The rows that it must return.
         expected: Expected,
     },
     /// A write that counts by the rows it matched.
@@ -250,7 +251,7 @@ fn read(statement: String, values: Vec<mysql::Value>, expected: Expected) -> Sql
     }
 }
 
-/// An empty list of values is a form of its own in the driver.
+/// The driver has a separate form for an empty list of values.
 fn positional(values: Vec<mysql::Value>) -> Params {
     if values.is_empty() {
         Params::Empty

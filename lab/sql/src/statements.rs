@@ -48,7 +48,7 @@ pub(crate) fn create_records(table: &RecordTable, engine: Option<&str>) -> Strin
             Column::Int => "BIGINT NOT NULL".to_owned(),
             Column::OptionalInt => "BIGINT".to_owned(),
             Column::Text(length) => text(*length, "NOT NULL"),
-            // What lies inside records of other targets has a table of its own here.
+            // Lists that other targets keep inside records have a separate table here.
             Column::List(_) => continue,
         };
         let _ = write!(out, "`{name}` {column}, ");

@@ -22,7 +22,7 @@ pub struct Options {
     pub address: String,
     /// The same for people: without the password.
     pub shown: String,
-    /// The database, where the address names none.
+    /// The database, if the address names none.
     pub database: String,
     /// Whether tables with rows may be dropped.
     pub may_drop: bool,
@@ -94,7 +94,7 @@ impl SqlTarget {
         } else {
             "innodb_flush_log_at_trx_commit"
         };
-        // A durability that is not known would be shown as none.
+        // The target is refused if this is unknown, which results would show as no durability.
         let flushed: Option<i64> =
             conn.query_first(format!("SELECT @@{variable}"))
                 .map_err(|error| TargetError::Refused {
@@ -135,7 +135,7 @@ impl SqlTarget {
         }
     }
 
-    /// The sum of a question over all tables; `{}` stands for the table.
+    /// The sum of a query over all tables; `{}` is replaced by the table.
     fn sum_over(&self, question: impl Fn(&str) -> String) -> Result<i64, String> {
         let mut total = 0;
         for table in self.tables.iter() {

@@ -363,12 +363,12 @@ fn stop_under_both_loops(server: &Server) {
     }
 }
 
-/// The rate that a server reaches while the machine is as busy as now.
+/// The load that a server sustains while the machine is as busy as now.
 #[derive(Debug)]
 struct Pace {
     /// Calls per second of an open loop that are answered in time: a quarter of what two closed
-    /// loops get each, [`RATE`] at most. Of more than it answers calls wait for one another, and
-    /// the longest rightly for more than a stop.
+    /// loops get each, [`RATE`] at most. At a higher rate calls wait for one another, and the
+    /// longest rightly waits for more than a stop.
     rate: f64,
     /// How many times as long as on a free machine everything takes, stops too: calls further apart
     /// than a bound's slack cannot show how long a stop was, so 20 are due in one.

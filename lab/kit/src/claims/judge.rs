@@ -295,7 +295,7 @@ fn examine(claim: &Claim, test: &Test, runs: &[&RunResult], cpus: usize) -> Find
     }
 }
 
-/// The ratio of means, if there is no interval.
+/// The value computed from the means alone, without an interval.
 fn guess(test: &Test, lists: &[&[f64]]) -> Option<Estimate> {
     let means: Vec<f64> = lists.iter().filter_map(|values| mean(values)).collect();
     let value = match means.as_slice() {

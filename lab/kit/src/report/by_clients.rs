@@ -11,8 +11,8 @@ use crate::metric::{self, Metric};
 use crate::result::{RunResult, StepResult};
 use crate::statistics::{Estimate, estimate, mean};
 
-/// What the studies tabulate by clients: throughput, device reads in all and by operation, CPU in
-/// both forms, switches, writes, latency.
+/// Metrics that the studies tabulate by clients: throughput, device reads in total and by
+/// operation, CPU in both forms, switches, writes, latency.
 const METRICS: [&str; 8] = [
     "rate",
     "device_reads_per_second",
@@ -26,7 +26,7 @@ const METRICS: [&str; 8] = [
 
 /// Runs that differ in nothing but the number of clients and the repeat.
 pub(super) struct Configuration<'a> {
-    /// As short as tells the configurations of the page apart.
+    /// The shortest name that distinguishes the configurations of the page.
     pub(super) name: String,
     /// Target and settings in full, clients left out.
     pub(super) full_name: String,
@@ -96,7 +96,7 @@ fn value(runs: &[&RunResult], clients: u32, step: &str, metric: &Metric) -> Opti
     )
 }
 
-/// The mean of a metric of a step over runs; none where none shows it.
+/// The mean of a metric of a step over runs; `None` if no run has it.
 pub(super) fn mean_of<'a>(
     runs: impl IntoIterator<Item = &'a RunResult>,
     step: &str,
@@ -112,11 +112,11 @@ pub(super) fn mean_of<'a>(
     )
 }
 
-/// What bars of repeats show.
+/// The caption of bars of repeats.
 pub(super) const REPEATS: &str =
     "The mean of repeats, where there are several, with its interval of 95 %.";
 
-/// The interval of a metric of a step over repeats; none from fewer than two.
+/// The interval of a metric of a step over repeats; `None` for fewer than two.
 pub(super) fn interval_of<'a>(
     runs: impl IntoIterator<Item = &'a RunResult>,
     step: &str,
@@ -285,7 +285,7 @@ fn write_hot(
     table("by hot rows", &mut by_rows.values().copied());
 }
 
-/// The name without the hot rows that stand in a column of their own.
+/// The name without the hot rows, which have a separate column.
 fn plain(name: &str) -> String {
     name.split(", ")
         .filter(|operation| !operation.starts_with("hot rows "))

@@ -24,7 +24,7 @@ pub(super) struct Line {
 pub(super) struct Chart {
     /// Heading.
     pub(super) title: String,
-    /// What a reader should know.
+    /// A remark for readers.
     pub(super) caption: String,
     /// Half as wide as the page.
     pub(super) half: bool,
@@ -40,7 +40,7 @@ pub(super) struct Chart {
     pub(super) x_ticks: Option<Vec<(f64, String)>>,
     /// Axis title with its unit.
     pub(super) y_title: String,
-    /// What y counts.
+    /// The quantity of the y axis.
     pub(super) quantity: Quantity,
     /// The lines.
     pub(super) lines: Vec<Line>,
@@ -99,7 +99,7 @@ impl Chart {
         out
     }
 
-    /// What the chart shows, for those who cannot see it.
+    /// A description of the chart for readers who cannot see it.
     pub(super) fn description(&self) -> String {
         let mut out = format!("{} by {}.", self.y_title, self.x_title);
         for line in &self.lines {
@@ -186,7 +186,7 @@ impl Chart {
         out.push_str("</div>\n");
     }
 
-    /// What the readout shows, as JSON that cannot end the script element early.
+    /// The values of the readout, as JSON that cannot end the script element early.
     fn readouts(&self) -> String {
         let frame = self.frame(Scale::Linear);
         let series: Vec<_> = self

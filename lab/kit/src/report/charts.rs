@@ -23,7 +23,7 @@ pub(super) fn of_step(result: &RunResult, step: &StepResult) -> Vec<Chart> {
     ];
     out.extend(storage(step));
     out.extend(memory(step));
-    // Half charts stand in pairs; one left over takes the whole width.
+    // Half-width charts form pairs; a single one at the end takes the whole width.
     if out.iter().filter(|chart| chart.half).count() % 2 == 1
         && let Some(last) = out.last_mut()
     {
@@ -383,7 +383,7 @@ fn memory(step: &StepResult) -> Option<Chart> {
     let mut lines = vec![line("resident memory", 1, step, |point| {
         point.server_rss_bytes.map(|bytes| bytes as f64)
     })];
-    // Measured every ten seconds only: the last known size stands until the next.
+    // Measured every ten seconds only: each size is used until the next one is known.
     let mut known = None;
     let sizes = step.series.iter().map(|point| {
         known = point.directory_bytes.or(known);

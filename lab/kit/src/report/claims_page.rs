@@ -9,7 +9,7 @@ use crate::claims::{ClaimVerdict, Finding, Judgement};
 use crate::format;
 use crate::result::RunResult;
 
-/// What the studies are called.
+/// The names of the studies.
 const STUDIES: [&str; 5] = [
     "Insert benchmark and ForestDB pattern on MongoDB's engines, 2015",
     "InnoDB, TokuMX and MongoDB compared, 2014",
@@ -128,7 +128,7 @@ fn pill(outcome: ClaimVerdict) -> String {
     format!("<span class=\"pill {class}\">{}</span>", outcome.name())
 }
 
-/// A row for each condition; the claim and what was published span all of them.
+/// A row for each condition; the cells of the claim and of the published result span all of them.
 fn write_claim(out: &mut String, judgement: &Judgement) {
     let rows = judgement.findings.len().max(1);
     let _ = write!(

@@ -10,7 +10,7 @@ use crate::format;
 use crate::result::{RunResult, StepResult};
 use crate::statistics::Estimate;
 
-/// Lines over time at most; more cannot be told apart.
+/// The most lines over time; readers cannot distinguish more.
 const PAIRS_SHOWN: usize = 4;
 
 /// The page.

@@ -42,7 +42,7 @@ pub(super) fn tick_class(number: usize) -> &'static str {
     }
 }
 
-/// What the axes of a picture show, in its caption: a narrow page has no room for it beside them.
+/// The axes of a picture, for its caption: a narrow page has no space for them beside the picture.
 pub(super) fn axes(y_title: &str, x_title: &str) -> String {
     format!(
         "<span class=\"axes\">Upright: {}; along: {}. </span>",

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use super::html::escape;
 use crate::result::{RunResult, Warning};
 
-/// Warnings of one kind together, in the order of the first of each: a run of many short steps says
-/// the same of each of them.
+/// Warnings grouped by kind, in the order of the first of each: a run of many short steps repeats
+/// the same warning for each step.
 pub fn by_code<'a>(
     warnings: impl IntoIterator<Item = &'a Warning>,
 ) -> Vec<(&'a Warning, Vec<&'a Warning>)> {
@@ -39,7 +39,7 @@ pub(super) fn write_warnings(out: &mut String, result: &RunResult) {
     write_list(out, &failed, &[], &warnings);
 }
 
-/// What failed, then what else is to be known, then warnings by their kind.
+/// Failures first, then other remarks, then warnings by kind.
 fn write_list(out: &mut String, failed: &[String], known: &[String], warnings: &[&Warning]) {
     if failed.is_empty() && known.is_empty() && warnings.is_empty() {
         return;

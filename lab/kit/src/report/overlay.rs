@@ -94,7 +94,7 @@ impl Grid {
 
     fn chart(&self, title: &str, y_title: &str) -> Chart {
         let slots = self.rates.iter().map(Vec::len).max().unwrap_or(0);
-        // A stretch at the end in which nobody has a rate is no time that was measured.
+        // A stretch at the end in which no run has a rate was not measured.
         let used = self
             .rates
             .iter()

@@ -1,4 +1,4 @@
-//! What an overload did, on the page of a run.
+//! The figures of an overload, on the page of a run.
 
 use std::fmt::Write;
 

@@ -1,5 +1,5 @@
-//! What a run of several measured steps shows at a glance: averages, latency, sizes after each
-//! step, all over time, scatter.
+//! The overview of a run with several measured steps: averages, latency, sizes after each step,
+//! charts over time, scatter.
 
 use std::fmt::Write;
 

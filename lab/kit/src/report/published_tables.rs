@@ -15,13 +15,13 @@ use crate::result::{RunResult, StepResult};
 use crate::statistics::mean;
 use crate::workload::Operation;
 
-/// Rows that a chart can tell apart beside the new ones.
+/// Published rows that a chart can show in addition to the new ones.
 const ROWS_MAX: usize = 7;
-/// New ones that it can tell apart.
+/// New rows that it can show.
 const NEW_MAX: usize = 4;
 
-/// What stands beside the published values under one name: repeats of one configuration, with one
-/// number of clients or several.
+/// New values to compare with the published ones, under one name: repeats of one configuration,
+/// with one number of clients or several.
 struct New<'a> {
     name: String,
     runs: Vec<&'a RunResult>,
@@ -254,8 +254,8 @@ fn clients(out: &mut String, table: &Table, new: &[New<'_>]) {
     write_table(out, table, "configuration", &names, &lines, usize::MAX);
 }
 
-/// The rows that a chart shows: all where they are few, else those with these runs' hot rows or
-/// pads.
+/// The rows that a chart shows: all rows if there are few, or else those with these runs' hot rows
+/// or pads.
 fn rows_alike<'a>(table: &'a Table, new: &[New<'_>]) -> Vec<&'a Row> {
     if table.rows.len() <= ROWS_MAX {
         return table.rows.iter().collect();
@@ -275,7 +275,7 @@ fn rows_alike<'a>(table: &'a Table, new: &[New<'_>]) -> Vec<&'a Row> {
     }
 }
 
-/// The published lines with a column for each new configuration; none where nothing is new.
+/// The published lines with a column for each new configuration; `None` if there are no new values.
 fn with_columns(
     table: &Table,
     new: &[New<'_>],

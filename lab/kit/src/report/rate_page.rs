@@ -13,7 +13,7 @@ use crate::statistics::mean;
 const PERCENTILES: [(f64, &str); 4] =
     [(50.0, "p50"), (95.0, "p95"), (99.0, "p99"), (99.9, "p99.9")];
 
-/// The page; `runs` are those of the search.
+/// The page; `runs` are the runs of the search.
 pub fn rate_page(search: &RateSearch, runs: &[RunResult]) -> String {
     let first = runs.first();
     let title = first.map_or_else(String::new, |run| run.run.title.clone());

@@ -1,4 +1,4 @@
-//! What repeats say: the mean of each metric with its interval, and the ratio of each
+//! The statistics of repeats: the mean of each metric with its interval, and the ratio of each
 //! configuration to the first, pair by pair in order of time, with a verdict.
 //!
 //! Promises: the same method as `compare`. Nothing where no configuration has two runs.

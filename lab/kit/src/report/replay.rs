@@ -1,4 +1,4 @@
-//! What the page of a replay adds: latency by kind of operation beside the recorded one, and
+//! The sections of a replay's page: latency by kind of operation beside the recorded one, and
 //! answers that differ.
 //!
 //! Promises: a table in the study's layout (operations, P50 to P99, longest) and its charts:
@@ -113,7 +113,7 @@ pub(super) fn settings(result: &RunResult) -> Option<Vec<(String, String)>> {
     )
 }
 
-/// The charts of several replays beside each other; empty where there is none.
+/// The charts of several replays beside each other; empty if there are none.
 pub(super) fn side_by_side(runs: &[RunResult]) -> String {
     let replays: Vec<(&RunResult, &ReplayResult)> = runs
         .iter()
@@ -251,8 +251,7 @@ fn write_kinds(out: &mut String, step: &StepResult, replay: &ReplayResult) {
     for (kind, of) in &replay.kinds {
         let mut line = |name: &str, counts: [String; 3], latency: &LatencySummary| {
             let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(name));
-            // A histogram that cannot be read back has no percentiles; what is known of it stands
-            // all the same.
+            // A histogram that cannot be read back has no percentiles; the other figures are shown.
             let histogram = LatencyHistogram::from_base64(&latency.hdr)
                 .ok()
                 .filter(|_| latency.calls > 0);

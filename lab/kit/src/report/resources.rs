@@ -1,5 +1,5 @@
-//! What a step did to the device, the machine, memory, files and threads: cards of numbers beside
-//! its latency.
+//! A step's use of the device, the machine, memory, files and threads: cards of numbers beside its
+//! latency.
 
 use super::html::{row, write_card};
 use crate::format;

@@ -14,7 +14,7 @@ use crate::format;
 use crate::metric::{self, Metric};
 use crate::result::{RunResult, StepResult};
 
-/// Runs that cannot stand on one page.
+/// Why runs cannot be on one page.
 #[derive(Debug, thiserror::Error)]
 pub enum RunsError {
     /// None given.
@@ -119,8 +119,8 @@ pub fn runs_page(runs: &[RunResult]) -> Result<String, RunsError> {
     Ok(out)
 }
 
-/// The runs whose numbers stand on the page: those that ended and were right, if there are any. The
-/// page says what became of the others.
+/// The runs whose numbers are on the page: complete and right ones, if there are any. The page says
+/// what became of the others.
 fn usable(runs: &[RunResult]) -> Vec<RunResult> {
     let is_usable = |run: &&RunResult| {
         run.run.complete && run.checks.iter().all(|check| check.passed != Some(false))
@@ -162,7 +162,7 @@ fn durability_that_differs(groups: &[Configuration<'_>]) -> Option<String> {
     ))
 }
 
-/// Groups runs by target and by those settings, other than clients, in which they differ.
+/// Groups runs by target and by the settings, other than clients, in which they differ.
 fn group(runs: &[RunResult]) -> Vec<Configuration<'_>> {
     let settings: Vec<serde_json::Map<String, serde_json::Value>> = runs
         .iter()
@@ -252,7 +252,7 @@ fn cells_by_clients<'a>(
     let mut out: BTreeMap<u32, Cells<'a>> = BTreeMap::new();
     for (at, group) in groups.iter().enumerate() {
         for run in &group.runs {
-            // Some steps have clients of their own.
+            // Some steps set their own number of clients.
             let clients = run
                 .steps
                 .iter()
@@ -318,7 +318,7 @@ fn write_lines(
     groups: &[Configuration<'_>],
     by_clients: &BTreeMap<u32, Cells<'_>>,
 ) {
-    // What would not fit into the colours: the runs with most clients stand for their
+    // There are not enough colours for all runs: the runs with most clients represent their
     // configurations.
     let all: usize = by_clients.values().flatten().map(Vec::len).sum();
     let drawn: Vec<u32> = if all > COLOURS {

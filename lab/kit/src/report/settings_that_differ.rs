@@ -7,7 +7,7 @@ use super::by_clients::Configuration;
 use super::html::escape;
 use crate::result::RunResult;
 
-/// What an engine said of its settings; nothing if it said nothing.
+/// The settings that an engine reported; empty if it reported none.
 fn settings(run: &RunResult) -> BTreeMap<&str, &str> {
     let told = run.target.build_info.get("configuration");
     let told = told
@@ -18,7 +18,7 @@ fn settings(run: &RunResult) -> BTreeMap<&str, &str> {
         .collect()
 }
 
-/// A table of the settings that differ; nothing where none do, or where an engine tells none.
+/// A table of the settings that differ; empty if none differ, or if an engine reports no settings.
 pub(super) fn section(groups: &[Configuration<'_>]) -> String {
     let first_runs = groups.iter().filter_map(|group| group.runs.first());
     let all: Vec<BTreeMap<&str, &str>> = first_runs.map(|run| settings(run)).collect();

@@ -69,7 +69,7 @@ fn write_more(out: &mut String, step: &StepResult) {
         rows.push(row("of them because the lab was late", by_lab));
         write_card(out, "Calls sent late by the lab itself", "right", &rows);
     }
-    // A replay has a table of its own for them.
+    // A replay has a separate table for them.
     for (operation, of_operation) in step
         .more
         .by_operation

@@ -12,7 +12,7 @@ use crate::format;
 use crate::metric::{self, Metric};
 use crate::result::StepResult;
 
-/// What is drawn, each as steps by configurations.
+/// The charts, each of steps by configurations.
 const CHARTS: [(&str, Quantity); 4] = [
     ("rate", Quantity::Number),
     ("latency_us_p99", Quantity::LatencyUs),
@@ -155,8 +155,8 @@ fn table(
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Names cut after the fewest parts that still tell them apart; a comma within parentheses parts
-/// nothing.
+/// Names cut after the fewest parts that still distinguish them; a comma within parentheses is no
+/// separator.
 pub(super) fn shorten(names: &[String]) -> Vec<String> {
     let operations: Vec<Vec<&str>> = names.iter().map(|name| split(name)).collect();
     let longest = operations.iter().map(Vec::len).max().unwrap_or(1);

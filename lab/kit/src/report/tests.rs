@@ -23,7 +23,7 @@ fn run(id: &str, factor: f64) -> RunResult {
     out
 }
 
-/// What no page may have, and what every page must.
+/// Checks what no page may have, and what every page must have.
 fn sound(name: &str, page: &str) {
     if let Ok(dir) = std::env::var("QUARRY_LAB_PAGES") {
         std::fs::write(std::path::Path::new(&dir).join(name), page).unwrap();
@@ -191,7 +191,7 @@ fn runs_against_other_targets_are_no_repeats() {
         let text = runs_page(&[same(), same(), other]).unwrap();
         assert!(text.contains(shown), "{shown}");
     }
-    // What one flushes before it acknowledges and another does not is no fair pair.
+    // A comparison is unfair if one target flushes before it acknowledges and the other does not.
     let flushed = |is_flushed| {
         let mut one = run("flushed", 1.0);
         one.target.product = format!("{is_flushed:?}");

@@ -34,7 +34,8 @@ fn write_tile(out: &mut String, tile: &Tile) {
     );
 }
 
-/// Several measured steps: a row each, since no one of them stands for the run, and the check.
+/// A row for each of several measured steps, since no single step represents the run, and the
+/// check.
 pub(super) fn write_steps(out: &mut String, result: &RunResult, steps: &[&StepResult]) {
     let is_inside = result.is_inside();
     let (server, lab) = if is_inside {

@@ -40,7 +40,7 @@ fn recall(found: &Recall) -> Figures {
     ]
 }
 
-/// Names of questions are a workload's: they stand in one column.
+/// The workload chooses the names of its questions: they share one column.
 fn agreed(found: &[Agreed]) -> Option<Figures> {
     let line = |one: &Agreed| {
         let after = one.after_s.map(format::seconds);
@@ -162,7 +162,7 @@ fn expiry(found: &Expiry) -> Figures {
     ]
 }
 
-/// What was watched beside a step, a line for each.
+/// A line for each watcher of a step.
 pub fn watch_lines(step: &StepResult) -> Vec<String> {
     let readers = step.more.fan_out.as_ref().map(fan_out);
     let expired = step.more.expiry.as_ref().map(expiry);

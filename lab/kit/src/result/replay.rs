@@ -37,7 +37,7 @@ pub struct ReplayResult {
     pub recording: RecordingFacts,
     /// Results by kind of operation. Latency from the intended start is in `by_part`.
     pub kinds: BTreeMap<String, KindResult>,
-    /// Operations whose replies were compared with those recorded.
+    /// Operations whose replies were compared with the recorded ones.
     pub compared: u64,
     /// The kinds of differences, and how often each occurred.
     pub differences: BTreeMap<String, u64>,

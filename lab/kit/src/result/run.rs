@@ -140,7 +140,7 @@ pub struct RunFacts {
     pub workload: String,
     /// Workload heading.
     pub title: String,
-    /// What the workload does.
+    /// A description of the workload.
     pub about: String,
     /// The source of the workload.
     pub source: String,

@@ -61,7 +61,7 @@ pub enum Template {
     Drawn(Box<Generator>),
 }
 
-/// What is drawn.
+/// A generator of values.
 #[derive(Clone, Debug)]
 pub enum Generator {
     /// A whole number of a range.
@@ -72,18 +72,18 @@ pub enum Generator {
     Double(f64, f64, Distribution),
     /// One of some values, by weight.
     Choice(Vec<(Tree, f64)>),
-    /// Letters, so many, and so many percent of them drawn.
+    /// Letters: their number, and the percentage of random ones.
     Text(u32, u32, u32),
-    /// Words of a vocabulary, so many, common ones far more often.
+    /// Words of a vocabulary: their number, and a distribution in which some are far more common.
     #[allow(private_interfaces)]
     Words(u32, u32, Distribution),
     /// Digits.
     Digits(u32),
     /// Letters whose number grows from the first document to the last.
     Growing(u32, u32),
-    /// True in so many of a hundred.
+    /// True in so many percent.
     Bool(f64),
-    /// The time, so many seconds ago at most.
+    /// The time, at most so many seconds ago.
     Time(f64),
     /// The number of the document, from 1.
     Number,
@@ -93,15 +93,15 @@ pub enum Generator {
     Sequence,
     /// The id of a document that exists.
     Existing(Draw),
-    /// What `let` gave a name.
+    /// A variable that `let` has named.
     Variable(String),
     /// So many of a value.
     Repeat(u32, u32, Template),
-    /// The value in so many of a hundred documents, else no field.
+    /// The value in so many percent of the documents, or else no field.
     Maybe(f64, Template),
 }
 
-/// What a document draws from.
+/// The sources from which a document draws.
 pub struct Draws<'a> {
     /// Random numbers.
     pub random: &'a mut Stream,
@@ -248,7 +248,7 @@ pub fn constant(table: &toml::Table) -> Tree {
     drawn_once(&template)
 }
 
-/// Constants of a Zipf distribution over so many numbers.
+/// Constants of a Zipf distribution over `count` numbers.
 pub(super) fn zipf(count: u64) -> Distribution {
     let mut zipf = Zipf::default();
     // Drawing prepares it.

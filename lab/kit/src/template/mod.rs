@@ -1,9 +1,8 @@
-//! Documents and statements of workload files: nested values in which generators stand for what is
-//! drawn.
+//! Documents and statements of workload files: nested values with generators, which draw values.
 //!
-//! A text that begins with `@` is a generator, such as `@int(1, 100)`; `@@` begins a text with an
-//! `@`. Promises: the same stream draws the same values; what is wrong is told with what is allowed
-//! there and the words that are wrong, so that a reader of the file can name the line. Must not
+//! A text that begins with `@` is a generator, such as `@int(1, 100)`; `@@` stands for a literal
+//! `@` at the beginning. Promises: the same stream draws the same values; an error says what is
+//! allowed and quotes the wrong words, so that a reader of the file can name the line. Must not
 //! know: targets, settings.
 
 mod generator;

@@ -7,12 +7,12 @@ use super::tree::Tree;
 use crate::draw::Draw;
 use crate::text::WORDS;
 
-/// What is wrong, and the words of the file that are.
+/// An error, and the words of the file that are wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateError {
-    /// Words that stand in the file.
+    /// The wrong words in the file.
     pub words: String,
-    /// What is wrong with them and what is allowed.
+    /// Why they are wrong, and what is allowed.
     pub reason: String,
 }
 

@@ -74,7 +74,7 @@ impl Shape {
             sequence: number,
             now_ms,
             variables: &Variables::new(),
-            // While documents are stored, those with lower numbers are there or soon will be.
+            // While documents are stored, those with lower numbers exist or soon will.
             existing: &mut |random, _| {
                 use rand::Rng;
                 let number = random.random_range(1..=number.max(1));

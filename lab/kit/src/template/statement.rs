@@ -30,7 +30,7 @@ pub struct StatementFile {
     hint: Option<String>,
     /// Filter of an update.
     update: Option<Table>,
-    /// What an update does: a document of operators or a pipeline.
+    /// The change of an update: a document of operators or a pipeline.
     change: Option<Value>,
     /// All that fit and not one.
     #[serde(default)]
@@ -51,7 +51,7 @@ pub struct StatementFile {
     command: Option<Table>,
     /// Statements that are done together or not at all.
     transaction: Option<Vec<StatementFile>>,
-    /// A connection of its own, one ping, and its end.
+    /// A new connection, one ping, and its end.
     #[serde(default)]
     connect: bool,
     /// Rows that must be found at least.
@@ -111,9 +111,9 @@ enum PartKind {
 /// A drawn statement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatementCall {
-    /// Number of the table that stands for the workload's collection.
+    /// Number of the table that is the workload's collection.
     pub table: usize,
-    /// What to do.
+    /// The command.
     pub command: Command,
     /// Documents that it inserts into that collection.
     pub inserts: u64,
@@ -121,12 +121,12 @@ pub struct StatementCall {
     pub deletes: bool,
 }
 
-/// What a target does for a statement.
+/// The work of a target for a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// One thing in a collection; none stands for the workload's.
+    /// One action on a collection; `None` means the workload's collection.
     One(Option<String>, DatabaseAction),
-    /// All or nothing; the second tells whether it must fit something.
+    /// All or nothing; the flag of an action says whether it must match something.
     Transaction(Vec<(Option<String>, DatabaseAction, bool)>),
     /// Connect, ping, part.
     Connect,
@@ -143,9 +143,9 @@ pub enum DatabaseAction {
         sort: Option<Tree>,
         /// Which fields.
         projection: Option<Tree>,
-        /// At most so many; 0 for all.
+        /// The most documents to return; 0 for all.
         limit: u32,
-        /// Leave out so many.
+        /// The number of documents to skip.
         skip: u32,
         /// The name of the index to use.
         hint: Option<String>,
@@ -441,7 +441,7 @@ fn with<'a>(draws: &'a mut Draws<'_>, variables: &'a Variables) -> Draws<'a> {
     }
 }
 
-/// Commands that change documents but not their number, and those that only read.
+/// Whether a command only reads, or changes documents but not their number.
 fn keeps_count(command: &Template) -> bool {
     let Template::Object(fields) = command else {
         return false;

@@ -1,5 +1,5 @@
-//! What an outcome means: a read that found too little is a failure, and what was acknowledged is
-//! accounted for.
+//! The meaning of an outcome: a read that found too little is a failure, and acknowledged changes
+//! are recorded.
 
 use std::sync::atomic::Ordering;
 
@@ -80,7 +80,7 @@ impl Work {
         (outcome, effect)
     }
 
-    /// What the outcome means for a row of the sample.
+    /// Records the outcome for a row of the sample.
     fn follow(&self, written: Option<&Written>, outcome: &CallOutcome) {
         let is_done = match outcome {
             CallOutcome::Done { rows: 0, .. } => return,

@@ -1,4 +1,4 @@
-//! What one client does: draws its next call, and accounts for the outcome.
+//! One client: draws its next call, and records the outcome.
 //!
 //! Promises: the same stream draws the same calls; every acknowledged operation is accounted for,
 //! so that the end state can be checked.

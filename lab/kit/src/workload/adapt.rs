@@ -1,4 +1,4 @@
-//! Settings that change what a workload does, and not only how much of it: indexes made unique, ids
+//! Settings that change the kind of a workload's work, and not only its amount: unique indexes, ids
 //! without order, a wait between steps.
 //!
 //! Promises: the adapted workload contains every change, so that code that runs it need not read

@@ -421,7 +421,7 @@ pub enum Capability {
     Filter,
     /// Documents of any shape, and statements on them.
     Documents,
-    /// Transactions of several statements on tables of their own.
+    /// Transactions of several statements on the program's own tables.
     Programs,
 }
 
@@ -465,7 +465,7 @@ impl Role {
 /// The largest number of clients that is tried to saturate a target.
 pub const SATURATE_MAX: u32 = 256;
 
-/// Commands that leave the number of documents as it is.
+/// Commands that do not change the number of documents.
 const KEEPS_COUNT: [&str; 8] = [
     "createIndexes",
     "createSearchIndexes",
