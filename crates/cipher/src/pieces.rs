@@ -81,11 +81,12 @@ impl PieceReader {
         }
     }
 
-    /// Whether the piece at that end was changed in a byte of its length: it opens with another.
+    /// Whether the piece at that end was changed and not only cut off: it is whole and does not
+    /// open, or it opens with another length. The rest of a page that was lost reads as zeros.
     ///
     /// # Errors
     /// Those of the system.
-    pub fn has_changed_length(&self) -> std::io::Result<bool> {
+    pub fn is_changed(&self) -> std::io::Result<bool> {
         use std::os::unix::fs::FileExt;
         let Some(key) = &self.key else {
             return Ok(false);
@@ -93,9 +94,8 @@ impl PieceReader {
         let mut bytes = vec![0; 4 + PIECE_MAX + TAG];
         let mut held = 0;
         loop {
-            let n = self
-                .file
-                .read_at(&mut bytes[held..], self.end + held as u64)?;
+            let at = self.end + held as u64;
+            let n = self.file.read_at(&mut bytes[held..], at)?;
             held += n;
             if n == 0 || held == bytes.len() {
                 break;
@@ -105,15 +105,21 @@ impl PieceReader {
             return Ok(false);
         };
         let length = u32::from_le_bytes(*length);
-        let others =
-            (0..4).flat_map(|byte| (1..=u32::from(u8::MAX)).map(move |x| length ^ x << (8 * byte)));
-        let opens = |plain: u32| {
-            let piece = (plain > 0)
-                .then(|| sealed.get(..plain as usize + TAG))
-                .flatten();
-            piece.is_some_and(|piece| key.open(self.number, 0, &mut piece.to_vec()))
+        let piece = |plain: u32| {
+            let piece = sealed.get(..plain as usize + TAG);
+            piece.filter(|_| plain > 0)
         };
-        Ok(others.into_iter().any(opens))
+        // Reading has ended here, so it does not open.
+        let is_whole = piece(length).is_some_and(|piece| {
+            let tag = piece.last_chunk::<TAG>();
+            tag.is_some_and(|tag| tag.iter().any(|byte| *byte != 0))
+        });
+        let opens = |plain: u32| {
+            piece(plain).is_some_and(|piece| key.open(self.number, 0, &mut piece.to_vec()))
+        };
+        let mut changes =
+            (0..4).flat_map(|byte| (1..=u32::from(u8::MAX)).map(move |x| x << (8 * byte)));
+        Ok(is_whole || changes.any(|change| opens(length ^ change)))
     }
 
     /// Opens the next piece; false where there is none.

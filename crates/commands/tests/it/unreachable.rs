@@ -75,7 +75,7 @@ fn server() -> Server {
 
 impl Server {
     fn send(&mut self, command: &str) -> DocBuf {
-        let db = if command.contains("Transaction") {
+        let db = if command.contains("commitTransaction") {
             "admin"
         } else {
             "db"

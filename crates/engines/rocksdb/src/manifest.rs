@@ -15,7 +15,7 @@ use crate::frame::{self, BLOCK, HEADER, Source};
 /// RocksDB's file that names the manifest.
 const CURRENT: &str = "CURRENT";
 
-/// Makes sure that no header of a record of the manifest was changed.
+/// Makes sure that no record of the manifest was changed in a way that RocksDB takes for its end.
 ///
 /// # Errors
 /// [`StorageError::Corrupt`], [`StorageError::Io`]
@@ -37,7 +37,7 @@ pub(crate) fn examine(directory: &Path, data: Option<&DataKey>) -> Result<()> {
     match changed {
         None => Ok(()),
         Some(at) => Err(StorageError::Corrupt {
-            context: format!("file {name} at byte {at}, the header of a record was changed"),
+            context: format!("file {name} at byte {at}, a record was changed"),
             source: None,
         }),
     }
@@ -89,8 +89,9 @@ fn find_in_plain(mut file: File) -> std::io::Result<Option<u64>> {
     }
 }
 
-/// Where a piece begins whose length was changed; its bytes are authenticated.
+/// Where a piece begins that was changed. RocksDB takes the bytes before it for the whole file,
+/// since they are fewer than a block.
 fn find_in_sealed(mut pieces: PieceReader) -> std::io::Result<Option<u64>> {
     std::io::copy(&mut pieces, &mut std::io::sink())?;
-    Ok(pieces.has_changed_length()?.then(|| pieces.end()))
+    Ok(pieces.is_changed()?.then(|| pieces.end()))
 }

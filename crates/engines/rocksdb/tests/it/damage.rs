@@ -230,8 +230,8 @@ fn a_manifest_with_a_changed_header_is_refused() {
         let (file, headers) = manifest(&whole, sealed);
         let name = file.file_name().unwrap();
         let bytes = fs::read(&file).unwrap();
-        // Length and kind of a record, length of a piece.
-        let changeable = if sealed { 0..4 } else { 4..7 };
+        // Length and kind of a record; length and first bytes of a piece.
+        let changeable = if sealed { 0..6 } else { 4..7 };
         let flipped = headers.iter().rev().take(3).flat_map(|header| {
             let bytes = changeable.clone().map(move |byte| header + byte);
             bytes.flat_map(|byte| (0..8).map(move |bit| (byte, bit)))
