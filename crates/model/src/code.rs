@@ -1,5 +1,5 @@
-//! MongoDB's named error codes. Numbers without a name here are "locations" and are written where
-//! they are raised.
+//! MongoDB's named error codes. Codes without a name are "locations" and are written where they are
+//! raised.
 
 macro_rules! codes {
     ($($ident:ident = $num:literal $name:literal;)*) => {
@@ -206,7 +206,7 @@ codes! {
 /// The name of a code.
 pub fn name(code: i32) -> String {
     match code {
-        // Locations that carry no name of their own on the wire.
+        // Codes that are sent as locations.
         IDL_FAILED_TO_PARSE | IDL_DUPLICATE_FIELD | IDL_MISSING_FIELD => format!("Location{code}"),
         _ => NAMES
             .iter()

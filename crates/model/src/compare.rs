@@ -3,11 +3,11 @@
 use crate::{Array, Doc, Value};
 use std::cmp::Ordering;
 
-/// A string order other than the bytes'. Implemented over ICU elsewhere; `model` only calls it.
+/// A string order other than bytewise order. Implemented with ICU elsewhere; `model` only calls it.
 pub trait Collate: Send + Sync {
     /// Compares two strings.
     fn compare(&self, a: &str, b: &str) -> Ordering;
-    /// Appends the sort key of `s`: keys compare bytewise as the strings do.
+    /// Appends the sort key of `s`: bytewise order of keys is the order of the strings.
     fn sort_key(&self, s: &str, out: &mut Vec<u8>);
 }
 
@@ -16,7 +16,7 @@ pub fn compare(a: &Value<'_>, b: &Value<'_>) -> Ordering {
     compare_with(a, b, None)
 }
 
-/// The place of a value's type in the BSON order. Types with equal class compare by value.
+/// The position of a value's type in the BSON order. Types with equal class compare by value.
 pub fn class(v: &Value<'_>) -> u8 {
     match v {
         Value::MinKey => 0,
@@ -126,7 +126,7 @@ pub fn compare_arrays(a: Array<'_>, b: Array<'_>, collate: Option<&dyn Collate>)
 }
 
 /// Appends bytes that are equal exactly when the values compare equal (numbers by value across
-/// types): a hash or group key. Not order-preserving.
+/// types): a key for hashing and grouping, without an order.
 pub fn equality_key(v: &Value<'_>, collate: Option<&dyn Collate>, out: &mut Vec<u8>) {
     out.push(class(v));
     match v {

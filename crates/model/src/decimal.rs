@@ -1,10 +1,10 @@
 //! `Decimal128`: IEEE 754-2008 decimal128 in the binary-integer encoding BSON stores. Text, parts,
-//! conversion and exact comparison. Arithmetic with the standard's rounding is done by the
-//! decNumber library (`dec`), see `decimal_arith`.
+//! conversion and exact comparison. The decNumber library (`dec`) does arithmetic with the
+//! standard's rounding, see `decimal_arith`.
 
 use std::cmp::Ordering;
 
-/// What happens to digits that are dropped.
+/// How dropped digits are rounded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rounding {
     /// To the nearest, ties to the even digit.
@@ -25,7 +25,7 @@ pub struct Decimal128 {
     bits: u128,
 }
 
-/// A decimal taken apart.
+/// The parts of a decimal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parts {
     /// (-1)^negative * coefficient * 10^exponent
@@ -44,7 +44,7 @@ pub enum Parts {
 
 /// Largest coefficient: 34 digits of nine.
 pub const MAX_COEFFICIENT: u128 = 9_999_999_999_999_999_999_999_999_999_999_999;
-/// Exponent of the last digit: smallest and largest.
+/// Smallest exponent of the last digit.
 pub const EXPONENT_MIN: i32 = -6176;
 /// Largest exponent of the last digit.
 pub const EXPONENT_MAX: i32 = 6111;
@@ -92,7 +92,8 @@ impl Decimal128 {
         matches!(self.parts(), Parts::Finite { coefficient: 0, .. })
     }
 
-    /// Takes the number apart. Non-canonical coefficients read as zero, as the standard says.
+    /// Splits the number into its parts. Non-canonical coefficients read as zero, as the standard
+    /// says.
     pub fn parts(&self) -> Parts {
         let negative = self.is_negative();
         if self.is_nan() {
@@ -122,7 +123,7 @@ impl Decimal128 {
         }
     }
 
-    /// Puts a finite number together; `None` when coefficient or exponent are out of range.
+    /// Makes a finite number from its parts; `None` when coefficient or exponent are out of range.
     pub fn from_parts(negative: bool, coefficient: u128, exponent: i32) -> Option<Decimal128> {
         if coefficient > MAX_COEFFICIENT || !(EXPONENT_MIN..=EXPONENT_MAX).contains(&exponent) {
             return None;
@@ -133,7 +134,7 @@ impl Decimal128 {
         })
     }
 
-    /// Exact.
+    /// Exact conversion.
     pub fn from_i64(n: i64) -> Decimal128 {
         Decimal128::from_parts(n < 0, u128::from(n.unsigned_abs()), 0).unwrap_or(Decimal128::ZERO)
     }
@@ -227,7 +228,7 @@ impl Decimal128 {
                 mut coefficient,
                 mut exponent,
             } => {
-                // At the top of the range zeros stay, and so each number still has one form.
+                // At the top of the range zeros are kept, and each number still has one form.
                 while coefficient % 10 == 0 && exponent < EXPONENT_MAX {
                     coefficient /= 10;
                     exponent += 1;
@@ -299,7 +300,7 @@ impl Decimal128 {
         Decimal128::parse_with(text, Rounding::HalfEven)
     }
 
-    /// Like [`Decimal128::parse`], with half-even rounding or digits cut off (any other mode).
+    /// Like [`Decimal128::parse`], rounded half-even or truncated (for any other mode).
     pub fn parse_with(text: &str, rounding: Rounding) -> Option<Decimal128> {
         let (negative, body) = match text.as_bytes().first()? {
             b'-' => (true, &text[1..]),
@@ -324,7 +325,7 @@ impl Decimal128 {
                 if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
                     return None;
                 }
-                // An exponent beyond any range still parses; it saturates.
+                // An exponent beyond the range is accepted and saturates.
                 let n: i64 = digits.parse().unwrap_or(1_000_000).min(1_000_000);
                 (m, if e.starts_with('-') { -n } else { n })
             }
@@ -346,8 +347,8 @@ impl Decimal128 {
     }
 }
 
-/// Rounds a digit string times a power of ten to 34 digits, half even or towards zero, and fits the
-/// exponent into the range.
+/// Rounds a string of digits times a power of ten to 34 digits, half even or towards zero, and
+/// adjusts the exponent to the range.
 fn round_digits(
     negative: bool,
     digits: impl Iterator<Item = u8>,
@@ -370,7 +371,7 @@ fn round_digits(
         }
     }
     exponent += dropped;
-    // Below the range: shift digits out, remembering what was lost.
+    // Below the range: drop digits, and remember what was lost.
     while exponent < i64::from(EXPONENT_MIN) && coefficient > 0 {
         sticky |= next != 0;
         next = (coefficient % 10) as u8;

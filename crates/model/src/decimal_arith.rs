@@ -1,13 +1,13 @@
-//! Arithmetic of `Decimal128`: 34 digits, ties to even, NaN and infinities as IEEE 754-2008 says
-//! (no traps, no errors). The four operations, roots and logarithms are decNumber's; rounding to a
-//! place and remainders are exact integer work here, because decNumber refuses quotients of more
-//! than 34 digits.
+//! Arithmetic of `Decimal128`: 34 digits, ties to even, NaN and infinities as in IEEE 754-2008 (no
+//! traps, no errors). The four operations, roots and logarithms are decNumber's; rounding to a
+//! place and remainders use exact integers here, because decNumber refuses quotients of more than
+//! 34 digits.
 
 use crate::decimal::{Decimal128, EXPONENT_MAX, EXPONENT_MIN, MAX_COEFFICIENT, Parts, Rounding};
 use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
 
-/// Working precision of the transcendental functions: enough for the 34th digit to be right after
-/// one more rounding.
+/// Working precision of the transcendental functions: enough that the 34th digit is correct after
+/// the final rounding.
 pub type Wide = dec::Decimal<20>;
 type WideCx = dec::Context<Wide>;
 
@@ -159,8 +159,8 @@ impl Decimal128 {
         }
     }
 
-    /// The number with this exponent, digits dropped as `rounding` says; NaN when it would need
-    /// more than 34 digits. Infinities and NaN stay.
+    /// The number with this exponent, dropped digits rounded by `rounding`; NaN when it would need
+    /// more than 34 digits. Infinities and NaN do not change.
     pub fn quantize(self, exponent: i32, rounding: Rounding) -> Decimal128 {
         let Parts::Finite {
             negative,
@@ -194,7 +194,8 @@ impl Decimal128 {
         self.quantize(0, rounding)
     }
 
-    /// The integer part as `i64`, rounded as told; `None` for NaN, infinities and out of range.
+    /// The integer part as `i64`, rounded by `rounding`; `None` for NaN, infinities and out of
+    /// range.
     pub fn to_i64(self, rounding: Rounding) -> Option<i64> {
         match self.parts() {
             Parts::Finite { exponent, .. } if exponent < 0 => {
@@ -204,8 +205,8 @@ impl Decimal128 {
         }
     }
 
-    /// Appends zeros until there are 34 digits or the exponent is at its end; zero loses its sign.
-    /// Results of MongoDB's `$pow` look like this.
+    /// Appends zeros until there are 34 digits or the exponent reaches its minimum; zero loses its
+    /// sign. Results of MongoDB's `$pow` have this form.
     pub fn padded(self) -> Decimal128 {
         let Parts::Finite {
             negative,
@@ -281,8 +282,8 @@ impl Decimal128 {
     pub fn log10(self) -> Decimal128 {
         self.wide_function(|cx, w| cx.log10(w)).without_zeros()
     }
-    /// A result that is a whole number has no digits behind the point, also where it was rounded to
-    /// one: MongoDB's library goes through binary numbers.
+    /// Removes the digits after the point of a whole number, also of one that became whole by
+    /// rounding: MongoDB's library computes with binary numbers.
     fn without_zeros(self) -> Decimal128 {
         match self.parts() {
             Parts::Finite { exponent, .. } if exponent < 0 && self.is_integer() => {

@@ -1,6 +1,6 @@
 //! Trigonometry of `Decimal128`, correct to 34 digits: decNumber has no such functions, so they are
-//! series and identities on 60 digits. Angles are reduced modulo a quarter turn with as many digits
-//! of pi as their size needs. NaN outside a function's domain.
+//! computed with series and identities on 60 digits. Angles are reduced modulo a quarter turn with
+//! as many digits of pi as their size needs. NaN outside a function's domain.
 
 use crate::Decimal128;
 use crate::decimal::Parts;
@@ -78,17 +78,17 @@ impl<const N: usize> Math<N> {
         sum
     }
 
-    /// Pi with all digits that fit.
+    /// Pi with as many digits as fit.
     fn pi(&mut self) -> dec::Decimal<N> {
         static DIGITS: OnceLock<String> = OnceLock::new();
         let digits = DIGITS.get_or_init(|| include_str!("pi.txt").split_whitespace().collect());
-        // One digit stands before the point.
+        // One digit is before the point.
         let text = digits.get(..3 * N).unwrap_or(digits);
         self.0.parse(text).unwrap_or_else(|_| dec::Decimal::nan())
     }
 
-    /// The angle less whole quarter turns (at most an eighth either way), and the number of
-    /// quarters modulo four.
+    /// The angle minus whole quarter turns (at most an eighth in either direction), and the number
+    /// of quarters modulo four.
     fn reduce(&mut self, d: Decimal128) -> (u32, Wide) {
         let x = self
             .0
@@ -110,7 +110,7 @@ impl<const N: usize> Math<N> {
 
 /// Digits enough for angles below 10^60.
 const MEDIUM: usize = 40;
-/// Digits enough for every angle: 6145 before the point, and what remains of them after it.
+/// Digits enough for every angle: 6145 before the point, and digits after it for the remainder.
 const LARGE: usize = 2100;
 
 /// Sine and cosine.

@@ -1,5 +1,5 @@
-//! `MongoError`: what operators, query and commands return. One pointer wide, so that `Result`
-//! stays small.
+//! `MongoError`: the error type of operators, query and commands. One pointer wide, so that
+//! `Result` stays small.
 
 use crate::DocBuf;
 use crate::code;
@@ -11,16 +11,16 @@ pub type Result<T> = std::result::Result<T, MongoError>;
 #[derive(Clone, PartialEq)]
 pub struct MongoError(Box<Inner>);
 
-/// What an error means to the server's own control flow. Clients see codes and messages only;
+/// What an error means to the server's own control flow. Clients see only codes and messages;
 /// several causes share one code, and messages are for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// Its code says everything.
+    /// No meaning besides its code.
     #[default]
     Plain,
-    /// The collection an operation works on was dropped, renamed or replaced meanwhile.
+    /// The collection of an operation was dropped, renamed or replaced during the operation.
     CollectionGone,
-    /// The operation has done nothing and will be run again when what it waits for is released.
+    /// The operation has done nothing; it runs again when what it waits for is released.
     SetAside,
     /// A division by zero in an expression.
     DivisionByZero,
@@ -59,11 +59,11 @@ impl MongoError {
     pub fn type_mismatch(message: impl Into<String>) -> MongoError {
         MongoError::new(code::TYPE_MISMATCH, message)
     }
-    /// 1 InternalError: a broken invariant of ours.
+    /// 1 InternalError: a broken invariant of the server.
     pub fn internal(message: impl Into<String>) -> MongoError {
         MongoError::new(code::INTERNAL_ERROR, message)
     }
-    /// Says what the error means to the server itself.
+    /// Sets the meaning of the error for the server itself.
     #[must_use]
     pub fn kind(mut self, kind: ErrorKind) -> MongoError {
         self.0.kind = kind;
@@ -81,25 +81,25 @@ impl MongoError {
         self.0.extra = Some(fields);
         self
     }
-    /// Puts words in front of the message, as parsers do when they pass an error up.
+    /// Prepends a prefix to the message, as parsers do when they pass an error up.
     #[must_use]
     pub fn context(mut self, prefix: &str) -> MongoError {
         self.0.message = format!("{prefix} :: caused by :: {}", self.0.message);
         self
     }
-    /// True when it is of this kind. Words put in front do not change the kind.
+    /// True when it is of this kind. A prefix of the message does not change the kind.
     pub fn is(&self, kind: ErrorKind) -> bool {
         self.0.kind == kind
     }
-    /// True for the error of an operation whose collection went away under it.
+    /// True when the collection of the operation was dropped, renamed or replaced.
     pub fn is_collection_gone(&self) -> bool {
         self.is(ErrorKind::CollectionGone)
     }
-    /// The number.
+    /// The error code.
     pub fn code(&self) -> i32 {
         self.0.code
     }
-    /// The name, `Location<number>` for numbers without one.
+    /// The name of the code; `Location<number>` for codes without one.
     pub fn code_name(&self) -> String {
         code::name(self.0.code)
     }

@@ -1,5 +1,5 @@
 //! MongoDB extended JSON v2, canonical and relaxed, to and from BSON bytes. Behind the feature
-//! `extjson`: tests, tools and the log speak it, never the wire protocol.
+//! `extjson`: tests, tools and the log use it, the wire protocol never does.
 
 use crate::show::uuid as uuid_text;
 use crate::{
@@ -10,8 +10,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Number, Value as Json};
 
-/// The subtype whose stored bytes begin with their own length; extended JSON leaves that length
-/// out.
+/// The binary subtype whose stored bytes begin with their own length; extended JSON omits that
+/// length.
 const OLD_BINARY: u8 = 2;
 const UUID: u8 = 4;
 
@@ -20,26 +20,26 @@ const UUID: u8 = 4;
 pub enum Mode {
     /// Every type is kept: `{"$numberInt": "1"}`.
     Canonical,
-    /// Numbers are JSON numbers, dates ISO text where they can be.
+    /// Numbers are JSON numbers; dates are ISO text where possible.
     Relaxed,
-    /// As `Relaxed`, with dates as [`log_time`] writes them and UUIDs as `{"$uuid": "..."}`: the
-    /// form of mongod's log.
+    /// Like `Relaxed`, with dates as in [`log_time`] and UUIDs as `{"$uuid": "..."}`: the form of
+    /// mongod's log.
     Log,
 }
 
 /// Reads one document.
 ///
 /// # Errors
-/// A sentence saying which wrapper is malformed, or that the text is no JSON object.
+/// A sentence that names the malformed wrapper, or says that the text is no JSON object.
 pub fn parse_document(text: &str) -> Result<DocBuf, String> {
     let json: Json = serde_json::from_str(text).map_err(|e| e.to_string())?;
     document(&json)
 }
 
-/// The document a JSON object stands for.
+/// The document of a JSON object.
 ///
 /// # Errors
-/// A sentence saying which wrapper is malformed, or that it is no object.
+/// A sentence that names the malformed wrapper, or says that the value is no object.
 pub fn document(json: &Json) -> Result<DocBuf, String> {
     let Json::Object(fields) = json else {
         return Err(format!("not a JSON object: {json}"));
@@ -49,10 +49,10 @@ pub fn document(json: &Json) -> Result<DocBuf, String> {
     failure.map_or(Ok(doc), Err)
 }
 
-/// The value any JSON stands for.
+/// The value of any JSON.
 ///
 /// # Errors
-/// A sentence saying which wrapper is malformed.
+/// A sentence that names the malformed wrapper.
 pub fn value(json: &Json) -> Result<OwnedValue, String> {
     let mut failure = None;
     let holder = DocBuf::build(|w| failure = put(w, "", json).err());
@@ -66,7 +66,7 @@ fn put_fields(w: &mut DocWriter<'_>, fields: &Map<String, Json>) -> Result<(), S
     fields.iter().try_for_each(|(name, v)| put(w, name, v))
 }
 
-/// Where one converted value goes: a field or the next array element.
+/// The destination of a converted value: a field or the next array element.
 trait Sink {
     fn value(&mut self, v: Value<'_>);
     fn document(&mut self, fields: &Map<String, Json>) -> Result<(), String>;
@@ -166,7 +166,7 @@ fn wrapped(to: &mut impl Sink, fields: &Map<String, Json>) -> Result<bool, Strin
     Ok(true)
 }
 
-/// The wrappers whose value has several parts.
+/// Wrappers whose value has several parts.
 fn composite(to: &mut impl Sink, key: &str, inner: &Json) -> Result<bool, String> {
     let bad = || format!("malformed {key}: {inner}");
     let text = || inner.as_str().ok_or_else(bad);
@@ -206,8 +206,8 @@ fn composite(to: &mut impl Sink, key: &str, inner: &Json) -> Result<bool, String
                 increment: number(part("i")?)?,
             }));
         }
-        // The short forms of `$regex` and `$type` are query operators, hence only the v2 wrapper is
-        // one.
+        // The short forms of `$regex` and `$type` are query operators, so only the v2 wrapper is
+        // converted.
         "$regularExpression" => to.value(Value::Regex(Regex {
             pattern: part("pattern")?.as_str().ok_or_else(bad)?,
             options: part("options")?.as_str().ok_or_else(bad)?,
@@ -237,7 +237,7 @@ fn date(json: &Json) -> Option<i64> {
     }
 }
 
-/// `YYYY-MM-DDThh:mm:ss[.fraction](Z|+hh:mm)`, the form relaxed extended JSON uses.
+/// `YYYY-MM-DDThh:mm:ss[.fraction](Z|+hh:mm)`, as in relaxed extended JSON.
 fn iso_millis(s: &str) -> Option<i64> {
     let number = |from: usize, to: usize| s.get(from..to)?.parse::<i64>().ok();
     let days = days_from_civil(number(0, 4)?, number(5, 7)?, number(8, 10)?);
@@ -387,8 +387,7 @@ fn iso_text(ms: i64) -> String {
     format!("{}{fraction}Z", seconds_text(ms))
 }
 
-/// The time of a line of the log: `2026-01-31T12:00:00.000+00:00`, from milliseconds since the
-/// epoch.
+/// The time of a log line: `2026-01-31T12:00:00.000+00:00`, from milliseconds since the epoch.
 pub fn log_time(ms: i64) -> String {
     format!("{}.{:03}+00:00", seconds_text(ms), ms.rem_euclid(1000))
 }

@@ -33,5 +33,5 @@ pub use number::Number;
 pub use path::FieldPath;
 pub use validate::{MAX_DEPTH, validate, validate_with_limit};
 
-/// Arena in which computed values live while one document or one batch is worked on.
+/// Arena in which computed values live while one document or one batch is processed.
 pub use bumpalo::Bump;

@@ -49,7 +49,8 @@ impl Namespace {
             coll: coll.to_owned(),
         })
     }
-    /// A name to read from: however long, there is simply no such collection then.
+    /// A namespace for reading: a name that is too long is accepted, because no such collection can
+    /// exist.
     ///
     /// # Errors
     /// 73 InvalidNamespace.

@@ -46,7 +46,7 @@ impl Number {
             Number::Decimal(n) => n.to_f64(),
         }
     }
-    /// As a decimal: integers exactly, doubles rounded to 15 digits as MongoDB converts them.
+    /// As a decimal: integers exactly, doubles rounded to 15 digits as in MongoDB.
     pub fn to_decimal(self) -> Decimal128 {
         match self {
             Number::Int32(n) => Decimal128::from_i64(i64::from(n)),
@@ -55,7 +55,7 @@ impl Number {
             Number::Decimal(n) => n,
         }
     }
-    /// The exact integer value, when there is one in the range of `i64`.
+    /// The exact integer value, if it is in the range of `i64`.
     pub fn to_i64_exact(self) -> Option<i64> {
         match self {
             Number::Int32(n) => Some(i64::from(n)),
@@ -66,8 +66,8 @@ impl Number {
             Number::Decimal(n) => n.to_i64_exact(),
         }
     }
-    /// The whole number that MongoDB's lenient conversions make, held within 64 bits: doubles lose
-    /// their fraction, decimals round half to even, NaN is 0.
+    /// The whole number of MongoDB's lenient conversions, clamped to 64 bits: doubles are
+    /// truncated, decimals round half to even, NaN is 0.
     pub fn to_i64_lenient(self) -> i64 {
         match self {
             n if n.is_nan() => 0,
@@ -136,7 +136,7 @@ impl Number {
 }
 
 impl Value<'_> {
-    /// The number as an `i64` when it has exactly that value (any numeric type).
+    /// The number as an `i64`, if it equals one exactly (any numeric type).
     pub fn as_i64_exact(&self) -> Option<i64> {
         Number::of(self)?.to_i64_exact()
     }
@@ -168,7 +168,7 @@ fn compare_f64_decimal(a: f64, b: &Decimal128) -> Ordering {
         return b.is_nan().cmp(&a.is_nan());
     }
     if a.is_infinite() {
-        // A finite decimal may exceed every finite double, so its double must not be asked.
+        // A finite decimal may exceed every finite double, so it is not converted to a double here.
         let same = b.is_infinite() && b.is_negative() == (a < 0.0);
         return if same {
             Ordering::Equal
@@ -184,7 +184,7 @@ fn compare_f64_decimal(a: f64, b: &Decimal128) -> Ordering {
             Ordering::Less
         };
     }
-    // The nearest double decides unless it is the same double; then the exact digits do.
+    // The nearest double decides unless it is equal; then the exact digits do.
     compare_f64(a, b.to_f64()).then_with(|| Decimal128::from_f64_exact34(a).compare(b))
 }
 
@@ -200,7 +200,7 @@ fn round_half_even(d: &Decimal128) -> i64 {
     let Ok(digits) = u32::try_from(-exponent) else {
         return d.to_f64() as i64;
     };
-    // More digits to drop than a coefficient can have: below one half.
+    // More dropped digits than a coefficient can have: below one half.
     let Some(unit) = 10u128.checked_pow(digits) else {
         return 0;
     };

@@ -17,7 +17,7 @@ pub struct PathPart {
 }
 
 impl FieldPath {
-    /// Splits at dots. Empty components are kept; callers that refuse them say so with their own
+    /// Splits at dots. Empty components are kept; callers that refuse them use their own error
     /// code.
     pub fn new(text: &str) -> FieldPath {
         let parts = text
@@ -55,7 +55,7 @@ impl FieldPath {
     }
 }
 
-/// The array index a component names.
+/// The array index in a component.
 pub fn array_index(part: &str) -> Option<usize> {
     let b = part.as_bytes();
     let plain = !b.is_empty() && b.iter().all(u8::is_ascii_digit) && (b.len() == 1 || b[0] != b'0');

@@ -1,5 +1,5 @@
-//! Values as MongoDB prints them in messages: `{ a: 1, b: "x", c: ObjectId('...') }`. Every type
-//! that holds a value has this form as its `Display`; texts for clients use no other.
+//! Values as MongoDB prints them in messages: `{ a: 1, b: "x", c: ObjectId('...') }`. This form is
+//! the `Display` of every type that contains a value; texts for clients use no other form.
 
 use crate::{Array, Doc, DocBuf, ObjectId, OwnedValue, Timestamp, Value};
 use std::fmt::{Debug, Display, Formatter, Result, Write};
@@ -40,7 +40,7 @@ impl Display for Timestamp {
     }
 }
 
-// What a failed test prints: containers as messages do, values with their types (derived).
+// The output of failed tests: containers as in messages, values with their types (derived).
 impl Debug for Doc<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         doc(*self, f)
@@ -143,8 +143,8 @@ fn quoted(s: &str, f: &mut Formatter<'_>) -> Result {
     f.write_char('"')
 }
 
-/// A double as MongoDB prints it: shortest digits, always recognisable as a double ("1.0", "inf",
-/// "nan", "1e+20").
+/// A double as MongoDB prints it: shortest digits, and always recognizable as a double ("1.0",
+/// "inf", "nan", "1e+20").
 pub fn double(n: f64) -> String {
     if n.is_nan() {
         return "nan".to_owned();

@@ -1,11 +1,11 @@
-//! The door: one walk over untrusted bytes that proves them to be a well-formed BSON document,
-//! after which every reader may trust lengths, terminators, types, UTF-8 and depth.
+//! Validation of untrusted bytes: one pass proves that they are a well-formed BSON document, after
+//! which every reader may trust lengths, terminators, types, UTF-8 and depth.
 
 use crate::bson::{Doc, Elements, Tag, payload_len};
 use crate::{MongoError, Result, code};
 
-/// Deepest nesting the parser accepts, the outermost document being level 1 (MongoDB counts it as
-/// level 0 and allows 200). Documents that are stored may use 180.
+/// Deepest nesting the parser accepts; the outermost document is level 1 (MongoDB counts it as
+/// level 0 and allows 200). Stored documents may use 180.
 pub const MAX_DEPTH: usize = 201;
 
 /// Validates `bytes` as one document.
@@ -82,7 +82,7 @@ fn check_payload(tag: Tag, b: &[u8], depth: usize) -> Result<()> {
         Tag::REGEX => utf8(b),
         Tag::DB_POINTER => check_string(b.get(..b.len().saturating_sub(12)).unwrap_or(&[])),
         Tag::BINARY => match b {
-            // The old binary subtype repeats its length inside.
+            // The old binary subtype repeats its length inside its data.
             [l0, l1, l2, l3, 2, rest @ ..] => {
                 let outer = i32::from_le_bytes([*l0, *l1, *l2, *l3]);
                 let inner = rest.first_chunk::<4>().map(|c| i32::from_le_bytes(*c));
@@ -143,7 +143,7 @@ mod tests {
         #[test]
         fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = validate(&bytes);
-            // Readers must be total even on bytes that were never checked.
+            // Readers must be total even on bytes that were never validated.
             for (name, v) in Doc::from_prefix(&bytes).iter() {
                 let _ = format!("{name}{v:?}");
             }

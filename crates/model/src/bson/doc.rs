@@ -1,5 +1,6 @@
 //! `Doc`, `Array` and `Value`: borrowed raw BSON. Reading is linear, allocation-free and total. A
-//! value is borrowed from a document or from an arena; it is Copy, 40 bytes at most, never owns.
+//! value is borrowed from a document or from an arena; it is Copy, has at most 40 bytes and owns
+//! nothing.
 
 use super::scalar::{Binary, ObjectId, Regex, Tag, Timestamp};
 use crate::Decimal128;
@@ -12,7 +13,7 @@ pub struct Doc<'a>(&'a [u8]);
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Array<'a>(Doc<'a>);
 
-/// One BSON value. `Missing` is the absence of a value (a field that is not there); it is never
+/// One BSON value. `Missing` is the absence of a value, such as an absent field; it is never
 /// written.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]
@@ -50,7 +51,7 @@ impl<'a> Doc<'a> {
     pub const EMPTY: Doc<'static> = Doc(EMPTY);
 
     /// Views `bytes` as a document. Checks only the length and the terminator; use
-    /// [`crate::validate()`] on what comes from outside.
+    /// [`crate::validate()`] for untrusted bytes.
     pub fn new(bytes: &'a [u8]) -> Option<Doc<'a>> {
         let len = usize::try_from(i32::from_le_bytes(*bytes.first_chunk::<4>()?)).ok()?;
         (len == bytes.len() && len >= 5 && bytes[len - 1] == 0).then_some(Doc(bytes))
@@ -92,7 +93,7 @@ impl<'a> Doc<'a> {
     pub fn get_element(self, name: &str) -> Option<Element<'a>> {
         let name = name.as_bytes();
         let mut rest = self.elements().rest;
-        // As `Elements::next`, but a name that is not the wanted one is only passed over.
+        // Like `Elements::next`, but other names are only skipped.
         loop {
             let (&tag, after_tag) = rest.split_first()?;
             if after_tag.get(name.len()) == Some(&0) && after_tag.starts_with(name) {
@@ -154,7 +155,7 @@ impl<'a> Array<'a> {
     pub fn elements(self) -> Elements<'a> {
         self.0.elements()
     }
-    /// The elements of which an earlier iteration had not yet read `rest` bytes
+    /// The elements from the point where an earlier iteration had `rest` bytes left
     /// ([`Elements::rest_bytes`]).
     pub fn elements_from(self, rest: usize) -> Elements<'a> {
         let end = self.as_bytes().len().saturating_sub(1);
@@ -186,12 +187,12 @@ pub struct Element<'a> {
     pub name: &'a [u8],
     /// BSON type.
     pub tag: Tag,
-    /// Payload bytes, exactly as long as the type demands.
+    /// Payload bytes, with the exact length of the type.
     pub payload: &'a [u8],
 }
 
 impl<'a> Element<'a> {
-    /// The name as text; empty when it is not UTF-8 (impossible past the door).
+    /// The name as text; empty when it is not UTF-8 (impossible after validation).
     pub fn name_str(&self) -> &'a str {
         std::str::from_utf8(self.name).unwrap_or("")
     }
@@ -213,7 +214,7 @@ impl<'a> Elements<'a> {
     pub(crate) fn over(rest: &'a [u8]) -> Elements<'a> {
         Elements { rest }
     }
-    /// How many bytes are not yet read.
+    /// Number of bytes not yet read.
     pub fn rest_bytes(&self) -> usize {
         self.rest.len()
     }
@@ -221,8 +222,9 @@ impl<'a> Elements<'a> {
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
-    /// Skips at most `max` elements of one scalar type and one length of names, such as most of a
-    /// long array of numbers, and says how many. What it stops at, `next` must look at.
+    /// Skips at most `max` elements that have the same scalar type and the same length of names,
+    /// such as most of a long array of numbers, and returns their number. `next` must read the
+    /// element at which it stops.
     pub fn skip_scalars(&mut self, max: usize) -> usize {
         let Some((&tag, after_tag)) = self.rest.split_first() else {
             return 0;
@@ -239,7 +241,7 @@ impl<'a> Elements<'a> {
             return 0;
         };
         let length = 2 + (zero.trailing_zeros() / 8) as usize + size;
-        // Up to the first zero; bits above it may be wrong.
+        // Only bits up to the first zero byte are used; bits above it may be wrong.
         let (mask, wanted) = (zero ^ (zero - 1), zero & zero.wrapping_neg());
         let mut skipped = 0;
         while skipped < max
@@ -309,7 +311,7 @@ fn cstr_len(b: &[u8]) -> Option<usize> {
     b.iter().position(|&c| c == 0).map(|n| n + 1)
 }
 
-/// Length in bytes of a payload of this type at the start of `b`; `None` when it cannot be.
+/// Length in bytes of a payload of this type at the start of `b`; `None` when `b` is malformed.
 #[inline]
 pub(crate) fn payload_len(tag: Tag, b: &[u8]) -> Option<usize> {
     Some(match tag {

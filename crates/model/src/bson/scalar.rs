@@ -1,4 +1,4 @@
-//! The types of BSON and the values that hold no others. Must not know: documents.
+//! The types of BSON, and the values without nested values. Must not know: documents.
 
 /// BSON element type byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
@@ -83,7 +83,7 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// As the 64-bit number BSON stores.
+    /// The 64-bit number that BSON stores.
     pub fn as_u64(self) -> u64 {
         (u64::from(self.time) << 32) | u64::from(self.increment)
     }
@@ -145,7 +145,7 @@ impl Tag {
         }
     }
 
-    /// The type a `$type` alias names; not the pseudo-alias "number".
+    /// The type with this `$type` alias; the pseudo-alias "number" is not accepted.
     pub fn from_name(name: &str) -> Option<Tag> {
         [
             0x01u8, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E,

@@ -1,4 +1,4 @@
-//! What can be asked of one BSON value, and what becomes one.
+//! Accessors of a BSON value, and conversions into one.
 
 use super::doc::{Array, Doc, Value};
 use super::scalar::{Binary, ObjectId, Tag, Timestamp};
@@ -53,8 +53,8 @@ impl<'a> Value<'a> {
             Value::Int32(_) | Value::Int64(_) | Value::Double(_) | Value::Decimal128(_)
         )
     }
-    /// MongoDB's truth: false, null, undefined, missing and numeric zero are false, all else is
-    /// true.
+    /// MongoDB's truth value: false, null, undefined, missing and numeric zero are false, all else
+    /// is true.
     pub fn truthy(&self) -> bool {
         match self {
             Value::Missing | Value::Null | Value::Undefined => false,

@@ -16,14 +16,14 @@ pub struct ArrayWriter<'b> {
     next: usize,
 }
 
-/// What becomes of a field in [`DocWriter::put_edited`].
+/// What [`DocWriter::put_edited`] does with a field.
 #[derive(Clone, Copy, Debug)]
 pub enum Edit<'v> {
-    /// It stays.
+    /// Keeps the field.
     Keep,
-    /// It goes.
+    /// Drops the field.
     Drop,
-    /// It gets this value; `Missing` drops it.
+    /// Sets the field to this value; `Missing` drops it.
     Set(Value<'v>),
 }
 
@@ -36,7 +36,8 @@ impl<'b> DocWriter<'b> {
     }
     fn head(&mut self, tag: Tag, name: &str) {
         self.buf.push(tag.0);
-        // A name with an embedded zero cannot be written; cut it rather than corrupt the document.
+        // A name with an embedded zero cannot be written; cut it instead of corrupting the
+        // document.
         let name = name.as_bytes();
         let end = name.iter().position(|&b| b == 0).unwrap_or(name.len());
         self.buf.extend_from_slice(&name[..end]);
@@ -70,8 +71,8 @@ impl<'b> DocWriter<'b> {
             .extend_from_slice(b.get(4..b.len() - 1).unwrap_or(&[]));
         self
     }
-    /// Appends the fields of `doc`, asking `change` about each. Runs of fields that stay are copied
-    /// in one piece.
+    /// Appends the fields of `doc`; `change` decides about each. Runs of unchanged fields are
+    /// copied in one piece.
     pub fn put_edited<'v>(
         &mut self,
         doc: Doc<'_>,
@@ -390,7 +391,7 @@ impl DocBuf {
     pub fn from_doc(doc: Doc<'_>) -> DocBuf {
         DocBuf(doc.as_bytes().to_vec())
     }
-    /// Takes bytes that are a document (length and terminator are checked).
+    /// Wraps bytes that are a document (length and terminator are checked).
     pub fn from_bytes(bytes: Vec<u8>) -> Option<DocBuf> {
         Doc::new(&bytes).is_some().then_some(DocBuf(bytes))
     }
@@ -406,7 +407,7 @@ impl DocBuf {
             w.put(name, value);
         })
     }
-    /// Appends with a writer, after the fields that are there.
+    /// Appends with a writer, after the existing fields.
     pub fn append(&mut self, fill: impl FnOnce(&mut DocWriter<'_>)) -> &mut Self {
         self.0.pop();
         fill(&mut DocWriter {

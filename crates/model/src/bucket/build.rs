@@ -5,7 +5,7 @@ use super::range::{End, Extreme};
 use crate::{Collate, Doc, DocBuf, DocWriter, Element, ObjectId, OwnedValue, Value};
 use std::cmp::Ordering;
 
-/// A bucket that measurements are added to.
+/// A bucket to which measurements are added.
 pub struct Bucket<'o> {
     options: &'o SeriesOptions,
     collate: Option<&'o dyn Collate>,
@@ -25,14 +25,14 @@ struct Column {
 }
 
 impl Bucket<'_> {
-    /// Measurements after which a bucket takes no further one.
+    /// Most measurements of a bucket.
     pub const ROWS_MAX: usize = 1000;
-    /// Bytes of measurements after which it takes none.
+    /// Bytes of measurements at which a bucket is full.
     pub const BYTES_MAX: usize = 125 * 1024;
 }
 
 impl<'o> Bucket<'o> {
-    /// An empty one.
+    /// An empty bucket.
     pub fn new(
         options: &'o SeriesOptions,
         collate: Option<&'o dyn Collate>,
@@ -50,17 +50,17 @@ impl<'o> Bucket<'o> {
         }
     }
 
-    /// Measurements so far.
+    /// Number of measurements.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Where it begins.
+    /// The start time of the bucket.
     pub fn start_ms(&self) -> i64 {
         self.start_ms
     }
 
-    /// Whether a measurement belongs to this bucket as far as time, metadata and size tell.
+    /// Whether a measurement fits this bucket by time, metadata and size.
     pub fn takes(&self, time_ms: i64, meta: Value<'_>) -> bool {
         self.rows < Bucket::ROWS_MAX
             && self.bytes < Bucket::BYTES_MAX
@@ -68,7 +68,7 @@ impl<'o> Bucket<'o> {
             && self.meta == meta.to_owned_value()
     }
 
-    /// Adds a measurement; its metadata is the bucket's.
+    /// Adds a measurement, whose metadata must be that of the bucket.
     pub fn add(&mut self, measurement: Doc<'_>) {
         let mut digits = itoa::Buffer::new();
         let row = digits.format(self.rows);
@@ -89,7 +89,7 @@ impl<'o> Bucket<'o> {
         self.bytes += measurement.len_bytes();
     }
 
-    /// The document.
+    /// The bucket as a document.
     pub fn finish(self, id: ObjectId) -> DocBuf {
         DocBuf::build(|w| {
             w.put("_id", id);
@@ -97,7 +97,7 @@ impl<'o> Bucket<'o> {
             control.put("version", 1i32);
             let mut min = control.doc("min");
             for c in &self.columns {
-                // Of the time the beginning of the bucket, by which buckets are found.
+                // The minimum of the time is the start of the bucket, by which buckets are found.
                 match c.name == self.options.time {
                     true => _ = min.put(&c.name, Value::Date(self.start_ms)),
                     false => c.min.put(&c.name, &mut min),
@@ -140,11 +140,11 @@ impl Column {
     }
 }
 
-/// The `_id` of a bucket: the second it begins in, then what tells it from the others of the
-/// second.
+/// The `_id` of a bucket: its start time in seconds, then bytes that distinguish buckets of the
+/// same second.
 pub fn bucket_id(start_ms: i64, rest: [u8; 8]) -> ObjectId {
     let mut id = [0; 12];
-    // As MongoDB does, of times that do not fit the lowest bits.
+    // Truncated to the lowest bits, as in MongoDB.
     let seconds = start_ms.div_euclid(1000) as u32;
     let (head, tail) = id.split_at_mut(4);
     head.copy_from_slice(&seconds.to_be_bytes());

@@ -1,12 +1,12 @@
-//! Reading a compressed column (binary data of subtype 7): values one after another, each as it is
-//! or as its difference to the one before. Values may still be no valid BSON: who builds documents
-//! of them validates those.
+//! Reading a compressed column (binary data of subtype 7): a sequence of values, each stored in
+//! full or as the difference to the previous one. Values may still be invalid BSON: code that
+//! builds documents from them must validate these.
 //!
-//! A control byte says what comes next: `00` ends the column; the type byte of a value, which
-//! follows with an empty name; `80` to `DF` up to 16 words of differences (the high half is the
-//! scale of doubles, the low half the number of words less one); `F0`, `F1` and `F2` a document
-//! that gives the form of those behind it, whose fields are columns of their own until the next
-//! `00`.
+//! A control byte says what comes next. `00`: the end of the column. The type byte of a value: this
+//! value, with an empty name. `80` to `DF`: up to 16 words of differences (the high half is the
+//! scale of doubles, the low half the number of words minus one). `F0`, `F1` and `F2`: a document
+//! with the structure of the following ones; each of its fields is a column of its own until the
+//! next `00`.
 
 use super::simple8b::Words;
 use crate::bson::Elements;
@@ -17,23 +17,23 @@ use crate::{Decimal128, Doc, DocBuf, Element, MongoError, Result, Tag, Value};
 pub struct Cell {
     /// BSON type.
     pub tag: Tag,
-    /// Payload, as long as the type demands.
+    /// Payload, with the length of the type.
     pub payload: Vec<u8>,
 }
 
-/// Scales of doubles for control bytes from `90`; `80` has their bits.
+/// Scales of doubles for control bytes from `90`; `80` stores the bits of doubles.
 const SCALES: [f64; 5] = [1.0, 10.0, 100.0, 10_000.0, 100_000_000.0];
-/// Largest whole number whose neighbours are doubles, too.
+/// Largest whole number up to which all whole numbers are doubles.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 fn damaged(why: &str) -> MongoError {
     MongoError::bad_value(format!("a compressed column {why}"))
 }
 
-/// The values of a column, `None` where a measurement has none; at most `most`.
+/// The values of a column, `None` where a measurement has no value; at most `most`.
 ///
 /// # Errors
-/// 2 BadValue for what is no column, or has more values.
+/// 2 BadValue for bytes that are no column, or a column with more values.
 pub fn decode_column(bytes: &[u8], most: usize) -> Result<Vec<Option<Cell>>> {
     let mut reader = Reader { rest: bytes };
     let mut out = Vec::new();
@@ -66,7 +66,7 @@ pub fn decode_column(bytes: &[u8], most: usize) -> Result<Vec<Option<Cell>>> {
     }
 }
 
-/// What is not yet read.
+/// The bytes not yet read.
 struct Reader<'a> {
     rest: &'a [u8],
 }
@@ -94,21 +94,21 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// One run of values that differ from one another.
+/// The state of decoding one column of values and differences.
 #[derive(Default)]
 struct State<'a> {
     last: Option<Cell>,
-    /// The last value as a number; of times and ids, whose differences are what differs, the last
-    /// difference.
+    /// The last value as a number; for times and ids, which store differences of differences, the
+    /// last difference.
     number: i128,
-    /// The last value of such.
+    /// The last value of such a type.
     base: i64,
     scale: Option<usize>,
     words: Option<Words<'a>>,
 }
 
 impl<'a> State<'a> {
-    /// Begins with a value.
+    /// Begins with a value stored in full.
     fn set(&mut self, e: Element<'_>) {
         let cell = Cell {
             tag: e.tag,
@@ -123,7 +123,7 @@ impl<'a> State<'a> {
         self.words = None;
     }
 
-    /// Reads a control byte and what belongs to it, and gives the first value.
+    /// Reads a control byte and its data, and returns the first value.
     fn load(&mut self, reader: &mut Reader<'a>) -> Result<Option<Cell>> {
         let control = reader.control()?;
         if control & 0xE0 == 0 || control == Tag::MIN_KEY.0 || control == Tag::MAX_KEY.0 {
@@ -154,7 +154,7 @@ impl<'a> State<'a> {
         self.next()?.ok_or_else(|| damaged("has an empty word"))
     }
 
-    /// The next value of the words that were loaded; `None` when they are used up.
+    /// The next value from the loaded words; `None` after the last one.
     fn next(&mut self) -> Result<Option<Option<Cell>>> {
         let Some(words) = &mut self.words else {
             return Ok(None);
@@ -197,17 +197,17 @@ fn decode<'c>(cell: &'c Cell) -> Value<'c> {
     element.value()
 }
 
-/// Types of which the differences of differences are kept.
+/// Types that store differences of differences.
 fn differs_twice(tag: Tag) -> bool {
     matches!(tag, Tag::OBJECT_ID | Tag::DATE | Tag::TIMESTAMP)
 }
 
-/// Types that are numbers of 128 bits.
+/// Types that are encoded as numbers of 128 bits.
 fn is_wide(tag: Tag) -> bool {
     matches!(tag, Tag::DECIMAL128 | Tag::BINARY | Tag::STRING | Tag::CODE)
 }
 
-/// A value as a number; 0 where it is none.
+/// A value as a number; 0 for a value that is none.
 fn number_of(cell: &Cell) -> i128 {
     match decode(cell) {
         Value::Int32(n) => n.into(),
@@ -230,7 +230,7 @@ fn from_bytes<'b>(bytes: impl Iterator<Item = &'b u8>) -> i128 {
     i128::from_le_bytes(whole)
 }
 
-/// Places of the bytes of an id in its number, the lowest first: counter and time by turns.
+/// Positions of an id's bytes in its number, the lowest first: counter and time alternate.
 const ID_BYTES: [usize; 7] = [11, 3, 10, 2, 9, 1, 0];
 
 fn id_number(id: &[u8; 12]) -> i64 {
@@ -238,7 +238,7 @@ fn id_number(id: &[u8; 12]) -> i64 {
     bytes.fold(0, |n, (i, at)| n | i64::from(id[*at]) << (8 * i))
 }
 
-/// A double as a whole number at a scale.
+/// A double as a whole number with a scale.
 fn scaled(v: f64, scale: Option<usize>) -> Result<i128> {
     let Some(scale) = scale else {
         return Ok(i128::from(v.to_bits() as i64));
@@ -250,7 +250,7 @@ fn scaled(v: f64, scale: Option<usize>) -> Result<i128> {
     Ok(i128::from(whole.round() as i64))
 }
 
-/// The value of the kind of `last` that is this number.
+/// The value of the type of `last` with this number.
 fn rebuild(last: &Cell, number: i128, scale: Option<usize>) -> Result<Cell> {
     let n = number as i64;
     let mut payload = Vec::new();
@@ -298,7 +298,7 @@ fn rebuild(last: &Cell, number: i128, scale: Option<usize>) -> Result<Cell> {
     Ok(Cell { tag, payload })
 }
 
-/// A step in writing a document of a form.
+/// A step in writing a document with a given structure.
 enum Part<'a> {
     Enter {
         name: &'a [u8],
@@ -340,7 +340,7 @@ fn parts_of<'a>(
     }
 }
 
-/// Documents whose fields are columns of their own; gives the last of them.
+/// Decodes documents whose fields are columns of their own; returns the last one.
 fn interleaved(
     reader: &mut Reader<'_>,
     form: u8,
@@ -398,7 +398,7 @@ fn fields_of<'a>(
     Ok(Some(fields))
 }
 
-/// Writes the parts up to the end of the document they are in.
+/// Writes the parts up to the end of the current document.
 fn write_parts(parts: &mut std::slice::Iter<'_, Part<'_>>, fields: &[Option<Cell>]) -> DocBuf {
     DocBuf::build(|w| {
         while let Some(part) = parts.next() {

@@ -1,22 +1,22 @@
-//! What the options of a time-series collection say of its buckets.
+//! The options of a time-series collection that define its buckets.
 
 use crate::{Doc, Value};
 
-/// The fields with a meaning of their own and the width of buckets.
+/// The names of the special fields, and the width of buckets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeriesOptions {
-    /// Name of the field with the time.
+    /// Name of the time field.
     pub time: String,
-    /// Name of the field that all measurements of a bucket have in common.
+    /// Name of the metadata field, whose value is the same for all measurements of a bucket.
     pub meta: Option<String>,
-    /// Buckets begin at multiples of this.
+    /// Start times of buckets are multiples of this.
     pub rounding_ms: i64,
-    /// No measurement of a bucket is this long after its beginning.
+    /// Length of a bucket: each measurement is less than this after its start.
     pub span_ms: i64,
 }
 
 impl SeriesOptions {
-    /// From the options of a collection; `None` when it is no time series.
+    /// From the options of a collection; `None` when it is no time-series collection.
     pub fn of(options: Doc<'_>) -> Option<SeriesOptions> {
         SeriesOptions::from_doc(options.field("timeseries").as_doc()?)
     }
@@ -39,8 +39,8 @@ impl SeriesOptions {
         })
     }
 
-    /// The time of a measurement in milliseconds; the earliest when it has none, which only
-    /// documents written past all checks have not.
+    /// The time of a measurement in milliseconds; the least number without a time, which only
+    /// documents written past all checks lack.
     pub fn time_of(&self, doc: Doc<'_>) -> i64 {
         match doc.field(&self.time) {
             Value::Date(ms) => ms,
@@ -48,7 +48,7 @@ impl SeriesOptions {
         }
     }
 
-    /// What a measurement has in common with the others of its bucket.
+    /// The metadata of a measurement.
     pub fn meta_of<'d>(&self, doc: Doc<'d>) -> Value<'d> {
         match &self.meta {
             Some(meta) => doc.field(meta),
@@ -56,14 +56,14 @@ impl SeriesOptions {
         }
     }
 
-    /// Where a bucket begins that is opened for a measurement of this time.
+    /// The start of a new bucket for a measurement of this time.
     pub fn start_of(&self, time_ms: i64) -> i64 {
         time_ms
             .div_euclid(self.rounding_ms)
             .saturating_mul(self.rounding_ms)
     }
 
-    /// Whether a bucket that begins at `start_ms` may take a measurement of this time.
+    /// Whether a bucket that starts at `start_ms` may contain a measurement of this time.
     pub fn spans(&self, start_ms: i64, time_ms: i64) -> bool {
         time_ms >= start_ms && time_ms.saturating_sub(start_ms) < self.span_ms
     }

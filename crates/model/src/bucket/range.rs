@@ -1,5 +1,6 @@
-//! The least and the greatest values of a column as `control` has them: of documents and arrays
-//! those of each field and element, of values of several types the one of the first or last type.
+//! The least and the greatest values of a column as `control` stores them: for documents and arrays
+//! those of each field and element; for values of several types the least value has the first type,
+//! the greatest the last.
 
 use crate::compare::{class, compare_with};
 use crate::{ArrayWriter, Collate, DocWriter, OwnedValue, Value};
@@ -16,7 +17,7 @@ pub(super) enum Extreme {
 /// Which end is kept and how strings compare.
 #[derive(Clone, Copy)]
 pub(super) struct End<'c> {
-    /// The order of a new value to the kept one that lets it take its place.
+    /// The order of a new value relative to the kept one at which it replaces the kept one.
     pub(super) towards: Ordering,
     pub(super) collate: Option<&'c dyn Collate>,
 }
@@ -34,12 +35,12 @@ impl Extreme {
         }
     }
 
-    /// Takes another value into account.
+    /// Includes another value.
     pub(super) fn add(&mut self, v: Value<'_>, end: End<'_>) {
         match (&mut *self, v) {
             (Extreme::Document(fields), Value::Document(d)) => {
                 for (i, (name, v)) in d.iter().enumerate() {
-                    // Most often the documents of a column have the same form.
+                    // Usually the documents of a column have the same structure.
                     let same = fields.get(i).is_some_and(|(n, _)| n == name).then_some(i);
                     match same.or_else(|| fields.iter().position(|(n, _)| n == name)) {
                         Some(at) => fields[at].1.add(v, end),

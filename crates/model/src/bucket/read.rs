@@ -4,15 +4,16 @@ use super::column::{Cell, decode_column};
 use super::options::SeriesOptions;
 use crate::{Doc, DocBuf, MongoError, OwnedValue, Result, Tag, Value};
 
-/// Most values of one bucket, so that a few bytes cannot stand for more than memory holds.
+/// Most values of one bucket, so that a small bucket cannot expand to more than fits in memory.
 const CELLS_MAX: usize = 10_000_000;
 
-/// What a bucket holds.
+/// The contents of a bucket.
 #[derive(Debug)]
 pub struct Unpacked {
-    /// What its measurements have in common; `Missing` without.
+    /// The common metadata of its measurements; `Missing` if there is none.
     pub meta: OwnedValue,
-    /// In the order of the bucket: time, metadata, then the other fields in that of the bucket.
+    /// In the order of the bucket. Fields: time, metadata, then the others in the order of the
+    /// bucket.
     pub measurements: Vec<DocBuf>,
 }
 
@@ -20,10 +21,11 @@ fn damaged(why: &str) -> MongoError {
     MongoError::bad_value(format!("not a bucket of a time-series collection: {why}"))
 }
 
-/// Takes a bucket apart.
+/// Unpacks a bucket.
 ///
 /// # Errors
-/// 2 BadValue for what is no bucket; those of `validate` for values that are no BSON.
+/// 2 BadValue for a document that is no bucket; the errors of `validate` for values that are not
+/// valid BSON.
 pub fn unpack(bucket: Doc<'_>, options: &SeriesOptions) -> Result<Unpacked> {
     let part = |d: Doc<'_>, name: &str| {
         let inner = d.field(name).as_doc().map(|d| d.to_buf());

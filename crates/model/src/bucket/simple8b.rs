@@ -1,11 +1,10 @@
-//! Reading Simple-8b as columns use it: words of 64 bits, each with a selector that says how many
-//! numbers of how many bits follow. Beyond the published form there are slots that tell how many
-//! zeros stand behind a number, a word that repeats the last number, and a slot of all ones for no
-//! number.
+//! Reading Simple-8b as columns use it: words of 64 bits, each with a selector for how many numbers
+//! of how many bits follow. Extensions to the published format: slots with a count of zero bits
+//! appended to a number, a word that repeats the last number, and a slot of all ones for no number.
 
 use crate::{MongoError, Result};
 
-/// Bits of a number, and numbers of a word, for selectors 1 to 14.
+/// Bits per number, and numbers per word, for selectors 1 to 14.
 const PLAIN: [(u32, u32); 14] = [
     (1, 60),
     (2, 30),
@@ -22,7 +21,7 @@ const PLAIN: [(u32, u32); 14] = [
     (30, 2),
     (60, 1),
 ];
-/// The same of selector 7 with an extension from 1, numbers with 4 bits that count zeros.
+/// The same for selector 7 with an extension from 1: numbers with a 4-bit count of zeros.
 const SEVEN: [(u32, u32); 9] = [
     (2, 9),
     (3, 8),
@@ -34,33 +33,33 @@ const SEVEN: [(u32, u32); 9] = [
     (24, 2),
     (52, 1),
 ];
-/// Of selector 8 with an extension from 1, 4 bits for zeros.
+/// For selector 8 with an extension from 1: a 4-bit count of zeros.
 const EIGHT: [(u32, u32); 7] = [(4, 7), (5, 6), (7, 5), (10, 4), (14, 3), (24, 2), (52, 1)];
-/// Of selector 8 with an extension from 8, 5 bits for zeros.
+/// For selector 8 with an extension from 8: a 5-bit count of zeros.
 const EIGHT_WIDE: [(u32, u32); 6] = [(4, 6), (6, 5), (9, 4), (13, 3), (23, 2), (51, 1)];
 
-/// Numbers that a repetition stands for, for each step of its extension.
+/// Number of repetitions per step of the extension.
 const REPEATED: u32 = 120;
-/// Zeros for each step of a count.
+/// Zero bits per step of a count.
 const ZEROS: u32 = 4;
 
-/// Numbers of a run of words.
+/// The numbers in a sequence of words.
 #[derive(Debug)]
 pub(super) struct Words<'a> {
     rest: &'a [u8],
     word: u64,
-    /// Bits of a number, of the count of its zeros, and where the next slot begins.
+    /// Bits per number, bits of its count of zeros, and position of the next slot.
     bits: u32,
     count_bits: u32,
     at: u32,
-    /// Slots of the word not yet read, or repetitions of `last`.
+    /// Slots of the word not yet read, or remaining repetitions of `last`.
     left: u32,
     repeats: bool,
     last: Option<u128>,
 }
 
 impl<'a> Words<'a> {
-    /// Over words; `last` is what a repetition at the beginning repeats.
+    /// Reads words; a repetition at the beginning repeats `last`.
     pub(super) fn new(words: &'a [u8], last: Option<u128>) -> Words<'a> {
         Words {
             rest: words,
@@ -74,7 +73,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The number read last; `None` inside for no number.
+    /// The last number; the inner `None` for a slot without number.
     pub(super) fn last(&self) -> Option<u128> {
         self.last
     }
@@ -82,7 +81,7 @@ impl<'a> Words<'a> {
     /// The next number, `Some(None)` for a slot without one, `None` at the end.
     ///
     /// # Errors
-    /// 2 BadValue for a selector that there is not.
+    /// 2 BadValue for an invalid selector.
     pub(super) fn next(&mut self) -> Result<Option<Option<u128>>> {
         if self.left == 0 {
             let Some((word, rest)) = self.rest.split_first_chunk::<8>() else {
@@ -147,10 +146,10 @@ mod tests {
 
     #[test]
     fn slots_of_all_selectors() {
-        // Two numbers of 30 bits, the second of which is none.
+        // Two numbers of 30 bits; the second means no number.
         let none = (1u64 << 30) - 1;
         assert_eq!(all(&[13 | 5 << 4 | none << 34]), [Some(5), None]);
-        // Selector 7 without an extension: eight numbers of 7 bits behind 8 bits.
+        // Selector 7 without an extension: eight numbers of 7 bits after 8 bits.
         let eight: Vec<_> = (1..=8u64).collect();
         let word = eight
             .iter()
@@ -163,9 +162,9 @@ mod tests {
                 .map(|n| Some(u128::from(*n)))
                 .collect::<Vec<_>>()
         );
-        // Selector 7, extension 9: one number of 52 bits with 3 * 4 zeros behind it.
+        // Selector 7, extension 9: one number of 52 bits with 3 * 4 zeros appended.
         assert_eq!(all(&[7 | 9 << 4 | (3 | 5 << 4) << 8]), [Some(5 << 12)]);
-        // Selector 8, extension 13: one number of 51 bits with 20 * 4 zeros behind it.
+        // Selector 8, extension 13: one number of 51 bits with 20 * 4 zeros appended.
         assert_eq!(all(&[8 | 13 << 4 | (20 | 1 << 5) << 8]), [Some(1 << 80)]);
         assert!(Words::new(&0u64.to_le_bytes(), None).next().is_err());
     }
