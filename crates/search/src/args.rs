@@ -1,5 +1,5 @@
-//! Reading the fields of a specification. A null field counts as absent; a field nobody asked for
-//! is refused. Must not know: what the fields mean.
+//! Reads the fields of a specification. A null field counts as absent; an unknown field is refused.
+//! Must not know: what the fields mean.
 
 use crate::error::invalid;
 use model::{Doc, Result, Value};
@@ -13,7 +13,7 @@ pub(crate) struct Args<'d> {
 }
 
 impl<'d> Args<'d> {
-    /// The document at `path`, with no other fields than `allowed`.
+    /// The document at `path`; fields not in `allowed` are refused.
     pub(crate) fn new(path: &str, value: Value<'d>, allowed: &[&str]) -> Result<Args<'d>> {
         let Value::Document(doc) = value else {
             return Err(invalid(format!(
@@ -38,12 +38,12 @@ impl<'d> Args<'d> {
         format!("{}.{field}", self.path)
     }
 
-    /// A field that need not be there.
+    /// An optional field.
     pub(crate) fn get(&self, field: &str) -> Option<Value<'d>> {
         self.doc.get(field).filter(|v| !v.is_nullish())
     }
 
-    /// A field that must be there.
+    /// A required field.
     pub(crate) fn required(&self, field: &str) -> Result<Value<'d>> {
         self.get(field)
             .ok_or_else(|| invalid(format!("\"{}\" is required", self.name(field))))

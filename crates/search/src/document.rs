@@ -1,4 +1,4 @@
-//! From a document to what the index keeps of it, by the definition. Must not know: queries.
+//! From a document to its index entries, by the definition. Must not know: queries.
 
 use crate::definition::{Definition, FieldKind, Mapping, StringField};
 use crate::place;
@@ -12,12 +12,12 @@ use tantivy::TantivyDocument;
 use tantivy::schema::OwnedValue;
 use tantivy::tokenizer::{PreTokenizedString, Token};
 
-/// Tokens between the texts of an array, so that no phrase reaches over.
+/// Position gap between the texts of an array, so that no phrase spans two texts.
 const GAP: u32 = 100;
-/// Deepest nesting that is followed.
+/// Deepest nesting that is indexed.
 const DEPTH_MAX: usize = 100;
 
-/// Takes documents apart, those first that lie in arrays whose elements are indexed apart.
+/// Converts documents; elements of arrays that are indexed separately come before their document.
 struct Converter<'d> {
     definition: &'d Definition,
     fields: &'d Fields,
@@ -29,7 +29,7 @@ struct Converter<'d> {
 struct Builder<'c, 'd> {
     converter: &'c mut Converter<'d>,
     tokens: Vec<Token>,
-    /// Where the next text of a path begins.
+    /// The position of the next text of each path.
     ends: BTreeMap<String, u32>,
     lengths: BTreeMap<String, i64>,
     columns: BTreeMap<String, Vec<OwnedValue>>,
@@ -37,8 +37,8 @@ struct Builder<'c, 'd> {
     paths: BTreeSet<String>,
 }
 
-/// What the index keeps of a document; `id` is its encoded `_id`. What is kept of its elements
-/// comes before it: an element belongs to the first document behind it.
+/// The index entries of a document with the encoded `_id` `id`. Entries of its elements come before
+/// it: an element belongs to the first document after it.
 pub(crate) fn convert(
     definition: &Definition,
     fields: &Fields,
@@ -58,7 +58,8 @@ pub(crate) fn convert(
 }
 
 impl Converter<'_> {
-    /// A document whose fields lie at `path`, or below; `element_of` says of which array it is one.
+    /// Converts a document whose fields are at `path` or below; `element_of` is the array of which
+    /// it is an element.
     fn convert(
         &mut self,
         path: &str,

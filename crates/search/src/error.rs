@@ -1,9 +1,9 @@
-//! Errors of search. The reference's search process refuses a definition or a query with one code,
-//! 8 UnknownError, whatever is wrong; the message says what.
+//! Errors of search. The reference's search process refuses every definition or query with one
+//! code, 8 UnknownError; the message names the cause.
 
 use model::{MongoError, code};
 
-/// A definition or a query that cannot be used.
+/// An invalid definition or query.
 pub(crate) fn invalid(message: impl Into<String>) -> MongoError {
     MongoError::new(code::UNKNOWN_ERROR, message)
 }

@@ -1,5 +1,4 @@
-//! `facet` of `$searchMeta`: how many of the documents found have which values. Must not know:
-//! stages.
+//! `facet` of `$searchMeta`: counts of the found documents by value. Must not know: stages.
 
 use crate::args::Args;
 use crate::definition::FieldKind;
@@ -13,12 +12,12 @@ use tantivy::columnar::DynamicColumn;
 use tantivy::schema::IndexRecordOption;
 use tantivy::{BitSet, DocSet, SegmentReader, TERMINATED};
 
-/// Buckets of a facet of strings without `numBuckets`.
+/// Default number of buckets of a string facet.
 const BUCKETS: i64 = 10;
 /// Most buckets and boundaries.
 const BUCKETS_MAX: i64 = 1000;
 
-/// Documents found, by segment.
+/// Found documents, by segment.
 pub(crate) type Found = Vec<BitSet>;
 
 /// One facet.
@@ -34,11 +33,11 @@ enum Kind {
     Strings {
         buckets: usize,
     },
-    /// Numbers or dates by the boundaries they lie between.
+    /// Numbers or dates, by boundaries.
     Between {
         column: ColumnKind,
         boundaries: Vec<f64>,
-        /// `{v: [...]}`: the boundaries as they were given.
+        /// `{v: [...]}`: the original boundaries.
         shown: DocBuf,
         default: Option<String>,
     },
@@ -186,7 +185,8 @@ impl Facet {
         Ok(all.iter().map(bucket).collect())
     }
 
-    /// How many documents have a value between two boundaries, and how many one elsewhere.
+    /// Counts documents with a value between two boundaries, and documents with a value outside of
+    /// all.
     fn between(
         &self,
         view: &View,
@@ -237,7 +237,7 @@ fn count_terms(
     })
 }
 
-/// Shows the values of each document found.
+/// Calls a function with the values of each found document.
 fn each_value(
     segment: &SegmentReader,
     column: &str,
@@ -264,7 +264,7 @@ fn each_value(
     Ok(())
 }
 
-/// No documents yet, of a view.
+/// An empty set of documents of a view.
 pub(crate) fn nothing_found(view: &View) -> Found {
     let segments = view.searcher.segment_readers().iter();
     segments
@@ -272,7 +272,7 @@ pub(crate) fn nothing_found(view: &View) -> Found {
         .collect()
 }
 
-/// The facets of `{operator, facets}` and its operator, empty for all documents.
+/// The facets of `{operator, facets}` and its operator, which is empty for all documents.
 pub(crate) fn parse(v: Value<'_>) -> Result<(Vec<Facet>, DocBuf)> {
     let args = Args::new("facet", v, &["operator", "facets"])?;
     let operator = match args.get("operator") {

@@ -1,7 +1,6 @@
-//! The graphs of an index: one for each segment with many vectors and each vector field, built step
-//! by step, kept in memory and in a file beside the segment. Promises: a segment never changes, so
-//! its graph does not either; where there is none, vectors are compared one by one. Must not know:
-//! queries.
+//! The graphs of an index: one for each vector field of each segment with many vectors, built step
+//! by step, kept in memory and in a file next to the segment. Promises: segments are immutable, so
+//! graphs are, too; without a graph, vectors are compared one by one. Must not know: queries.
 
 use crate::error::failed;
 use crate::graph::{Builder, CodeKind, Coding, Graph};
@@ -16,14 +15,14 @@ use tantivy::columnar::BytesColumn;
 use tantivy::index::SegmentId;
 use tantivy::{DocId, Searcher, SegmentReader};
 
-/// Different vectors of a segment from which on there is a graph.
+/// Number of distinct vectors in a segment from which a graph is built.
 pub(crate) const NODES_MIN: usize = 1000;
 
-/// The graph of a segment; a node is a vector, in the order of the segment's column.
+/// The graph of a segment; each node is a vector, in the order of the segment's column.
 pub(crate) struct SegmentGraph {
     pub(crate) graph: Graph,
     pub(crate) coding: Coding,
-    /// Documents by node, and where those of each begin.
+    /// Documents sorted by node, and where those of each node begin.
     docs: Vec<DocId>,
     starts: Vec<u32>,
 }
@@ -33,7 +32,7 @@ type Key = (SegmentId, usize);
 /// All graphs.
 pub(crate) struct Graphs {
     folder: Option<PathBuf>,
-    /// `None` where there will be none.
+    /// `None` for a segment that gets no graph.
     ready: Mutex<FxHashMap<Key, Option<Arc<SegmentGraph>>>>,
     building: Mutex<Option<Building>>,
 }
@@ -79,19 +78,19 @@ impl Graphs {
         }
     }
 
-    /// The graph of a segment, once it is there.
+    /// The graph of a segment, if it is ready.
     pub(crate) fn find(&self, segment: &SegmentReader, field: usize) -> Option<Arc<SegmentGraph>> {
         let ready = self.ready.lock();
         ready.get(&(segment.segment_id(), field)).cloned().flatten()
     }
 
-    /// Bytes of memory of all that are ready.
+    /// Bytes of memory of all finished graphs.
     pub(crate) fn bytes(&self) -> usize {
         let ready = self.ready.lock();
         ready.values().flatten().map(|g| g.graph.bytes()).sum()
     }
 
-    /// Does a piece of building; false when there is nothing to do, or no room.
+    /// Does one step of building; false when there is nothing to do, or not enough memory.
     ///
     /// # Errors
     /// 1 InternalError when a segment cannot be read.
@@ -127,7 +126,7 @@ impl Graphs {
         Ok(true)
     }
 
-    /// Segments that were merged leave their graphs.
+    /// Drops the graphs of merged segments.
     fn forget_others(&self, searcher: &Searcher) {
         let segments = searcher.segment_readers();
         let mut ready = self.ready.lock();
@@ -135,7 +134,7 @@ impl Graphs {
         let old: Vec<Key> = ready.keys().copied().filter(gone).collect();
         for key in old {
             ready.remove(&key);
-            // What cannot be removed now goes with the folder.
+            // A file that cannot be removed now is removed with the folder.
             let _ = self.path(key).map(std::fs::remove_file);
         }
     }
@@ -194,7 +193,7 @@ pub(crate) fn column_of(segment: &SegmentReader, field: usize) -> Result<Option<
     column.map_err(|e| failed("vectors", &e))
 }
 
-/// How the vectors of a column become codes; `None` where they are of several kinds.
+/// How the vectors of a column are coded; `None` when they have several types.
 fn coding_of(column: &BytesColumn, field: &VectorField) -> Result<Option<Coding>> {
     let mut kinds = [false; 256];
     let broken = |e: &dyn std::fmt::Display| failed("vectors", e);

@@ -1,5 +1,5 @@
-//! Highlights: the sentences of a document's texts in which a query has found something, the best
-//! of each field, with what was found in them. Must not know: how documents are found.
+//! Highlights: the sentences of a document's texts with matches of a query, the best ones per
+//! field, with the matches marked. Must not know: how documents are found.
 
 use crate::analysis::{Analyzer, Token};
 use crate::args::Args;
@@ -14,11 +14,11 @@ use unicode_segmentation::UnicodeSegmentation;
 
 const CHARS_MAX: i64 = 500_000;
 const PASSAGES: i64 = 5;
-/// Constants by which passages are weighed: those of BM25, and a usual length.
+/// Constants of the passage score: those of BM25, and a typical length.
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
 const PIVOT: f32 = 87.0;
-/// Deepest nesting that is followed.
+/// Deepest nesting that is searched.
 const DEPTH_MAX: usize = 100;
 
 /// The `highlight` option.
@@ -29,7 +29,7 @@ pub(crate) struct Highlight {
     passages: usize,
 }
 
-/// Shows what was found in documents.
+/// Finds the highlights of documents.
 pub(crate) struct Highlighter {
     fields: Vec<Field>,
     chars_max: usize,
@@ -43,17 +43,17 @@ struct Field {
     marks: Vec<Marked>,
 }
 
-/// A place in a text, and which of the things looked for is there.
+/// A match in a text: its range, and which term it matches.
 struct Hit {
     start: usize,
     end: usize,
     what: String,
 }
 
-/// A sentence with hits.
+/// A sentence with matches.
 struct Passage<'t> {
     text: &'t str,
-    /// From the beginning of the sentence.
+    /// Byte ranges from the beginning of the sentence.
     hits: Vec<(usize, usize)>,
     score: f32,
 }
@@ -75,7 +75,7 @@ impl Highlight {
         })
     }
 
-    /// For what a query has marked.
+    /// A highlighter for the marks of a query.
     pub(crate) fn begin(&self, b: &Build<'_>) -> Result<Highlighter> {
         let args = Args {
             path: "highlight".to_owned(),
@@ -131,7 +131,7 @@ impl Highlight {
 }
 
 impl Highlighter {
-    /// `{v: [...]}`: what was found in a document.
+    /// `{v: [...]}`: the highlights of a document.
     pub(crate) fn show(&self, doc: Doc<'_>) -> DocBuf {
         DocBuf::build(|w| {
             let mut all = w.array("v");
@@ -158,7 +158,7 @@ impl Highlighter {
         })
     }
 
-    /// The part of a text that is looked at.
+    /// The part of a text that is examined.
     fn cut<'t>(&self, text: &'t str) -> &'t str {
         let end = text.char_indices().nth(self.chars_max);
         end.map_or(text, |(at, _)| text.get(..at).unwrap_or(text))
@@ -184,7 +184,7 @@ fn each_text(v: Value<'_>, path: &str, depth: usize, f: &mut dyn FnMut(&str)) {
 }
 
 impl Field {
-    /// The best sentences of a text, in its order.
+    /// The best sentences of a text, in text order.
     fn passages<'t>(&self, text: &'t str, most: usize) -> Vec<Passage<'t>> {
         let hits = self.hits(text);
         if hits.is_empty() {
@@ -222,7 +222,7 @@ impl Field {
         found.into_iter().map(|(_, passage)| passage).collect()
     }
 
-    /// What is found in a text, in its order, nothing twice.
+    /// The matches in a text, in text order, without duplicates.
     fn hits(&self, text: &str) -> Vec<Hit> {
         let tokens = self.analyzer.tokens(text);
         let mut hits: Vec<Hit> = Vec::new();
@@ -257,7 +257,7 @@ fn hit_of(t: &Token) -> Hit {
     }
 }
 
-/// Adds the tokens of each place where those wanted stand at their distances.
+/// Adds the tokens of each place where the wanted tokens occur at their distances.
 fn phrases(tokens: &[Token], wanted: &[Token], slop: u32, hits: &mut Vec<Hit>) {
     let Some(first) = wanted.first() else {
         return;
@@ -276,7 +276,7 @@ fn phrases(tokens: &[Token], wanted: &[Token], slop: u32, hits: &mut Vec<Hit>) {
     }
 }
 
-/// How much a sentence says of what is looked for.
+/// The score of a sentence.
 fn score(hits: &[&Hit], often: &BTreeMap<&str, usize>, chars: f32, sentence: &str) -> f32 {
     let mut here: BTreeMap<&str, usize> = BTreeMap::new();
     for hit in hits {
@@ -292,13 +292,13 @@ fn score(hits: &[&Hit], often: &BTreeMap<&str, usize>, chars: f32, sentence: &st
     here.iter().map(of).sum()
 }
 
-/// What comes early counts for more.
+/// Weight of a position: earlier text counts for more.
 fn early(chars_before: usize) -> f32 {
     1.0 + 1.0 / (PIVOT + chars_before as f32).ln()
 }
 
 impl Passage<'_> {
-    /// Calls `f` with each part and what it is, `hit` or `text`.
+    /// Calls `f` with each part and its type, `hit` or `text`.
     fn each_part(&self, f: &mut dyn FnMut(&str, &'static str)) {
         let mut at = 0;
         for (start, end) in &self.hits {

@@ -1,4 +1,4 @@
-//! What a search has found: encoded `_id`s, the best first. Must not know: documents.
+//! Search results: encoded `_id`s, the best first. Must not know: documents.
 
 use crate::error::failed;
 use crate::highlight::Highlighter;
@@ -11,17 +11,17 @@ use tantivy::query::{EnableScoring, Explanation, Query, Weight};
 use tantivy::schema::{Field, Value as _};
 use tantivy::{DocAddress, TERMINATED, TantivyDocument};
 
-/// Documents between two looks at whether the search shall go on.
+/// Documents between two checks whether the search may go on.
 const CHECK_EVERY: usize = 1024;
 
-/// Says whether a search may go on, by an error when not.
+/// Returns an error when a search must stop.
 pub type Check<'c> = dyn FnMut() -> Result<()> + 'c;
 
-/// A hit by its score.
+/// A hit ordered by its score.
 struct Scored(Hit);
 
 impl Ord for Scored {
-    /// A higher score is greater; of equal ones the document that came first.
+    /// A higher score is greater; among equal scores the earlier document is.
     fn cmp(&self, other: &Scored) -> Ordering {
         let (a, b) = (&self.0, &other.0);
         let by_score = a.score.total_cmp(&b.score);
@@ -45,9 +45,9 @@ impl Eq for Scored {}
 
 /// The documents in their order.
 enum Sequence {
-    /// By falling scores.
+    /// By descending scores.
     Scores(BinaryHeap<Scored>),
-    /// In an order of their own, the first at the end.
+    /// In sort order, reversed: the first is at the end.
     Sorted(Vec<Ranked>),
 }
 
@@ -55,11 +55,11 @@ enum Sequence {
 pub struct Found {
     /// Its encoded `_id`.
     pub id: Vec<u8>,
-    /// How well it fits.
+    /// The score.
     pub score: f32,
-    /// Its place among all, to go on from.
+    /// A token of its position, to continue from there.
     pub token: String,
-    /// How the score came about, where it was asked for.
+    /// The explanation of the score, if requested.
     pub details: Option<DocBuf>,
 }
 
@@ -87,7 +87,7 @@ impl Hits {
         }
     }
 
-    /// How many are left.
+    /// Number of remaining documents.
     pub fn len(&self) -> usize {
         match &self.found {
             Sequence::Scores(found) => found.len(),
@@ -95,18 +95,17 @@ impl Hits {
         }
     }
 
-    /// True when none are left.
+    /// True when no documents remain.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What `$searchMeta` would say of the search.
+    /// The search metadata, as `$searchMeta` returns it.
     pub fn meta(&self) -> &DocBuf {
         &self.meta
     }
 
-    /// `{v: [...]}`: the sentences of a document in which something was found, where they were
-    /// asked for.
+    /// `{v: [...]}`: the highlighted sentences of a document, if requested.
     pub fn highlights(&self, doc: Doc<'_>) -> Option<DocBuf> {
         self.highlighter.as_ref().map(|h| h.show(doc))
     }
@@ -129,8 +128,8 @@ impl Hits {
         }
     }
 
-    /// Puts the documents in an order, leaves out those that `wanted` does not want, and turns the
-    /// order round when `backwards`.
+    /// Sorts the documents, drops those that `wanted` rejects, and reverses the order when
+    /// `backwards`.
     pub(crate) fn sort(
         &mut self,
         order: Order,
@@ -230,13 +229,14 @@ fn details(explained: &serde_json::Value) -> DocBuf {
     })
 }
 
-/// What finds and scores the documents of a query.
+/// The weight that finds and scores the documents of a query.
 pub(crate) fn weight_of(view: &View, query: &dyn Query) -> Result<Box<dyn Weight>> {
     let scoring = EnableScoring::enabled_from_searcher(&view.searcher);
     query.weight(scoring).map_err(|e| failed("search", &e))
 }
 
-/// Shows the documents of a query with their scores, segment after segment, until `f` says no.
+/// Calls `f` with the documents of a query and their scores, segment by segment, until it returns
+/// false.
 pub(crate) fn each_match(
     view: &View,
     weight: &dyn Weight,

@@ -1,7 +1,7 @@
-//! One search index: its files or its memory, what is written into it and the state that is read.
+//! One search index: its storage in files or memory, its writer and its readable state.
 //!
-//! Promises: a commit holds documents and the position in the log up to which they are current,
-//! both or neither; a view does not change while it is held. Must not know: collections, the log.
+//! Promises: a commit stores documents together with the log position up to which they are current,
+//! atomically; a view does not change while it is held. Must not know: collections, the log.
 
 use crate::definition::Definition;
 use crate::document;
@@ -23,23 +23,23 @@ use tantivy::{
     Term,
 };
 
-/// Memory of a writer before it makes a segment: the least that tantivy takes.
+/// Memory of a writer before it flushes a segment: the minimum of tantivy.
 pub const WRITER_BYTES: usize = 16 << 20;
-/// What is written for a document; an index of another format is built again.
+/// The format of index entries; an index of another format is rebuilt.
 const FORMAT: u32 = 2;
-/// Sums of text lengths that are remembered.
+/// Most cached sums of text lengths.
 const SUMS_MAX: usize = 10_000;
 
-/// Where an index lies.
+/// The storage of an index.
 #[derive(Clone, Copy, Debug)]
 pub enum Place<'p> {
-    /// In memory: it is gone with the process.
+    /// In memory, lost when the process ends.
     Memory,
     /// A folder of its own.
     Folder(&'p Path),
 }
 
-/// How many texts a segment has at a path, and their tokens.
+/// Number of texts in a segment at a path, and of their tokens.
 #[derive(Clone, Copy, Default)]
 struct TextSum {
     texts: u64,
@@ -53,7 +53,7 @@ pub struct Index {
     reader: IndexReader,
     fields: Fields,
     graphs: Graphs,
-    /// Of segments, which never change.
+    /// By segment; segments are immutable.
     sums: Mutex<FxHashMap<(SegmentId, String), TextSum>>,
 }
 
@@ -63,14 +63,14 @@ pub(crate) struct View {
     pub(crate) searcher: Searcher,
 }
 
-/// What changes an index. There is one at a time.
+/// Writes to an index. Only one exists at a time.
 pub struct Writer {
     index: Arc<Index>,
     inner: IndexWriter,
 }
 
 impl Index {
-    /// An empty index; what lay at the place is removed.
+    /// An empty index; an existing one in this place is removed.
     ///
     /// # Errors
     /// 1 InternalError when the folder cannot be made or written.
@@ -93,8 +93,8 @@ impl Index {
         Index::over(inner, definition, fields, folder)
     }
 
-    /// The index in a folder, with the position of its last commit; `None` when there is none that
-    /// can be used, so that it has to be built.
+    /// The index in a folder, with the position of its last commit; `None` when there is no usable
+    /// index, so that it must be built.
     pub fn open(definition: &Definition, folder: &Path) -> Option<(Index, u64)> {
         let (schema, fields) = Fields::build(definition.vectors.len());
         let inner = tantivy::Index::open_in_dir(folder).ok()?;
@@ -128,12 +128,12 @@ impl Index {
         })
     }
 
-    /// What is indexed.
+    /// The definition.
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
 
-    /// Documents of the last commit.
+    /// Number of documents in the last commit.
     pub fn documents(&self) -> u64 {
         let searcher = self.reader.searcher();
         if !self.definition.has_elements() {
@@ -159,14 +159,15 @@ impl Index {
         &self.graphs
     }
 
-    /// Bytes of memory that approximate searches of vectors use.
+    /// Bytes of memory of the graphs for approximate vector searches.
     pub fn graph_bytes(&self) -> usize {
         self.graphs.bytes()
     }
 
-    /// Does a piece of what approximate searches of vectors need: so many vectors are put into a
-    /// graph. `room` is asked whether all graphs together may have so many bytes of memory. False
-    /// when there is nothing to do, or no room; then vectors are compared one by one.
+    /// Does one step of building graphs for approximate vector searches: inserts up to the given
+    /// number of vectors. `room` returns whether all graphs together may use the given bytes of
+    /// memory. False when there is nothing to do, or not enough memory; then vectors are compared
+    /// one by one.
     ///
     /// # Errors
     /// 1 InternalError when a file cannot be read or written.
@@ -183,7 +184,7 @@ impl Index {
         self.graphs.work(&searcher, fields, vectors, room)
     }
 
-    /// Begins to write, with [`WRITER_BYTES`] of memory.
+    /// Opens a writer with [`WRITER_BYTES`] of memory.
     ///
     /// # Errors
     /// 1 InternalError when another writer is open or a file cannot be made.
@@ -200,10 +201,10 @@ impl Index {
         })
     }
 
-    /// What BM25 needs of the texts at a path.
+    /// The statistics of texts at a path that BM25 needs.
     ///
     /// # Cost
-    /// A pass over the lengths of each segment, once.
+    /// One pass over the text lengths of each segment; cached.
     pub(crate) fn text_stats(&self, view: &View, path: &str) -> Result<TextStats> {
         let mut all = TextSum::default();
         for segment in view.searcher.segment_readers() {
@@ -251,7 +252,7 @@ fn sum_of(segment: &SegmentReader, path: &str) -> tantivy::Result<TextSum> {
     Ok(sum)
 }
 
-/// Documents with a term that were not removed.
+/// Number of documents with a term, without removed ones.
 fn alive_with(segment: &SegmentReader, term: &Term) -> tantivy::Result<u64> {
     let index = segment.inverted_index(term.field())?;
     let Some(mut postings) = index.read_postings(term, IndexRecordOption::Basic)? else {
@@ -265,7 +266,7 @@ fn alive_with(segment: &SegmentReader, term: &Term) -> tantivy::Result<u64> {
     Ok(n)
 }
 
-/// False for a document that was removed.
+/// False for a removed document.
 pub(crate) fn is_alive(segment: &SegmentReader, doc: DocId) -> bool {
     segment
         .alive_bitset()
@@ -273,7 +274,7 @@ pub(crate) fn is_alive(segment: &SegmentReader, doc: DocId) -> bool {
 }
 
 impl Writer {
-    /// Puts a document in place of the one with the same encoded `_id`.
+    /// Replaces the document with the same encoded `_id`, or adds it.
     ///
     /// # Errors
     /// 1 InternalError when a file cannot be written.
@@ -282,14 +283,14 @@ impl Writer {
         self.add(id, doc)
     }
 
-    /// Puts a document that is certainly new.
+    /// Adds a document that is known to be new.
     ///
     /// # Errors
     /// 1 InternalError when a file cannot be written.
     pub fn add(&mut self, id: &[u8], doc: Doc<'_>) -> Result<()> {
         let mut all = document::convert(&self.index.definition, &self.index.fields, id, doc);
         let added = match all.pop() {
-            // What is written together lies in one segment, one behind the other, for ever.
+            // Documents written together stay adjacent in one segment.
             Some(whole) if !all.is_empty() => {
                 all.push(whole);
                 self.inner.run(all.into_iter().map(UserOperation::Add))
@@ -306,8 +307,8 @@ impl Writer {
         self.inner.delete_term(term);
     }
 
-    /// Makes everything written readable, and durable where the index has a folder; `position` is
-    /// where in the log the index now is.
+    /// Makes all writes readable, and durable if the index has a folder; `position` is the log
+    /// position up to which the index is current.
     ///
     /// # Errors
     /// 1 InternalError when a file cannot be written.
@@ -322,7 +323,7 @@ impl Writer {
         reloaded.map_err(|e| failed("read a commit", &e))
     }
 
-    /// Waits until segments that are being merged are done.
+    /// Waits for running merges of segments.
     ///
     /// # Errors
     /// 1 InternalError when a merge failed.

@@ -1,9 +1,9 @@
-//! Search indexes: what is defined, what is kept of documents, and what is found.
+//! Search indexes: their definitions, index entries and queries.
 //!
 //! Promises: documents come in and encoded `_id`s go out, with scores, the best first; every text
-//! is analysed, every argument checked here; an index is in memory or in a folder of its own, and a
-//! commit remembers how far in the log it is. Must not know: collections, the storage engine, the
-//! log, commands, stages.
+//! is analyzed and every argument checked here; an index is in memory or in a folder of its own,
+//! and a commit stores its log position. Must not know: collections, the storage engine, the log,
+//! commands, stages.
 
 mod analysis;
 mod args;

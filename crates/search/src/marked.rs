@@ -1,24 +1,24 @@
-//! What a query has looked for in texts, to be shown in those that are found. Must not know: how it
-//! is looked for.
+//! Terms that a query searches in texts, to be highlighted in found documents. Must not know: how
+//! they are searched.
 
 use crate::analysis::Token;
 use crate::matching::TokenTest;
 
-/// Something that is shown in the texts of a field.
+/// Something to highlight in the texts of a field.
 #[derive(Clone, Debug)]
 pub(crate) struct Mark {
-    /// The field, with the name of its analyser where that is another.
+    /// The field, with the name of its analyzer if it is a further one.
     pub(crate) key: String,
     pub(crate) what: Marked,
 }
 
-/// What is shown.
+/// What to highlight.
 #[derive(Clone, Debug)]
 pub(crate) enum Marked {
     Token(String),
     Like(TokenTest),
-    /// Words with this piece, in small letters.
+    /// Words that contain this gram, in lower case.
     Piece(String),
-    /// Tokens at their distances, give or take so many.
+    /// Tokens at their distances, with this slop.
     Phrase(Vec<Token>, u32),
 }

@@ -1,5 +1,5 @@
-//! The order of the hits, and the tokens by which a client goes on behind one of them.
-//! Must not know: how documents are found.
+//! The order of the hits, and the tokens with which a client continues after a hit. Must not know:
+//! how documents are found.
 
 use crate::args::Args;
 use crate::error::{failed, invalid};
@@ -16,7 +16,7 @@ use tantivy::{DocId, DocSet, SegmentReader, TERMINATED, Term};
 /// Most fields to sort by.
 const PARTS_MAX: usize = 32;
 
-/// What documents may be sorted by, in the order of the types.
+/// Column kinds for sorting, in the order of their types.
 const SORTED: [(ColumnKind, i32); 6] = [
     (ColumnKind::Number, 1),
     (ColumnKind::Token, 2),
@@ -26,17 +26,17 @@ const SORTED: [(ColumnKind, i32); 6] = [
     (ColumnKind::Date, 6),
 ];
 
-/// A value to sort by.
+/// A sort key.
 #[derive(Clone, Debug, PartialEq)]
 enum Key {
     Missing,
-    /// Of a type by its place among the types.
+    /// The position of its type among the types, and the number.
     Number(i32, f64),
     Integer(i32, i64),
     Text(i32, String),
 }
 
-/// The `sort` option; empty for falling scores.
+/// The `sort` option; empty for descending scores.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Order {
     parts: Vec<Part>,
@@ -50,7 +50,7 @@ struct Part {
     missing_highest: bool,
 }
 
-/// A document, its score and its place in the index.
+/// A document, its score and its position in the index.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hit {
     pub(crate) score: f32,
@@ -58,7 +58,7 @@ pub(crate) struct Hit {
     pub(crate) doc: DocId,
 }
 
-/// A document and what it is sorted by.
+/// A document and its sort keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Ranked {
     keys: Vec<Key>,
@@ -111,7 +111,7 @@ impl Order {
         self.parts.is_empty()
     }
 
-    /// Refuses fields that are not indexed for it.
+    /// Refuses fields that are not indexed for sorting.
     pub(crate) fn check(&self, index: &Index) -> Result<()> {
         let paths = self.parts.iter().filter_map(|p| p.path.as_deref());
         for path in paths {
@@ -126,7 +126,7 @@ impl Order {
         Ok(())
     }
 
-    /// What a document is sorted by.
+    /// The sort keys of a document.
     pub(crate) fn rank(&self, segment: &SegmentReader, hit: Hit) -> Result<Ranked> {
         let mut keys = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
@@ -139,14 +139,15 @@ impl Order {
         Ok(Ranked { keys, hit })
     }
 
-    /// Which of two comes first. Equal ones come as they lie in the index.
+    /// Which of two documents comes first. Equal ones are in index order.
     pub(crate) fn compare(&self, a: &Ranked, b: &Ranked) -> Ordering {
         let mut found = Ordering::Equal;
         for (part, (a, b)) in self.parts.iter().zip(a.keys.iter().zip(&b.keys)) {
             let missing = (*a == Key::Missing, *b == Key::Missing);
             found = found.then_with(|| match missing {
                 (true, true) => Ordering::Equal,
-                // `noData` says on which side of all values they are.
+                // `noData` defines whether documents without a value come before or after all
+                // others.
                 (true, false) if part.missing_highest => Ordering::Greater,
                 (false, true) if part.missing_highest => Ordering::Less,
                 _ => a.compare(b),
@@ -200,7 +201,7 @@ fn parse_part(path: &str, v: Value<'_>) -> Result<Part> {
     let order = args.get("order");
     if by_score {
         args.word("$meta", &["searchScore"])?;
-        // The best first, unless it is said otherwise.
+        // By default the best score first.
         let descending = order.map(|v| descending(&args, "order", v)).transpose()?;
         return Ok(Part {
             path: None,
@@ -216,7 +217,7 @@ fn parse_part(path: &str, v: Value<'_>) -> Result<Part> {
     })
 }
 
-/// The least of the values at a path, or the greatest.
+/// The least or the greatest of the values at a path.
 fn key_of(segment: &SegmentReader, path: &str, doc: DocId, greatest: bool) -> tantivy::Result<Key> {
     let mut best: Option<Key> = None;
     let mut take = |key: Key| {
@@ -255,7 +256,7 @@ fn key_of(segment: &SegmentReader, path: &str, doc: DocId, greatest: bool) -> ta
     Ok(best.unwrap_or(Key::Missing))
 }
 
-/// A token of the place of a document, whose encoded `_id` this is.
+/// The token for the position of a document; `id` is its encoded `_id`.
 pub(crate) fn token_of(ranked: &Ranked, id: &[u8]) -> String {
     let id = Binary {
         subtype: 0,
@@ -281,10 +282,10 @@ pub(crate) fn token_of(ranked: &Ranked, id: &[u8]) -> String {
     STANDARD.encode(doc.as_bytes())
 }
 
-/// The place a token tells of, in the index as it is now.
+/// The position of a token, in the current state of the index.
 ///
 /// # Errors
-/// 8 for what is no token, or one of another order.
+/// 8 for an invalid token, or one of another order.
 pub(crate) fn place_of(token: &str, order: &Order, index: &Index, view: &View) -> Result<Ranked> {
     let bad = || {
         invalid(format!(
@@ -329,7 +330,7 @@ fn read_key(v: Value<'_>) -> Option<Key> {
     })
 }
 
-/// Where a document lies now.
+/// The current position of a document.
 fn find(index: &Index, view: &View, id: &[u8]) -> Result<Option<(u32, DocId)>> {
     let term = Term::from_field_bytes(index.fields().id, id);
     for (n, segment) in (0u32..).zip(view.searcher.segment_readers()) {
@@ -341,7 +342,7 @@ fn find(index: &Index, view: &View, id: &[u8]) -> Result<Option<(u32, DocId)>> {
         };
         let (mut doc, mut found) = (postings.doc(), None);
         while doc != TERMINATED {
-            // The whole document comes behind its elements.
+            // The whole document comes after its elements.
             if is_alive(segment, doc) {
                 found = Some((n, doc));
             }

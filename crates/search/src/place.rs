@@ -20,7 +20,8 @@ pub(crate) fn point_of(d: Doc<'_>) -> Option<(f64, f64)> {
     SpherePoint::from_degrees(lng, lat).map(|_| (lng, lat))
 }
 
-/// A geometry as the text under which it is kept; `None` for what is none.
+/// A geometry as text, in the form in which it is stored; `None` for a document that is no
+/// geometry.
 pub(crate) fn write_shape(d: Doc<'_>) -> Option<String> {
     Shape::geojson(d).ok()?;
     let kept = DocBuf::build(|w| {
@@ -33,16 +34,16 @@ pub(crate) fn write_shape(d: Doc<'_>) -> Option<String> {
     Some(STANDARD.encode(kept.as_bytes()))
 }
 
-/// The geometry kept as a text.
+/// The geometry of a stored text.
 pub(crate) fn read_shape(text: &str) -> Option<Shape> {
     let doc = DocBuf::from_bytes(STANDARD.decode(text).ok()?)?;
     Shape::geojson(doc.doc()).ok()
 }
 
-/// The point an argument gives.
+/// The point of an argument.
 ///
 /// # Errors
-/// 8 for anything else than a GeoJSON point.
+/// 8 for anything but a GeoJSON point.
 pub(crate) fn point_arg(args: &Args<'_>, field: &str) -> Result<(f64, f64)> {
     let v = args.required(field)?;
     let Value::Document(d) = v else {
@@ -57,7 +58,7 @@ pub(crate) fn point_arg(args: &Args<'_>, field: &str) -> Result<(f64, f64)> {
     })
 }
 
-/// The geometry an argument gives, one of some types.
+/// The geometry of an argument, which must have one of the types.
 ///
 /// # Errors
 /// 8 for anything else.

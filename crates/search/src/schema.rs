@@ -1,7 +1,7 @@
-//! How documents lie in tantivy. One text field holds the terms of all paths: a letter for the
-//! kind, the path, a zero, the token; so paths need not be known beforehand and each has its own
-//! counts. One JSON field holds the columns of all paths: numbers, dates, strings and lengths of
-//! texts. Vectors are bytes, a field for each. Must not know: definitions, queries.
+//! How documents are stored in tantivy. One text field has the terms of all paths: a letter for the
+//! kind, the path, a zero, the token; so paths need not be known beforehand, and each has its own
+//! counts. One JSON field has the columns of all paths: numbers, dates, strings and lengths of
+//! texts. Vectors are bytes, in one field each. Must not know: definitions, queries.
 
 use model::Value;
 use tantivy::Term;
@@ -12,19 +12,19 @@ use tantivy::schema::{
 
 /// Between a path and a token.
 pub(crate) const END_OF_PATH: char = '\0';
-/// Between a path and the name of a further analyser of it.
+/// Between a path and the name of a further analyzer.
 pub(crate) const MULTI: char = '\u{1}';
-/// Between the path of an array whose elements are indexed apart and a path below it.
+/// Between the path of an array whose elements are indexed separately and a path below it.
 pub(crate) const ELEMENT: char = '\u{3}';
-/// Longest token that is kept, bytes, with kind and path.
+/// Most bytes of an indexed token, including kind and path.
 pub(crate) const TERM_BYTES_MAX: usize = 32_766;
 
-/// What a term says of a path.
+/// What a term means for a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TermKind {
-    /// A token of an analysed text.
+    /// A token of an analyzed text.
     Text,
-    /// A piece for autocomplete.
+    /// A gram for autocomplete.
     Gram,
     /// A whole string.
     Token,
@@ -35,7 +35,7 @@ pub(crate) enum TermKind {
     Null,
     /// The path has an indexed value.
     Exists,
-    /// It is an element of the array at the path; the empty path is that of whole documents.
+    /// An element of the array at the path; with an empty path, a whole document.
     Element,
 }
 
@@ -54,12 +54,12 @@ impl TermKind {
         }
     }
 
-    /// What all terms of a path begin with.
+    /// The prefix of all terms of a path.
     pub(crate) fn prefix(self, path: &str) -> String {
         format!("{}{path}{END_OF_PATH}", self.letter())
     }
 
-    /// What the terms of all paths that begin with this begin with.
+    /// The prefix of the terms of all paths that begin with `path`.
     pub(crate) fn open_prefix(self, path: &str) -> String {
         format!("{}{path}", self.letter())
     }
@@ -70,13 +70,13 @@ impl TermKind {
     }
 }
 
-/// What a column holds of a path.
+/// What a column stores for a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnKind {
     Number,
     /// Milliseconds.
     Date,
-    /// Tokens of a text.
+    /// Number of tokens of a text.
     Length,
     /// Whole strings.
     Token,
@@ -86,12 +86,12 @@ pub(crate) enum ColumnKind {
     /// Degrees of points.
     Longitude,
     Latitude,
-    /// Geometries as they are, in text.
+    /// Geometries, as text.
     Shape,
 }
 
 impl ColumnKind {
-    /// The key in the JSON field. Dots would divide it.
+    /// The key in the JSON field, without dots: they would split it.
     pub(crate) fn key(self, path: &str) -> String {
         let letter = match self {
             ColumnKind::Number => 'N',
@@ -108,14 +108,13 @@ impl ColumnKind {
         format!("{letter}{}", path.replace(['.', MULTI], "\u{2}"))
     }
 
-    /// The name by which tantivy finds it.
+    /// The name of the column in tantivy.
     pub(crate) fn name(self, path: &str) -> String {
         format!("values.{}", self.key(path))
     }
 }
 
-/// The key under which a path lies inside of the elements at `scope`; an empty scope is the whole
-/// document.
+/// The key of a path inside the elements at `scope`; an empty scope is the whole document.
 pub(crate) fn key_of(scope: &str, path: &str) -> String {
     match scope {
         "" => path.to_owned(),
@@ -144,7 +143,7 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// The schema for so many vector fields.
+    /// The schema with the given number of vector fields.
     pub(crate) fn build(vectors: usize) -> (Schema, Fields) {
         let mut schema = Schema::builder();
         let indexing = TextFieldIndexing::default()
@@ -176,7 +175,7 @@ pub(crate) fn vector_name(n: usize) -> String {
     format!("vector{n}")
 }
 
-/// The term of a value that is compared as a whole; `None` for values that are compared otherwise.
+/// The term of a value that is compared as a whole; `None` for other values.
 pub(crate) fn whole_value(v: &Value<'_>) -> Option<(TermKind, String)> {
     Some(match v {
         Value::String(s) => (TermKind::Token, (*s).to_owned()),

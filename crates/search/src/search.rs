@@ -1,4 +1,4 @@
-//! `$search` and `$searchMeta`: the specification checked and run. Must not know: stages,
+//! `$search` and `$searchMeta`: checks and runs the specification. Must not know: stages,
 //! collections.
 
 use crate::args::Args;
@@ -14,9 +14,9 @@ use model::{Doc, DocBuf, Result, Value};
 use std::cmp::Ordering;
 use tantivy::query::Query;
 
-/// The index that is meant where none is named.
+/// The default name of an index.
 const DEFAULT_INDEX: &str = "default";
-/// Where a lower bound stops counting.
+/// Default threshold of lower-bound counts.
 const THRESHOLD: i64 = 1000;
 
 const META_OPTIONS: &[&str] = &["index", "concurrent", "tracking", "count"];
@@ -45,7 +45,7 @@ pub struct Search {
     synonyms: Sources,
 }
 
-/// What is shown of the documents found, and which of them.
+/// Which documents and fields are returned, and what is returned with them.
 #[derive(Clone, Debug, Default)]
 struct Shown {
     highlight: Option<Highlight>,
@@ -59,7 +59,7 @@ struct Shown {
 /// How `$searchMeta` counts.
 #[derive(Clone, Copy, Debug)]
 enum Count {
-    /// Exact up to the threshold; past it, one more than that.
+    /// Exact up to the threshold; above it, the threshold plus one.
     LowerBound(i64),
     Total,
 }
@@ -68,7 +68,7 @@ impl Search {
     /// Reads the specification of `stage`.
     ///
     /// # Errors
-    /// 8 UnknownError: none or several operators, options that are not known.
+    /// 8 UnknownError: none or several operators, unknown options.
     pub fn parse(stage: &str, spec: Doc<'_>) -> Result<Search> {
         let args = Args {
             path: stage.to_owned(),
@@ -76,8 +76,7 @@ impl Search {
         };
         let is_meta = stage == "$searchMeta";
         let options = if is_meta { META_OPTIONS } else { OPTIONS };
-        // Where the reference works in parallel or reports terms for analytics is not seen in the
-        // answer.
+        // Options for parallel execution and analytics do not change the answer.
         args.boolean("concurrent")?;
         if let Some(v) = args.get("tracking") {
             let tracking = Args::new("tracking", v, &["searchTerms"])?;
@@ -111,7 +110,8 @@ impl Search {
         Ok(search)
     }
 
-    /// There is one operator, or facets, and nothing that is neither that nor an option.
+    /// Checks that there is one operator, or facets, and no field that is neither an operator nor
+    /// an option.
     fn check_operator(&self, stage: &str, options: &[&str]) -> Result<()> {
         let given = self.operator.doc();
         let known = |name: &str| name == "facet" || operator::is_operator(name);
@@ -138,12 +138,12 @@ impl Search {
         &self.index
     }
 
-    /// True when fields that are defined as stored are to be given back alone.
+    /// True when only stored-source fields are returned.
     pub fn returns_stored(&self) -> bool {
         self.shown.stored
     }
 
-    /// Names of collections whose documents are to be given by [`Search::give_synonyms`].
+    /// Names of collections whose documents must be passed to [`Search::give_synonyms`].
     pub fn synonym_collections(&self, index: &Index) -> Vec<String> {
         let mut names = Vec::new();
         synonyms::names_in(self.operator.doc(), &mut names);
@@ -152,7 +152,7 @@ impl Search {
         wanted.map(|m| m.collection.clone()).collect()
     }
 
-    /// The documents of a collection with synonyms.
+    /// Sets the documents of a synonym collection.
     pub fn give_synonyms(&mut self, collection: String, docs: Vec<DocBuf>) {
         self.synonyms.insert(collection, docs);
     }
@@ -160,7 +160,7 @@ impl Search {
     /// The documents found.
     ///
     /// # Errors
-    /// 8 UnknownError for arguments of operators; those of `check`.
+    /// 8 UnknownError for arguments of operators; the errors of `check`.
     pub fn run(&self, index: &Index, check: &mut Check<'_>) -> Result<Hits> {
         if self.shown.stored && index.definition().stored_of(Doc::EMPTY).is_none() {
             return Err(invalid(format!(
@@ -193,7 +193,7 @@ impl Search {
         Ok(hits)
     }
 
-    /// Puts what was found in the order that was asked for.
+    /// Sorts the results as requested.
     fn arrange(&self, index: &Index, view: &View, hits: &mut Hits) -> Result<()> {
         let shown = &self.shown;
         shown.sort.check(index)?;
@@ -227,7 +227,7 @@ impl Search {
     /// The document of `$searchMeta`.
     ///
     /// # Errors
-    /// As [`Search::run`].
+    /// The errors of [`Search::run`].
     pub fn count(&self, index: &Index, check: &mut Check<'_>) -> Result<DocBuf> {
         let view = index.view();
         let query = self.query(&operator::begin(index, &view).with_synonyms(&self.synonyms))?;
@@ -235,7 +235,7 @@ impl Search {
         let mut found = facet::nothing_found(&view);
         let (mut n, faceted) = (0i64, !self.facets.is_empty());
         let most = match self.count {
-            // Facets are of all documents.
+            // Facets count all documents.
             Count::LowerBound(threshold) if !faceted => threshold.saturating_add(1),
             _ => i64::MAX,
         };
@@ -249,7 +249,7 @@ impl Search {
         self.described(index, &view, n, &found)
     }
 
-    /// As a count without facets gives it.
+    /// The count with the threshold applied, if there are no facets.
     fn bounded(&self, n: i64) -> i64 {
         match self.count {
             Count::LowerBound(threshold) if self.facets.is_empty() => {
@@ -285,7 +285,7 @@ impl Search {
         Ok(counted)
     }
 
-    /// The document of `$searchMeta` for so many documents.
+    /// The document of `$searchMeta` for a count of documents.
     pub fn counted(&self, n: i64) -> DocBuf {
         DocBuf::build(|w| {
             let mut count = w.doc("count");

@@ -1,14 +1,14 @@
-//! `storedSource`: which fields of a document a search gives back when it is asked for them. They
-//! are taken from the document itself; what is defined says which they are. Must not know: queries.
+//! `storedSource`: which fields of a document a search returns on request. The fields are read from
+//! the document itself; the definition only names them. Must not know: queries.
 
 use crate::args::Args;
 use crate::error::invalid;
 use model::{Array, Doc, DocBuf, DocWriter, Result, Value};
 
-/// Deepest nesting that is followed.
+/// Deepest nesting that is read.
 const DEPTH_MAX: usize = 100;
 
-/// Which fields are given back.
+/// Which fields are returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stored {
     /// It is not defined.
@@ -23,7 +23,7 @@ impl Stored {
     /// Reads `storedSource`.
     ///
     /// # Errors
-    /// 8 for anything else than a boolean, `{include: [...]}` or `{exclude: [...]}`.
+    /// 8 for anything but a boolean, `{include: [...]}` or `{exclude: [...]}`.
     pub(crate) fn parse(v: Option<Value<'_>>) -> Result<Stored> {
         let (args, v) = match v {
             None | Some(Value::Bool(false)) => return Ok(Stored::Undefined),
@@ -39,7 +39,7 @@ impl Stored {
         }
     }
 
-    /// The fields of a document that are given back; `_id` always.
+    /// The returned fields of a document; `_id` always.
     pub(crate) fn cut(&self, doc: Doc<'_>) -> DocBuf {
         DocBuf::build(|w| self.put("", doc, 0, w))
     }
@@ -61,7 +61,7 @@ impl Stored {
                         let list = DocBuf::build(|w| self.put_each(&at, list, depth + 1, w));
                         w.put(name, list.doc().field("v"));
                     }
-                    // Nothing is below it.
+                    // The value has no fields below it.
                     v if matches!(self, Stored::Exclude(_)) => _ = w.put(name, v),
                     _ => {}
                 },
@@ -105,7 +105,7 @@ impl Stored {
 enum Inclusion {
     Yes,
     No,
-    /// Some of what is below.
+    /// Some of the fields below.
     Within,
 }
 

@@ -1,6 +1,5 @@
-//! Synonyms: what a definition says of where they are, and the words that stand for others. They
-//! are read from a collection at each search, so that a change of them counts at once. Must not
-//! know: collections.
+//! Synonyms: where a definition reads them, and words with their synonyms. They are read from a
+//! collection for each search, so that changes apply at once. Must not know: collections.
 
 use crate::analysis::{Analyzer, Token};
 use crate::args::Args;
@@ -8,7 +7,7 @@ use crate::error::invalid;
 use model::{Doc, DocBuf, Result, Value};
 use std::collections::BTreeMap;
 
-/// Synonyms of a definition.
+/// A synonym mapping of a definition.
 #[derive(Clone, Debug)]
 pub(crate) struct SynonymMapping {
     pub(crate) name: String,
@@ -16,14 +15,14 @@ pub(crate) struct SynonymMapping {
     pub(crate) analyzer: Analyzer,
 }
 
-/// What collections with synonyms hold, by their names.
+/// Documents of synonym collections, by collection name.
 pub(crate) type Sources = BTreeMap<String, Vec<DocBuf>>;
 
-/// Words and what stands for them.
+/// Words and their synonyms.
 #[derive(Debug, Default)]
 pub(crate) struct Synonyms {
     by_words: BTreeMap<Vec<String>, Vec<Vec<Token>>>,
-    /// Words of the longest.
+    /// Number of words of the longest entry.
     longest: usize,
 }
 
@@ -31,7 +30,7 @@ impl Synonyms {
     /// Reads the documents of a collection.
     ///
     /// # Errors
-    /// 8 for a document that is none of the two forms.
+    /// 8 for a document that has neither of the two forms.
     pub(crate) fn read(docs: &[DocBuf], analyzer: &Analyzer) -> Result<Synonyms> {
         let mut all = Synonyms::default();
         for doc in docs {
@@ -64,7 +63,7 @@ impl Synonyms {
         Ok(())
     }
 
-    /// What stands for the longest beginning of some tokens, and how many of them that is.
+    /// The synonyms of the longest known prefix of the tokens, and its number of tokens.
     pub(crate) fn find(&self, tokens: &[Token]) -> Option<(usize, &[Vec<Token>])> {
         (1..=self.longest.min(tokens.len())).rev().find_map(|n| {
             let words = tokens.get(..n)?.iter().map(|t| t.text.clone()).collect();
@@ -74,7 +73,7 @@ impl Synonyms {
     }
 }
 
-/// Names of synonyms that a specification asks for.
+/// Names of synonym mappings that a specification uses.
 pub(crate) fn names_in(spec: Doc<'_>, found: &mut Vec<String>) {
     for (name, v) in spec.iter() {
         match v {

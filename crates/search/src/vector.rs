@@ -1,12 +1,12 @@
-//! Vectors: what of a document is one, and how like two are. Scores lie between 0 and 1. Must not
-//! know: where vectors are kept.
+//! Vectors: reading them from documents, and their similarity. Scores are between 0 and 1. Must not
+//! know: where vectors are stored.
 
 use crate::graph::{Code, Coding};
 use model::Value;
 
 /// Subtype of a binary value that is a vector.
 const SUBTYPE: u8 = 9;
-/// Kinds of numbers, as the binary form names them.
+/// Types of numbers, as coded in the binary form.
 const FLOAT32: u8 = 0x27;
 const INT8: u8 = 0x03;
 const BITS: u8 = 0x10;
@@ -20,7 +20,7 @@ pub(crate) struct VectorField {
     pub(crate) quantization: Quantization,
 }
 
-/// How vectors are kept in memory for approximate searches. What is found is compared in full.
+/// How vectors are stored in memory for approximate searches. Results are compared in full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Quantization {
     #[default]
@@ -31,7 +31,7 @@ pub(crate) enum Quantization {
     Binary,
 }
 
-/// How likeness is measured.
+/// The similarity function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Similarity {
     Cosine,
@@ -40,14 +40,14 @@ pub(crate) enum Similarity {
 }
 
 impl Similarity {
-    /// True where the lengths of vectors say nothing.
+    /// True when the lengths of vectors are ignored.
     pub(crate) fn compares_directions(self) -> bool {
         self == Similarity::Cosine
     }
 }
 
-/// The stored form of a vector: the kind of its numbers, then these. `None` for anything else than
-/// a vector of so many dimensions.
+/// The stored form of a vector: the type of its numbers, then the numbers. `None` for anything but
+/// a vector with this number of dimensions.
 pub(crate) fn encode(v: &Value<'_>, dimensions: usize) -> Option<Vec<u8>> {
     let (bytes, found) = encode_any(v)?;
     (found == dimensions).then_some(bytes)
@@ -83,7 +83,7 @@ pub(crate) fn encode_any(v: &Value<'_>) -> Option<(Vec<u8>, usize)> {
     }
 }
 
-/// A vector that others are compared with.
+/// The vector to which others are compared.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     kind: u8,
@@ -114,7 +114,7 @@ impl Target {
         }
     }
 
-    /// As a graph compares it.
+    /// Its code in a graph.
     pub(crate) fn code(&self, coding: Coding) -> Code {
         match self.kind {
             BITS => coding.code_of_bits(&self.bits),
@@ -127,12 +127,12 @@ impl Target {
         self.kind != BITS && self.length == 0.0
     }
 
-    /// True for bits, which are compared by how many differ.
+    /// True for bit vectors, which are compared by the number of different bits.
     pub(crate) fn is_bits(&self) -> bool {
         self.kind == BITS
     }
 
-    /// How like a stored vector is; `None` when the two cannot be compared.
+    /// The similarity of a stored vector; `None` when the two cannot be compared.
     pub(crate) fn score(&self, stored: &[u8]) -> Option<f32> {
         let (kind, data) = stored.split_first()?;
         if *kind != self.kind {
@@ -158,7 +158,8 @@ impl Target {
             Similarity::Cosine if square == 0.0 || self.length == 0.0 => None,
             Similarity::Cosine => Some((1.0 + dot / (self.length * square.sqrt())) / 2.0),
             Similarity::Euclidean => Some(1.0 / (1.0 + distance)),
-            // Bytes are not normalised: their product is brought into the range of its kind.
+            // Byte vectors are not normalized: their dot product is scaled to the range of the
+            // type.
             Similarity::DotProduct if *kind == INT8 => {
                 Some(0.5 + dot / (self.numbers.len() as f32 * 32_768.0))
             }
@@ -167,7 +168,7 @@ impl Target {
     }
 }
 
-/// The product of two vectors, the second's square and the square of their distance.
+/// The dot product of two vectors, the squared length of the second and their squared distance.
 fn sums(a: &[f32], b: impl Iterator<Item = f32>) -> [f32; 3] {
     let (mut dot, mut square, mut distance) = (0f32, 0f32, 0f32);
     for (a, b) in a.iter().zip(b) {

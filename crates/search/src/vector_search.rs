@@ -1,6 +1,6 @@
-//! `$vectorSearch`: the documents whose vectors are most like a given one. An exact search compares
-//! every vector; an approximate one goes through graphs where there are any, and compares what it
-//! has found in full. Must not know: stages, collections.
+//! `$vectorSearch`: the documents with the vectors most similar to a given one. An exact search
+//! compares every vector; an approximate one uses graphs where they exist, and compares its
+//! candidates in full. Must not know: stages, collections.
 
 use crate::args::Args;
 use crate::error::{failed, invalid};
@@ -20,9 +20,10 @@ use tantivy::{BitSet, DocId, SegmentReader};
 const CANDIDATES_MAX: i64 = 10_000;
 /// Most results of an exact search.
 const LIMIT_MAX: i64 = 2_147_483_630;
-/// Vectors between two looks at whether the search shall go on.
+/// Vectors between two checks whether the search may go on.
 const CHECK_EVERY: usize = 4096;
-/// Where at most this part of the vectors pass a filter, each of these is compared by its code.
+/// When at most this fraction (one in four) of the vectors pass the filter, each of them is
+/// compared by its code.
 const SCANNED_PART: usize = 4;
 
 const FIELDS: [&str; 7] = [
@@ -40,16 +41,16 @@ const FIELDS: [&str; 7] = [
 pub struct VectorSearch {
     index: String,
     path: String,
-    /// In the stored form.
+    /// In stored form.
     vector: Vec<u8>,
     dimensions: usize,
     limit: usize,
-    /// Vectors that an approximate search compares in full; `None` for all.
+    /// Number of vectors that an approximate search compares in full; `None` for an exact search.
     candidates: Option<usize>,
     filter: Option<DocBuf>,
 }
 
-/// `limit`: refused before anything else is looked at.
+/// `limit`; checked before all other fields.
 fn parse_limit(spec: Doc<'_>) -> Result<Option<i64>> {
     let Some(v) = spec.get("limit") else {
         return Ok(None);
@@ -167,7 +168,7 @@ impl VectorSearch {
     ///
     /// # Errors
     /// 8 UnknownError for a path without vectors, another number of dimensions, a filter over
-    /// fields that are not indexed; those of `check`.
+    /// fields that are not indexed; the errors of `check`.
     pub fn run(&self, index: &Index, check: &mut Check<'_>) -> Result<Hits> {
         let fields = &index.definition().vectors;
         let Some((n, field)) = fields.iter().enumerate().find(|(_, f)| f.path == self.path) else {
@@ -212,7 +213,8 @@ impl VectorSearch {
                 }
             }
         }
-        // Of all segments together, so that no more are compared than the search says.
+        // The best candidates of all segments together, so that no more are compared than
+        // requested.
         candidates.sort_unstable_by_key(|a| a.near);
         candidates.truncate(self.candidates.unwrap_or(0));
         for ((segment_n, segment), graph) in (0u32..).zip(segments).zip(&graphs) {
@@ -232,7 +234,7 @@ impl VectorSearch {
         Ok(hits)
     }
 
-    /// Keeps a document, and of many only the best.
+    /// Adds a document; keeps only the best when there are many.
     fn take(&self, hits: &mut Hits, segment: u32, doc: DocId, score: f32) {
         hits.push(Hit {
             score,
@@ -291,7 +293,7 @@ impl VectorSearch {
     }
 }
 
-/// A vector that is to be compared in full.
+/// A vector to compare in full.
 struct Candidate {
     near: Near,
     segment: u32,
@@ -302,12 +304,12 @@ struct Approximate<'s> {
     graph: &'s SegmentGraph,
     target: &'s Target,
     most: usize,
-    /// Documents that pass the filter, where there is one.
+    /// Number of documents that pass the filter, if there is one.
     passing: Option<usize>,
 }
 
 impl Approximate<'_> {
-    /// Vectors that are about the nearest ones, of documents that pass the filter.
+    /// Approximately the nearest vectors of documents that pass the filter.
     fn nodes(&self, passes: &dyn Fn(DocId) -> bool, check: &mut Check<'_>) -> Result<Vec<Near>> {
         let SegmentGraph { graph, coding, .. } = self.graph;
         let code = self.target.code(*coding);
@@ -323,7 +325,7 @@ impl Approximate<'_> {
     }
 }
 
-/// Compares vectors in full and shows their documents.
+/// Compares vectors in full and adds their documents.
 fn compare(
     segment: &SegmentReader,
     field: usize,
@@ -347,8 +349,8 @@ fn compare(
     read.map(|_| ()).map_err(|e| failed("vectors", &e))
 }
 
-/// The documents of a segment with the likeness of their vectors. Equal vectors are kept once, in
-/// the order of their bytes, and are compared once.
+/// Scores the documents of a segment by their vectors. Equal vectors are stored once, in the order
+/// of their bytes, and compared once.
 fn scores(
     segment: &SegmentReader,
     field: usize,

@@ -1,5 +1,5 @@
-//! Character filters: what is made of a text before it is cut. Every character knows where in the
-//! text it comes from, so that highlights show the text itself.
+//! Character filters: changes of a text before it is split into tokens. Every character keeps its
+//! range in the original text, so that highlights show the original.
 
 use super::fold::fold_case;
 use super::spec::kind_of;
@@ -13,29 +13,29 @@ use unicode_segmentation::UnicodeSegmentation;
 /// A changed text.
 pub(super) struct Changed {
     pub(super) text: String,
-    /// For each byte the part of the first text that it was made of.
+    /// For each byte, the range of the original text it comes from.
     from: Vec<Range<usize>>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum CharFilter {
-    /// Without tags but these, and with characters in place of their names.
+    /// Removes tags except for these, and replaces character references by characters.
     Html { kept: Vec<String> },
-    /// One form for equal characters, in small letters.
+    /// One form for equivalent characters, in lower case.
     Normalize,
-    /// Pieces that become others, the longest first.
+    /// Replaces strings, the longest first.
     Mapping(Vec<(String, String)>),
-    /// A space for what joins no letters.
+    /// Replaces the zero-width non-joiner by a space.
     Persian,
 }
 
-/// Elements inside of a line; other tags end a word.
+/// Inline elements; other tags end a word.
 const INLINE: &[&str] = &[
     "a", "abbr", "acronym", "b", "basefont", "bdo", "big", "cite", "code", "dfn", "em", "font",
     "i", "img", "input", "kbd", "label", "q", "s", "samp", "select", "small", "span", "strike",
     "strong", "sub", "sup", "textarea", "tt", "u", "var",
 ];
-/// Elements whose texts are none.
+/// Elements whose text is not shown.
 const HIDDEN: [&str; 2] = ["script", "style"];
 const NAMES: &[(&str, char)] = &[
     ("amp", '&'),
@@ -69,7 +69,7 @@ const NAMES: &[(&str, char)] = &[
 ];
 
 impl Changed {
-    /// A text as it is.
+    /// A text without changes.
     pub(super) fn unchanged(text: &str) -> Changed {
         let mut whole = Changed::empty();
         for (at, c) in text.char_indices() {
@@ -90,7 +90,7 @@ impl Changed {
         self.from.extend(std::iter::repeat_n(from, piece.len()));
     }
 
-    /// The part of the first text that a part of this one comes from.
+    /// The range of the original text for a range of this one.
     pub(super) fn origin(&self, start: usize, end: usize) -> Range<usize> {
         let first = self.from.get(start).or(self.from.last());
         let last = self.from.get(end.saturating_sub(1)).or(first);
@@ -98,7 +98,7 @@ impl Changed {
         first..last.map_or(0, |from| from.end).max(first)
     }
 
-    /// What a filter makes of it.
+    /// The text after a filter.
     pub(super) fn through(self, filter: &CharFilter) -> Changed {
         let mut out = Changed::empty();
         filter.change(&self.text, &mut |piece, start, end| {
@@ -109,7 +109,7 @@ impl Changed {
 }
 
 impl CharFilter {
-    /// Shows the pieces of the text it makes, each with the part it comes from.
+    /// Calls `out` for each piece of the changed text, with the range of the input it comes from.
     fn change(&self, text: &str, out: &mut dyn FnMut(&str, usize, usize)) {
         match self {
             CharFilter::Html { kept } => strip(text, kept, out),
@@ -187,7 +187,7 @@ impl CharFilter {
     }
 }
 
-/// Shows the first character and says how long it is.
+/// Passes the first character to `out` and returns its length.
 fn one(rest: &str, at: usize, out: &mut dyn FnMut(&str, usize, usize)) -> usize {
     let len = rest.chars().next().map_or(1, char::len_utf8);
     out(rest.get(..len).unwrap_or_default(), at, at + len);
@@ -213,7 +213,7 @@ fn strip(text: &str, kept: &[String], out: &mut dyn FnMut(&str, usize, usize)) {
     }
 }
 
-/// The length of the tag or comment a text begins with, and the tag's name in small letters.
+/// The length of the tag or comment at the start of a text, and the tag's name in lower case.
 fn tag(rest: &str) -> Option<(usize, String)> {
     if rest.starts_with("<!--") {
         return Some((
@@ -232,7 +232,7 @@ fn tag(rest: &str) -> Option<(usize, String)> {
     Some((len, name.to_lowercase()))
 }
 
-/// How many bytes behind an opening tag are no text.
+/// Bytes of hidden text after an opening tag.
 fn hidden(rest: &str, len: usize, name: &str) -> usize {
     if rest.starts_with("</") || !HIDDEN.contains(&name) {
         return 0;
@@ -242,7 +242,7 @@ fn hidden(rest: &str, len: usize, name: &str) -> usize {
     end.unwrap_or(behind.len())
 }
 
-/// The length of the name of a character that a text begins with, and the character.
+/// The length of the character reference at the start of a text, and its character.
 fn named(rest: &str) -> Option<(usize, char)> {
     let inner = rest.strip_prefix('&')?;
     let end = inner.bytes().take(12).position(|b| b == b';')?;

@@ -1,11 +1,11 @@
-//! Words cut where letters, digits and what is neither meet, and where capitals begin.
+//! Splits words where letters, digits and other characters meet, and at capitals.
 
 use super::fold::fold_case;
 use super::token::{Token, replace_each};
 use crate::args::Args;
 use model::{Result, Value};
 
-/// What is cut and what is kept.
+/// Where words are split and which parts are kept.
 #[derive(Clone, Debug)]
 pub(super) struct Delimiter {
     words: bool,
@@ -30,7 +30,7 @@ enum Kind {
     None,
 }
 
-/// A part of a word: bytes.
+/// A part of a word, in bytes.
 #[derive(Clone, Copy)]
 struct Part {
     start: usize,
@@ -107,7 +107,8 @@ impl Delimiter {
         if self.original {
             made.push(t.clone());
         }
-        // Where the text of a token is still that of the document, its parts are known there too.
+        // While the text of a token is still that of the document, the positions of its parts are
+        // exact.
         let exact = t.end.saturating_sub(t.start) == t.text.len();
         let token = |text: String, at: usize, first: &Part, last: &Part| Token {
             text,

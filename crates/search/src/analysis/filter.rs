@@ -1,4 +1,4 @@
-//! Token filters: what becomes of tokens once a text is cut.
+//! Token filters: changes of the tokens of a text.
 
 use super::delimiter::Delimiter;
 use super::fold::{fold_accents, fold_case};
@@ -16,17 +16,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use unicode_normalization::UnicodeNormalization;
 
-/// Stands in a shingle for a token that was removed.
+/// Replaces a removed token in a shingle.
 const FILLER: &str = "_";
 
 #[derive(Clone, Debug)]
 pub(super) enum Filter {
     Lowercase,
-    /// Without accents, beside the tokens as they were or in their place.
+    /// Removes accents, beside the original tokens or in their place.
     Fold {
         with_originals: bool,
     },
-    /// In small letters and without accents.
+    /// In lower case and without accents.
     FoldAll,
     Normalize(Form),
     Possessive,
@@ -35,7 +35,7 @@ pub(super) enum Filter {
         ignores_case: bool,
     },
     Stem(Algorithm),
-    /// English stems by Porter's first rules.
+    /// English stems by Porter's original rules.
     Porter,
     Length {
         min: usize,
@@ -44,14 +44,14 @@ pub(super) enum Filter {
     Trim,
     Reverse,
     Grams(Grams),
-    /// Every token twice, the first time safe from stemmers.
+    /// Emits every token twice, the first one protected from stemmers.
     Repeat,
     Replace {
         pattern: Regex,
         with: String,
         all: bool,
     },
-    /// Not the same token twice at one place.
+    /// Removes repeated tokens at the same position.
     Distinct,
     Shingles {
         min: usize,
@@ -61,13 +61,13 @@ pub(super) enum Filter {
         with_originals: bool,
     },
     Delimit(Delimiter),
-    /// Changes nothing: tokens stand in a line already.
+    /// Changes nothing: tokens are always a flat list.
     Flatten,
-    /// Pairs of neighbours in scripts without spaces.
+    /// Pairs of adjacent characters in scripts without spaces.
     Bigrams,
 }
 
-/// A form of characters.
+/// A Unicode normalization form.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
     Nfc,
@@ -76,7 +76,7 @@ pub(super) enum Form {
     Nfkd,
 }
 
-/// Leaves out words.
+/// Removes stop words.
 pub(super) fn stop(words: &[&str], ignores_case: bool) -> Filter {
     let words = words.iter().map(|w| match ignores_case {
         true => fold_case(w),
@@ -151,7 +151,7 @@ impl Filter {
         }
     }
 
-    /// What leaves tokens out or makes more of them.
+    /// Filters that remove or add tokens.
     fn change_number(&self, tokens: &mut Vec<Token>) {
         match self {
             Filter::Stop {
@@ -169,7 +169,8 @@ impl Filter {
                 tokens.retain(|t| seen.insert((t.position, t.text.clone())));
             }
             Filter::Grams(grams) => {
-                // Each is said to be where its token is: filters before may have changed that.
+                // Each part has the range of its token, because earlier filters may have changed
+                // the text.
                 let cut = |t: &Token| {
                     let texts = grams.of(&t.text).into_iter().map(|(_, text)| text);
                     with_texts(t, texts.collect())
@@ -292,13 +293,13 @@ fn with_originals(path: &str, v: Value<'_>, or: bool) -> Result<bool> {
     Ok(word.map_or(or, |word| word == "include"))
 }
 
-/// Tokens with other texts at the place of one.
+/// Tokens with the given texts at the position of one token.
 fn with_texts(t: &Token, texts: Vec<String>) -> Vec<Token> {
     let each = texts.into_iter().map(|text| Token { text, ..t.clone() });
     each.collect()
 }
 
-/// Puts what is made of each token in front of it, where it differs.
+/// Adds the texts made of each token before it, unless they are equal to it.
 fn beside(tokens: &mut Vec<Token>, make: &dyn Fn(&str) -> Vec<String>) {
     let both = |t: &Token| {
         let made = make(&t.text).into_iter().filter(|text| *text != t.text);
@@ -309,12 +310,12 @@ fn beside(tokens: &mut Vec<Token>, make: &dyn Fn(&str) -> Vec<String>) {
     *tokens = tokens.iter().flat_map(both).collect();
 }
 
-/// Tokens, and each run of so many with a space between them.
+/// Tokens, and each run of `min` to `max` tokens joined by spaces.
 fn shingles(tokens: &mut Vec<Token>, min: usize, max: usize) {
     let mut line: Vec<Token> = Vec::new();
     for t in tokens.iter() {
         let next = line.last().map_or(t.position, |l| l.position + 1);
-        // One for each place where a token was removed, and none at a place that has one.
+        // One filler for each position of a removed token, and none at a position with a token.
         for position in next..t.position {
             line.push(Token {
                 text: FILLER.to_owned(),
@@ -348,7 +349,7 @@ fn shingles(tokens: &mut Vec<Token>, min: usize, max: usize) {
     *tokens = all;
 }
 
-/// Is it one character of Chinese, Japanese or Korean?
+/// Whether it is one Chinese, Japanese or Korean character.
 fn is_cjk(text: &str) -> bool {
     let cjk = |c: char| {
         matches!(c, '\u{1100}'..='\u{11ff}' | '\u{2e80}'..='\u{2fdf}' | '\u{3005}'..='\u{30ff}'
@@ -358,7 +359,7 @@ fn is_cjk(text: &str) -> bool {
     !text.is_empty() && text.chars().all(cjk)
 }
 
-/// Neighbours in scripts without spaces become pairs; one that stands alone stays.
+/// Adjacent characters in scripts without spaces become pairs; a single one is kept.
 fn bigrams(tokens: &mut Vec<Token>) {
     let mut chars: Vec<Token> = Vec::new();
     for t in tokens.drain(..) {

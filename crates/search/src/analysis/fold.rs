@@ -1,9 +1,9 @@
-//! Letters that are looked at as the same.
+//! Letters that are treated as equal.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// Letters that are no plain letter with a mark.
+/// Letters that are not a plain letter with a mark.
 const PLAIN: &[(char, &str)] = &[
     ('\u{df}', "ss"),
     ('\u{e6}', "ae"),
@@ -25,7 +25,7 @@ const PLAIN: &[(char, &str)] = &[
     ('\u{131}', "i"),
 ];
 
-/// Without accents.
+/// Removes accents.
 pub(super) fn fold_accents(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.nfkd().filter(|c| !is_combining_mark(*c)) {
@@ -37,10 +37,10 @@ pub(super) fn fold_accents(text: &str) -> String {
     out
 }
 
-/// In small letters, letters that are the same in capitals made one.
+/// Lower case, with letters that have the same capital made equal.
 pub(super) fn fold_case(text: &str) -> String {
     let fold = |c: char| match c {
-        // Its capital is that of another letter.
+        // Its capital is also that of another letter.
         '\u{131}' => vec![c],
         c => c.to_uppercase().flat_map(char::to_lowercase).collect(),
     };

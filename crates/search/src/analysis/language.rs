@@ -1,15 +1,15 @@
-//! Languages: their stemmers and the words that say nothing.
+//! Languages: their stemmers and stop words.
 
 use rust_stemmers::Algorithm;
 
-/// English words that say nothing, as Lucene leaves them out.
+/// English stop words, as in Lucene.
 pub(super) const STOP_WORDS: &[&str] = &[
     "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it",
     "no", "not", "of", "on", "or", "such", "that", "the", "their", "then", "there", "these",
     "they", "this", "to", "was", "will", "with",
 ];
 
-/// The code of the words of a language that say nothing.
+/// The code of a language's stop words.
 pub(super) fn stop_code(language: &str) -> Option<&'static str> {
     const CODES: &[(&str, &str)] = &[
         ("arabic", "ar"),

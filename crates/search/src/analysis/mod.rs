@@ -1,5 +1,6 @@
-//! From text to tokens: the analyzers by name and those a definition builds. Positions count
-//! tokens, removed ones included, so that phrases keep their gaps. Must not know: fields, indexes.
+//! From text to tokens: the built-in analyzers and those that a definition composes. Positions
+//! count tokens, removed ones included, so that phrases keep their gaps. Must not know: fields,
+//! indexes.
 
 mod chars;
 mod delimiter;
@@ -23,7 +24,7 @@ use std::collections::HashMap;
 use token::Grams;
 use tokenizer::Tokenizer;
 
-/// Cuts text into tokens and changes them.
+/// Splits text into tokens and changes them.
 #[derive(Clone, Debug)]
 pub(crate) struct Analyzer {
     chars: Vec<CharFilter>,
@@ -31,7 +32,7 @@ pub(crate) struct Analyzer {
     filters: Vec<Filter>,
 }
 
-/// The analyzers a definition may name.
+/// The analyzers that a definition defines, by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Analyzers(HashMap<String, Analyzer>);
 
@@ -48,7 +49,7 @@ impl Analyzer {
         Analyzer::of(Tokenizer::STANDARD, vec![Filter::Lowercase])
     }
 
-    /// For `autocomplete`: pieces of its tokens.
+    /// The analyzer for `autocomplete`, which splits its tokens into grams.
     pub(crate) fn in_grams(mut self, min: usize, max: usize, cut: Cut, fold: bool) -> Analyzer {
         self.filters.push(Filter::Lowercase);
         if fold {
@@ -65,14 +66,14 @@ impl Analyzer {
         self
     }
 
-    /// The same without the last step: what a query for pieces looks for.
+    /// The same without the gram step: the analyzer of queries.
     pub(crate) fn without_grams(&self) -> Analyzer {
         let mut words = self.clone();
         words.filters.pop_if(|f| matches!(f, Filter::Grams(_)));
         words
     }
 
-    /// The longest piece that is kept of a word.
+    /// The longest indexed gram of a word.
     pub(crate) fn longest_gram(&self, word: &str) -> String {
         let Some(Filter::Grams(grams)) = self.filters.last() else {
             return word.to_owned();
@@ -86,7 +87,7 @@ impl Analyzer {
         }
     }
 
-    /// True when a text becomes one token as it is.
+    /// True when a text becomes one unchanged token.
     pub(crate) fn keeps_whole(&self) -> bool {
         matches!(self.tokenizer, Tokenizer::Keyword)
     }
@@ -124,7 +125,7 @@ impl Analyzer {
         tokens
     }
 
-    /// An analyzer the language comes with.
+    /// A built-in analyzer.
     fn builtin(name: &str) -> Option<Analyzer> {
         let of = |tokenizer, filters| Some(Analyzer::of(tokenizer, filters));
         match name {
@@ -167,7 +168,7 @@ impl Analyzer {
 }
 
 impl Analyzers {
-    /// From the definition's list.
+    /// Reads the definition's list.
     pub(crate) fn parse(list: Option<Value<'_>>) -> Result<Analyzers> {
         let mut all = HashMap::new();
         let list = match list {
@@ -209,7 +210,7 @@ impl Analyzers {
     }
 }
 
-/// What a function reads of each element of a list that need not be there.
+/// The results of a function for each element of an optional list.
 fn each_of<T>(
     args: &Args<'_>,
     field: &str,

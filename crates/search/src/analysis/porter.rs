@@ -37,7 +37,7 @@ const STEP_4: &[&str] = &[
     "tion", "ou", "ism", "ate", "iti", "ous", "ive", "ize",
 ];
 
-/// The stem of a word in small letters; what is no such word stays as it is.
+/// The stem of a word in lower case; other texts do not change.
 pub(super) fn stem(word: &str) -> String {
     if word.len() <= 2 || !word.bytes().all(|b| b.is_ascii_lowercase()) {
         return word.to_owned();
@@ -69,7 +69,7 @@ fn consonants(word: &str) -> Vec<bool> {
     all
 }
 
-/// How often vowels are followed by consonants.
+/// How many groups of vowels are followed by consonants.
 fn measure(stem: &str) -> usize {
     let all = consonants(stem);
     all.windows(2).filter(|w| *w == [false, true]).count()
@@ -79,14 +79,14 @@ fn has_vowel(stem: &str) -> bool {
     consonants(stem).contains(&false)
 }
 
-/// Does it end with the same consonant twice?
+/// Whether it ends with the same consonant twice.
 fn is_doubled(word: &str) -> bool {
     let mut last = word.chars().rev();
     let (a, b) = (last.next(), last.next());
     a.is_some() && a == b && consonants(word).last() == Some(&true)
 }
 
-/// Does it end with consonant, vowel, consonant, the last not w, x or y?
+/// Whether it ends with consonant, vowel, consonant, the last not w, x or y.
 fn is_short(word: &str) -> bool {
     consonants(word).ends_with(&[true, false, true]) && !word.ends_with(['w', 'x', 'y'])
 }
@@ -125,7 +125,7 @@ fn participles(w: &mut String) {
     }
 }
 
-/// The first ending that is there becomes another, where enough stays before it.
+/// Replaces the first matching ending, if the rest before it is long enough.
 fn replace_ending(w: &mut String, endings: &[(&str, &str)]) {
     let found = endings
         .iter()
@@ -140,7 +140,7 @@ fn drop_ending(w: &mut String) {
     let Some(ending) = found else {
         return;
     };
-    // The letter before `ion` stays.
+    // The letter before `ion` is kept.
     let cut = match *ending {
         "sion" | "tion" => 3,
         other => other.len(),

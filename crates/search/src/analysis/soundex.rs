@@ -1,15 +1,16 @@
-//! Names by their sound: the codes of Daitch and Mokotoff, six digits, several where a spelling is
-//! spoken in several ways.
+//! Names by their sound: Daitch-Mokotoff codes of six digits, several for a spelling with several
+//! pronunciations.
 
 use super::fold::fold_accents;
 
 /// Digits of a code.
 const DIGITS: usize = 6;
 
-/// A spelling and what it is at the beginning, before a vowel, and elsewhere; `|` divides ways.
+/// A spelling and its codes at the beginning, before a vowel, and elsewhere; `|` separates
+/// alternatives.
 type Rule = (&'static str, &'static str, &'static str, &'static str);
 
-/// The longest that fits counts.
+/// The longest matching spelling is used.
 const RULES: &[Rule] = &[
     ("schtsch", "2", "4", "4"),
     ("schtsh", "2", "4", "4"),
@@ -133,15 +134,15 @@ const RULES: &[Rule] = &[
     ("z", "4", "4", "4"),
 ];
 
-/// A code that is being made.
+/// An incomplete code.
 #[derive(Clone, PartialEq, Eq)]
 struct PartialCode {
     code: String,
-    /// What the last spelling was.
+    /// The code of the last spelling.
     last: Option<&'static str>,
 }
 
-/// The codes of a word; none of one without letters.
+/// The codes of a word; none for a word without letters.
 pub(super) fn codes(word: &str) -> Vec<String> {
     let letters: String = fold_accents(word)
         .to_lowercase()
@@ -166,7 +167,7 @@ pub(super) fn codes(word: &str) -> Vec<String> {
             rule.3
         };
         let first = rest.chars().next().unwrap_or(' ');
-        // These two are spoken one by one.
+        // These two are pronounced separately.
         let apart = matches!((before, first), ('m', 'n') | ('n', 'm'));
         let mut next: Vec<PartialCode> = Vec::new();
         for way in &ways {

@@ -1,11 +1,11 @@
-//! What the parts of analyzers are written with.
+//! Helpers to read the parts of analyzers.
 
 use super::token::{Cut, Grams};
 use crate::args::Args;
 use crate::error::invalid;
 use model::{Result, Value};
 
-/// Bytes a compiled pattern may have.
+/// Most bytes of a compiled pattern.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 /// The type of a part.
@@ -39,7 +39,7 @@ pub(super) fn parse_grams(args: &Args<'_>, kind: &str) -> Result<Grams> {
     })
 }
 
-/// A pattern that must be there.
+/// A required pattern.
 pub(super) fn parse_pattern(args: &Args<'_>) -> Result<regex::Regex> {
     let text = args.as_string("pattern", args.required("pattern")?)?;
     let compiled = regex::RegexBuilder::new(text)

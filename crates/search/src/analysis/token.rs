@@ -1,22 +1,22 @@
-//! Tokens and the pieces they come from.
+//! Tokens, and the grams made of them.
 
-/// A term and where it stands.
+/// A term and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     pub(crate) text: String,
-    /// Tokens before it.
+    /// Number of tokens before it.
     pub(crate) position: u32,
-    /// Bytes of the text before it, and before what follows it.
+    /// Byte offsets of its start and end in the original text.
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// Stemmers leave it as it is.
+    /// Protected from stemmers.
     pub(crate) fixed: bool,
 }
 
-/// A piece of a text and where it begins, bytes.
+/// A piece of a text and its byte offset.
 pub(super) type Piece = (usize, String);
 
-/// Which pieces of a text are cut.
+/// Which grams of a text are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
     All,
@@ -24,13 +24,13 @@ pub(crate) enum Cut {
     Ends,
 }
 
-/// All pieces of so many characters.
+/// All grams with a number of characters in a range.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grams {
     pub(super) min: usize,
     pub(super) max: usize,
     pub(super) cut: Cut,
-    /// Texts that are too short or too long stay as well.
+    /// Texts that are too short or too long are kept, too.
     pub(super) with_others: bool,
 }
 
@@ -60,8 +60,8 @@ impl Grams {
     }
 }
 
-/// Puts what `parts` makes of each token in its place: several that follow each other move those
-/// behind.
+/// Replaces each token by those that `parts` makes of it: if they have several positions, later
+/// tokens are moved.
 pub(super) fn replace_each(tokens: &mut Vec<Token>, parts: &dyn Fn(&Token) -> Vec<Token>) {
     let mut shift = 0;
     let mut last = None;
@@ -69,7 +69,7 @@ pub(super) fn replace_each(tokens: &mut Vec<Token>, parts: &dyn Fn(&Token) -> Ve
     for token in tokens.drain(..) {
         let own = token.position;
         let made = parts(&token);
-        // What stands at one place moves the rest once.
+        // Several tokens at one position move the rest only once.
         let wide = made.iter().map(|t| t.position - own).max().unwrap_or(0);
         if last.is_some_and(|(at, _)| at != own) {
             shift += last.map_or(0, |(_, wide)| wide);

@@ -1,4 +1,4 @@
-//! Tokenizers: where a text is cut.
+//! Tokenizers: how a text is split.
 
 use super::spec::{kind_of, parse_grams, parse_pattern};
 use super::token::{Grams, Piece};
@@ -9,7 +9,7 @@ use regex::Regex;
 use std::sync::OnceLock;
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Characters of a token where nothing else is said; longer ones are cut into pieces.
+/// Default limit of characters in a token; longer tokens are split.
 const TOKEN_CHARS_MAX: usize = 255;
 
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub(super) enum Tokenizer {
     Standard {
         longest: usize,
     },
-    /// The same, with addresses of mail and of the web as they are.
+    /// The same, with mail and web addresses kept whole.
     Addresses {
         longest: usize,
     },
@@ -30,9 +30,9 @@ pub(super) enum Tokenizer {
     /// The whole text.
     Keyword,
     Grams(Grams),
-    /// A group of each match.
+    /// A capture group of each match.
     Captured(Regex, usize),
-    /// What is between matches.
+    /// The text between matches.
     Split(Regex),
 }
 
@@ -145,7 +145,7 @@ fn runs(text: &str, of: impl Fn(char) -> bool, longest: usize) -> Vec<Piece> {
     found
 }
 
-/// A word, cut where it is longer than a token may be.
+/// A word, split where it is longer than a token may be.
 fn pieces(start: usize, word: &str, longest: usize) -> Vec<Piece> {
     if word.len() <= longest {
         return vec![(start, word.to_owned())];
@@ -161,7 +161,7 @@ fn pieces(start: usize, word: &str, longest: usize) -> Vec<Piece> {
     cut.collect()
 }
 
-/// Addresses as they are, words between them.
+/// Addresses kept whole, and the words between them.
 fn addresses(text: &str, longest: usize) -> Vec<Piece> {
     static ADDRESS: OnceLock<Option<Regex>> = OnceLock::new();
     const MAIL: &str = r"[\w.!#$%&'*+/=?^`{|}~-]+@(?:[a-z0-9-]+\.)+[a-z0-9-]+";
@@ -180,7 +180,7 @@ fn addresses(text: &str, longest: usize) -> Vec<Piece> {
             text.get(at..m.start()).unwrap_or_default(),
             longest,
         ));
-        // What ends a sentence is no part of an address.
+        // Punctuation that ends a sentence is not part of an address.
         let address = m
             .as_str()
             .trim_end_matches(['.', ',', ';', ':', '!', '?', ')']);

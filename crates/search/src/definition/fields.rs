@@ -1,5 +1,5 @@
-//! Reads the mappings of a definition: documents, fields and their types. Must not know: what else
-//! a definition has.
+//! Reads the mappings of a definition: documents, fields and their types. Must not know: the other
+//! parts of a definition.
 
 use super::mapping::{FieldKind, Mapping, NumberField, StringField, TextOptions};
 use crate::analysis::{Analyzer, Analyzers, Cut};
@@ -7,7 +7,7 @@ use crate::args::Args;
 use crate::error::invalid;
 use model::{Result, Value};
 
-/// What fields have that do not say otherwise.
+/// Defaults of fields.
 pub(super) struct Defaults {
     pub(super) analyzers: Analyzers,
     pub(super) index: String,
@@ -15,14 +15,14 @@ pub(super) struct Defaults {
 }
 
 impl Defaults {
-    /// A string field with analyzers by name.
+    /// A string field whose analyzers are given by name.
     pub(super) fn string_field(
         &self,
         path: &str,
         index: Option<&str>,
         search: Option<&str>,
     ) -> Result<StringField> {
-        // A search analyzer of the definition is for fields that name no analyzer of their own.
+        // The definition's search analyzer is only for fields that name no analyzer of their own.
         let name = index.unwrap_or(&self.index);
         let search = search
             .or(self.search.as_deref().filter(|_| index.is_none()))
@@ -106,7 +106,7 @@ fn parse_field(path: &str, v: Value<'_>, defaults: &Defaults, at: &mut Mapping) 
         }
         "autocomplete" => parse_autocomplete(path, v, defaults)?,
         "number" | "numberFacet" => parse_number(path, v)?,
-        // What facets needed a type of its own for is done by the ordinary one.
+        // Facets need no field type of their own: the ordinary types serve them.
         "stringFacet" => plain(FieldKind::Token { lowercase: false })?,
         "date" | "dateFacet" => plain(FieldKind::Date)?,
         "boolean" => plain(FieldKind::Boolean)?,

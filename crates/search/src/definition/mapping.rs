@@ -1,4 +1,4 @@
-//! What is indexed at which paths. Must not know: how a definition is written.
+//! Which values are indexed at which paths. Must not know: how a definition is written.
 
 use crate::analysis::Analyzer;
 use std::collections::BTreeMap;
@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 /// What is indexed at a path and below it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mapping {
-    /// Fields that are not named are indexed by their types.
+    /// Fields without a mapping are indexed by the types of their values.
     pub(crate) dynamic: bool,
     pub(crate) kinds: Vec<FieldKind>,
     pub(crate) fields: BTreeMap<String, Mapping>,
-    /// What is indexed of each document of an array, apart from the others.
+    /// The mapping of the documents of an array, which are indexed separately.
     pub(crate) elements: Option<Box<Mapping>>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) enum FieldKind {
     Boolean,
     ObjectId,
     Uuid,
-    /// Points; where it is said, lines and areas too.
+    /// Points; with `shapes` lines and areas, too.
     Geo {
         shapes: bool,
     },
@@ -35,30 +35,30 @@ pub(crate) enum FieldKind {
     Vector(usize),
 }
 
-/// Analysers of a string field and what is kept of its texts.
+/// Analyzers of a string field, and what is stored of its texts.
 #[derive(Clone, Debug)]
 pub(crate) struct StringField {
     pub(crate) index: Analyzer,
     pub(crate) search: Analyzer,
-    /// Further analysers of the same text, by name.
+    /// Further analyzers of the same text, by name.
     pub(crate) multi: Vec<(String, StringField)>,
     pub(crate) kept: TextOptions,
 }
 
-/// What is kept of the texts of a string field.
+/// What is stored of the texts of a string field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TextOptions {
-    /// Longer texts are not indexed, characters.
+    /// Most characters of a text; longer ones are not indexed.
     pub(crate) longest: usize,
-    /// Short texts count for more.
+    /// Whether short texts count for more.
     pub(crate) norms: bool,
-    /// How often a term is in a text.
+    /// Whether the frequency of a term in a text is stored.
     pub(crate) frequencies: bool,
-    /// Where it is.
+    /// Whether its positions are stored.
     pub(crate) positions: bool,
-    /// Texts can be shown as highlights.
+    /// Whether texts can be highlighted.
     pub(crate) shown: bool,
-    /// Terms are weighed by BM25, else all the same.
+    /// Whether terms are weighted by BM25; else all have the same weight.
     pub(crate) weighed: bool,
 }
 
@@ -75,10 +75,10 @@ impl Default for TextOptions {
     }
 }
 
-/// Which numbers of a field are indexed, and as what.
+/// Which numbers of a field are indexed, and how.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NumberField {
-    /// Without their fractions.
+    /// Fractions are dropped.
     pub(crate) whole: bool,
     pub(crate) integers: bool,
     pub(crate) doubles: bool,
@@ -95,7 +95,7 @@ impl Default for NumberField {
 }
 
 impl StringField {
-    /// Analysed the same when indexed and when searched, all kept.
+    /// The same analyzer for indexing and searching, with everything stored.
     pub(crate) fn of(analyzer: &Analyzer) -> StringField {
         StringField {
             index: analyzer.clone(),
@@ -122,14 +122,14 @@ impl FieldKind {
 }
 
 impl Mapping {
-    /// The mapping of a path below, made where there is none.
+    /// The mapping of a path below this one, created if it does not exist.
     pub(crate) fn at(&mut self, path: &str) -> &mut Mapping {
         path.split('.').fold(self, |at, part| {
             at.fields.entry(part.to_owned()).or_default()
         })
     }
 
-    /// What is indexed of the elements at a path below.
+    /// The mapping of array elements at a path below this one.
     pub(crate) fn elements_at(&self, path: &str) -> Option<&Mapping> {
         let (first, rest) = path.split_once('.').unwrap_or((path, ""));
         let next = self.fields.get(first)?;
@@ -141,7 +141,7 @@ impl Mapping {
         within.or_else(|| next.elements_at(rest))
     }
 
-    /// True when elements of arrays are indexed apart anywhere.
+    /// True when elements of any array are indexed separately.
     pub(crate) fn has_elements(&self) -> bool {
         self.elements.is_some() || self.fields.values().any(Mapping::has_elements)
     }

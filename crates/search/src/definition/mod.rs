@@ -1,5 +1,5 @@
-//! What an index holds: the mappings of a search index and the fields of a vector index, checked.
-//! Must not know: how either is stored.
+//! What an index contains: the checked mappings of a search index or fields of a vector index. Must
+//! not know: how either is stored.
 
 mod fields;
 mod mapping;
@@ -17,25 +17,25 @@ use fields::{Defaults, parse_document};
 use mapping::NumberField;
 use model::{Doc, DocBuf, Result, Value};
 
-/// Most numbers of a vector.
+/// Most dimensions of a vector.
 const DIMENSIONS_MAX: i64 = 8192;
-/// The analyzer of strings where the definition names none.
+/// The default analyzer of strings.
 const DEFAULT_ANALYZER: &str = "lucene.standard";
 
 /// A checked definition.
 #[derive(Clone, Debug)]
 pub struct Definition {
-    /// What is indexed of documents.
+    /// The mapping of whole documents.
     pub(crate) root: Mapping,
-    /// Fields with vectors, in the order in which the index keeps them.
+    /// Vector fields, in the order of the index.
     pub(crate) vectors: Vec<VectorField>,
-    /// Elements of arrays are indexed apart.
+    /// Elements of arrays are indexed separately.
     has_elements: bool,
-    /// It is a vector index: `$vectorSearch` reads it, `$search` does not.
+    /// A vector index, for `$vectorSearch` and not for `$search`.
     is_vector: bool,
-    /// How strings of unnamed fields are analysed.
+    /// How strings of fields without a mapping are analyzed.
     pub(crate) dynamic: StringField,
-    /// Which fields a search gives back by itself.
+    /// Which fields are stored source.
     pub(crate) stored: Stored,
     pub(crate) synonyms: Vec<SynonymMapping>,
 }
@@ -55,7 +55,7 @@ impl Definition {
         }
     }
 
-    /// True for an index that `$vectorSearch` reads.
+    /// True for an index of `$vectorSearch`.
     pub fn is_vector(&self) -> bool {
         self.is_vector
     }
@@ -145,13 +145,13 @@ impl Definition {
         })
     }
 
-    /// The fields of a document that a search gives back by itself; `None` where none are defined.
+    /// The stored-source fields of a document; `None` when none are defined.
     pub fn stored_of(&self, doc: Doc<'_>) -> Option<DocBuf> {
         let is_defined = self.stored != Stored::Undefined;
         is_defined.then(|| self.stored.cut(doc))
     }
 
-    /// What is indexed at a path: of a named field its kinds, of another those of dynamic mappings.
+    /// The field kinds indexed at a path: those of its mapping, or those of dynamic mappings.
     pub(crate) fn kinds_at(&self, key: &str) -> Vec<FieldKind> {
         let (scope, path) = split_key(key);
         let (mut at, path) = match scope {
@@ -171,17 +171,17 @@ impl Definition {
         at.kinds.clone()
     }
 
-    /// True when the elements of the array at a path are indexed apart.
+    /// True when the elements of the array at a path are indexed separately.
     pub(crate) fn has_elements_at(&self, path: &str) -> bool {
         self.root.elements_at(path).is_some()
     }
 
-    /// True when elements of any array are indexed apart.
+    /// True when elements of any array are indexed separately.
     pub(crate) fn has_elements(&self) -> bool {
         self.has_elements
     }
 
-    /// What is kept of texts at a path, also under the name of a further analyser.
+    /// What is stored of texts at a path, also for one of its further analyzers.
     pub(crate) fn kept_at(&self, key: &str) -> TextOptions {
         let (path, multi) = match key.split_once(MULTI) {
             Some((path, multi)) => (path, Some(multi)),
@@ -191,13 +191,13 @@ impl Definition {
         field.map_or_else(TextOptions::default, |f| f.kept)
     }
 
-    /// True when whole strings at a path are kept in small letters.
+    /// True when whole strings at a path are stored in lower case.
     pub(crate) fn lowercases(&self, path: &str) -> bool {
         let lowercase = |k: &FieldKind| matches!(k, FieldKind::Token { lowercase: true });
         self.kinds_at(path).iter().any(lowercase)
     }
 
-    /// How values of unnamed fields are indexed.
+    /// How values of fields without a mapping are indexed.
     pub(crate) fn dynamic_kinds(&self) -> Vec<FieldKind> {
         vec![
             FieldKind::String(self.dynamic.clone()),
@@ -209,7 +209,7 @@ impl Definition {
         ]
     }
 
-    /// The string field at a path under an analyser's name.
+    /// The string field at a path, or one of its further analyzers.
     pub(crate) fn string_at(&self, path: &str, multi: Option<&str>) -> Result<Option<StringField>> {
         let mut strings = self.kinds_at(path).into_iter().filter_map(|k| match k {
             FieldKind::String(s) => Some(s),
@@ -229,7 +229,7 @@ impl Definition {
     }
 }
 
-/// What a filter of `$vectorSearch` may compare.
+/// The field kinds that a filter of `$vectorSearch` may compare.
 fn filter_kinds() -> [FieldKind; 6] {
     [
         FieldKind::Token { lowercase: false },

@@ -1,25 +1,25 @@
-//! Building a graph: nodes are put in one after the other, in an order by chance. Each is tied to
-//! the nodes found near it, but to none that is nearer to a neighbour it has already, so that edges
-//! lead in all directions (Vamana's rule).
+//! Building a graph: nodes are inserted one after the other in a random order. Each gets edges to
+//! the nodes found near it, except to nodes that are nearer to a neighbor it already has, so that
+//! edges lead in all directions (Vamana's rule).
 
 use super::codes::{Code, Codes, Coding};
 use super::find::{Best, Near, Seen, Walk};
 use super::{EDGES_MAX, Graph, NEIGHBOURS, NONE};
 use std::collections::BinaryHeap;
 
-/// Nodes looked at for the neighbours of a node.
+/// Nodes considered as neighbors of a node.
 const LOOKED_AT: usize = 100;
-/// How much nearer to a neighbour a node must be to be left out: distances are squares.
+/// How much nearer to a neighbor a node must be to be skipped, as a factor of squared distances.
 const SLACK: f32 = 1.44;
 
-/// A graph that is being built.
+/// A graph under construction.
 pub(crate) struct Builder {
     codes: Codes,
     edges: Vec<u32>,
     order: Vec<u32>,
-    /// Nodes that are in.
+    /// Nodes inserted so far.
     done: usize,
-    /// Nodes that have no more edges than they may have in the end.
+    /// Nodes whose edges were reduced to the final limit.
     trimmed: usize,
 }
 
@@ -34,12 +34,13 @@ impl Builder {
         }
     }
 
-    /// Adds a node; before the first step.
+    /// Adds a node; only before the first step.
     pub(crate) fn push(&mut self, code: &Code) {
         self.codes.push(code);
     }
 
-    /// Puts in so many nodes, or trims so many when all are in; false when that is done too.
+    /// Inserts up to `nodes` nodes, or trims that many when all are inserted; false when everything
+    /// is done.
     pub(crate) fn step(&mut self, nodes: usize) -> bool {
         if self.order.len() != self.codes.len() {
             self.order = shuffled(self.codes.len());
@@ -58,7 +59,7 @@ impl Builder {
         true
     }
 
-    /// Chooses among the edges of nodes that have too many.
+    /// Reduces the edges of nodes that have too many.
     fn trim(&mut self, nodes: usize) -> bool {
         let end = self.order.len().min(self.trimmed + nodes);
         for node in self.trimmed..end {
@@ -73,7 +74,7 @@ impl Builder {
         self.trimmed < self.order.len()
     }
 
-    /// After the last step.
+    /// The finished graph, after the last step.
     pub(crate) fn finish(self) -> Graph {
         let each = self.edges.chunks(EDGES_MAX);
         let kept = each.flat_map(|edges| edges.iter().take(NEIGHBOURS));
@@ -111,7 +112,7 @@ impl Builder {
         }
     }
 
-    /// Neighbours of a node out of some.
+    /// Chooses neighbors of a node from candidates.
     fn choose_among(&self, node: u32, some: &[u32]) -> Vec<u32> {
         let own = self.codes.at(node);
         let near = some.iter().map(|n| Near {
@@ -123,7 +124,7 @@ impl Builder {
         self.choose(&near)
     }
 
-    /// Neighbours out of nodes, the nearest first.
+    /// Chooses neighbors from candidates, which are sorted by distance.
     fn choose(&self, near: &[Near]) -> Vec<u32> {
         let mut chosen: Vec<u32> = Vec::with_capacity(NEIGHBOURS);
         for n in near {
@@ -156,7 +157,7 @@ fn of(edges: &[u32], node: u32) -> impl Iterator<Item = u32> + '_ {
     slots.iter().copied().take_while(|n| *n != NONE)
 }
 
-/// Numbers below `n` in an order that is always the same.
+/// Numbers below `n` in a fixed shuffled order.
 fn shuffled(n: usize) -> Vec<u32> {
     let mut order: Vec<u32> = (0..u32::try_from(n).unwrap_or(u32::MAX)).collect();
     let mut state = 0x9e37_79b9_7f4a_7c15u64;

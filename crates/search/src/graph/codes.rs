@@ -1,22 +1,22 @@
-//! Vectors as codes: each number as a byte and a scale for all of a vector, or its sign as a bit.
+//! Vectors as codes: one byte per number with a scale per vector, or one sign bit per number.
 
-/// What vectors become.
+/// How vectors are coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Coding {
     pub(crate) dimensions: usize,
     pub(crate) kind: CodeKind,
-    /// Directions are compared: lengths are left out.
+    /// Only directions are compared; lengths are ignored.
     pub(crate) directions: bool,
 }
 
-/// What a number becomes.
+/// How a number is coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CodeKind {
-    /// A byte.
+    /// As a byte.
     Byte,
-    /// Its sign.
+    /// As its sign.
     Sign,
-    /// Vectors are bits already.
+    /// Vectors consist of bits already.
     Bit,
 }
 
@@ -25,7 +25,7 @@ pub(crate) enum CodeKind {
 pub(crate) struct Code {
     bytes: Vec<u8>,
     scale: f32,
-    /// Of the vector, squared.
+    /// The squared length of the vector.
     length: f32,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Codes {
     pub(super) lengths: Vec<f32>,
 }
 
-/// A code where it lies.
+/// A borrowed code.
 #[derive(Clone, Copy)]
 pub(super) struct CodeRef<'c> {
     bytes: &'c [u8],
@@ -46,7 +46,7 @@ pub(super) struct CodeRef<'c> {
 }
 
 impl Coding {
-    /// Bytes of a code.
+    /// Bytes per code.
     pub(crate) fn bytes(self) -> usize {
         match self.kind {
             CodeKind::Byte => self.dimensions,
@@ -142,7 +142,7 @@ impl Codes {
         }
     }
 
-    /// How far two vectors are from each other: the square, or the bits that differ.
+    /// The distance of two vectors: squared, or the number of different bits.
     pub(super) fn distance(&self, a: CodeRef<'_>, b: CodeRef<'_>) -> f32 {
         match self.coding.kind {
             CodeKind::Byte => (a.length + b.length - 2.0 * product(a, b)).max(0.0),

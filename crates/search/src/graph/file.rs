@@ -1,4 +1,4 @@
-//! A graph in a file of its own. What is damaged counts as not there: it is built again.
+//! Graph files. A damaged file counts as absent: the graph is built again.
 
 use super::codes::{CodeKind, Codes, Coding};
 use super::{Graph, NEIGHBOURS, NONE};
@@ -6,14 +6,14 @@ use std::hash::Hasher;
 use std::path::Path;
 
 const MAGIC: &[u8; 8] = b"QGRAPH01";
-/// Magic, kind, dimensions, nodes, sum.
+/// Bytes of the header: magic, kind, dimensions, nodes, checksum.
 const HEAD: usize = 8 + 4 * 4 + 8;
 
 impl Graph {
-    /// Writes it; a crash leaves the file whole or not there.
+    /// Writes the file; after a crash it is complete or absent.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// The errors of the file system.
     pub(crate) fn save(&self, path: &Path) -> std::io::Result<()> {
         let coding = self.codes.coding();
         let mut body = self.codes.bytes.clone();
@@ -42,7 +42,7 @@ impl Graph {
         std::fs::rename(&new, path)
     }
 
-    /// Reads one of that coding and that many nodes.
+    /// Reads a graph with this coding and number of nodes.
     pub(crate) fn load(path: &Path, coding: Coding, nodes: usize) -> Option<Graph> {
         let file = std::fs::read(path).ok()?;
         let (head, body) = (file.get(..HEAD)?, file.get(HEAD..)?);

@@ -1,5 +1,5 @@
-//! Walking a graph to the nearest nodes: from several places, always on from the nearest that was
-//! not left yet, until none of those ahead can be among the wanted.
+//! Searching a graph for the nearest nodes: from several entries, always expanding the nearest node
+//! not yet expanded, until no remaining node can be among the results.
 
 use super::codes::{Code, CodeRef, Codes};
 use super::{ENTRIES, Graph};
@@ -7,13 +7,13 @@ use model::Result;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// Nodes left between two looks at whether the search shall go on.
+/// Nodes expanded between two checks whether the search may go on.
 const CHECK_EVERY: usize = 512;
 
-/// A node and how far it is.
+/// A node and its distance.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Near {
-    /// By the codes.
+    /// Distance of the codes.
     pub(crate) distance: f32,
     pub(crate) node: u32,
 }
@@ -47,7 +47,7 @@ impl Seen {
         Seen(vec![0; nodes.div_ceil(64)])
     }
 
-    /// True when it is new.
+    /// Adds a node; true when it is new.
     fn add(&mut self, node: u32) -> bool {
         let Some(word) = self.0.get_mut(node as usize / 64) else {
             return false;
@@ -59,7 +59,7 @@ impl Seen {
     }
 }
 
-/// The best of what was seen so far, at most so many.
+/// The nearest nodes so far, up to a limit.
 pub(super) struct Best {
     most: usize,
     found: BinaryHeap<Near>,
@@ -73,7 +73,7 @@ impl Best {
         }
     }
 
-    /// True while something that far could be among them.
+    /// True while a node at this distance could be among them.
     fn wants(&self, distance: f32) -> bool {
         let worst = self.found.peek();
         self.found.len() < self.most || worst.is_some_and(|w| distance < w.distance)
@@ -93,7 +93,7 @@ impl Best {
     }
 }
 
-/// What a walk goes through.
+/// The state of a graph search.
 pub(super) struct Walk<'g> {
     pub(super) codes: &'g Codes,
     pub(super) target: CodeRef<'g>,
@@ -101,7 +101,7 @@ pub(super) struct Walk<'g> {
     pub(super) seen: Seen,
 }
 
-/// Calls what it is given with each neighbour of a node.
+/// Calls a function with each neighbor of a node.
 type Neighbours<'n> = dyn Fn(u32, &mut dyn FnMut(u32)) + 'n;
 
 impl Walk<'_> {
@@ -122,7 +122,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Leaves the nearest node ahead; false when nothing more can be found.
+    /// Expands the nearest remaining node; false when no better node can be found.
     pub(super) fn step(
         &mut self,
         neighbours: &Neighbours<'_>,
@@ -152,10 +152,10 @@ impl Walk<'_> {
 }
 
 impl Graph {
-    /// About the nearest nodes that pass, the nearest first.
+    /// Approximately the nearest nodes that pass, nearest first.
     ///
     /// # Errors
-    /// Those of `check`.
+    /// The errors of `check`.
     pub(crate) fn nearest(
         &self,
         target: &Code,
@@ -185,10 +185,10 @@ impl Graph {
         Ok(best.into_sorted())
     }
 
-    /// The nearest of some nodes by their codes, each looked at; the nearest first.
+    /// The nearest of the given nodes by their codes, nearest first; compares each.
     ///
     /// # Errors
-    /// Those of `check`.
+    /// The errors of `check`.
     pub(crate) fn nearest_of(
         &self,
         target: &Code,

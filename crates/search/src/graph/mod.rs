@@ -1,7 +1,7 @@
-//! Approximate neighbours: a graph over the vectors of one segment of an index, which never
-//! changes. Promises: nodes are numbers from 0; vectors are kept as codes, a byte or a bit for each
-//! number, so what is found is near by the codes and is to be compared in full. Must not know:
-//! documents, segments, tantivy.
+//! Approximate nearest neighbors: a graph over the vectors of one immutable segment of an index.
+//! Promises: nodes are numbers from 0; vectors are stored as codes of one byte or bit per number,
+//! so results are approximate and must be compared in full. Must not know: documents, segments,
+//! tantivy.
 
 mod build;
 mod codes;
@@ -14,39 +14,40 @@ pub(crate) use find::Near;
 
 use codes::Codes;
 
-/// Most neighbours of a node.
+/// Most neighbors of a node.
 const NEIGHBOURS: usize = 32;
-/// Edges a node may have while the graph is built: choosing is dear, and so done for many at once.
+/// Most edges of a node during building: choosing edges is expensive, so it is done for many at
+/// once.
 const EDGES_MAX: usize = NEIGHBOURS + NEIGHBOURS / 2;
-/// Where a node has fewer.
+/// Fills the edges of a node with fewer neighbors.
 const NONE: u32 = u32::MAX;
-/// Nodes from which a search may begin.
+/// Nodes from which a search may start.
 const ENTRIES: usize = 24;
 
 /// A graph.
 pub(crate) struct Graph {
     codes: Codes,
-    /// [`NEIGHBOURS`] for each node.
+    /// [`NEIGHBOURS`] entries per node.
     edges: Vec<u32>,
 }
 
 impl Graph {
-    /// Nodes.
+    /// Number of nodes.
     pub(crate) fn len(&self) -> usize {
         self.codes.len()
     }
 
-    /// Bytes of memory.
+    /// Bytes held in memory.
     pub(crate) fn bytes(&self) -> usize {
         Graph::bytes_for(self.codes.coding(), self.len())
     }
 
-    /// Bytes of memory of a graph over so many vectors.
+    /// Bytes of memory of a graph over `nodes` vectors.
     pub(crate) fn bytes_for(coding: Coding, nodes: usize) -> usize {
         nodes * (coding.bytes() + 8 + NEIGHBOURS * 4)
     }
 
-    /// The same while it is built.
+    /// The same during building.
     pub(crate) fn bytes_to_build(coding: Coding, nodes: usize) -> usize {
         nodes * (coding.bytes() + 8 + EDGES_MAX * 4)
     }

@@ -1,4 +1,4 @@
-//! Documents by the numbers or dates of a path.
+//! Documents by the numbers or dates at a path.
 
 use super::docs::Matcher;
 use crate::schema::ColumnKind;
@@ -6,16 +6,16 @@ use std::ops::Bound;
 use tantivy::columnar::DynamicColumn;
 use tantivy::{DocId, Score, SegmentReader};
 
-/// Which values are wanted.
+/// Which values match.
 #[derive(Clone, Debug)]
 pub(crate) enum ColumnTest {
     Numbers(Bound<f64>, Bound<f64>),
     Dates(Bound<i64>, Bound<i64>),
-    /// Any value there is.
+    /// Any value.
     Any(ColumnKind),
 }
 
-/// What a document is worth.
+/// The score of a document.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Scoring {
     Constant(f32),
@@ -26,7 +26,7 @@ pub(crate) enum Scoring {
     },
 }
 
-/// Documents with a wanted value at a path.
+/// Documents with a matching value at a path.
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
     pub(crate) path: String,
@@ -92,7 +92,7 @@ impl Scoring {
 }
 
 impl Columns {
-    /// The best score of the document's wanted values.
+    /// The best score of the document's matching values.
     fn best<T>(&self, values: impl Iterator<Item = T>, read: impl Fn(T) -> Option<f64>) -> f32 {
         values
             .filter_map(read)

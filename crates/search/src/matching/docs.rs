@@ -7,11 +7,11 @@ use tantivy::{DocId, DocSet, Score, SegmentReader, TERMINATED};
 
 /// Finds the documents of a segment.
 pub(crate) trait Matcher: Debug + Send + Sync + 'static {
-    /// The documents in order, deleted ones too, with their scores.
+    /// The documents in order, with their scores; includes deleted documents.
     fn find(&self, segment: &SegmentReader) -> tantivy::Result<Vec<(DocId, Score)>>;
 }
 
-/// A query by a [`Matcher`].
+/// A query that uses a [`Matcher`].
 #[derive(Clone, Debug)]
 pub(crate) struct Matching(Arc<dyn Matcher>);
 
@@ -44,7 +44,7 @@ impl Weight for Matching {
     }
 }
 
-/// A list of documents as tantivy reads it.
+/// A list of documents in tantivy's interface.
 pub(crate) struct ScoredDocs {
     pub(crate) docs: Vec<(DocId, Score)>,
     pub(crate) at: usize,

@@ -1,11 +1,11 @@
-//! Documents by elements of their arrays, which lie in front of them in the index.
+//! Documents by elements of their arrays, which come before them in the index.
 
 use super::docs::ScoredDocs;
 use tantivy::query::{EmptyScorer, EnableScoring, Explanation, Query, Scorer, Weight};
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocId, DocSet, Score, SegmentReader, TERMINATED, Term};
 
-/// What the scores of a document's elements become.
+/// How the scores of a document's elements are combined.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Aggregate {
     Sum,
@@ -14,11 +14,11 @@ pub(crate) enum Aggregate {
     Mean,
 }
 
-/// Documents with an element that a query finds.
+/// Documents with an element that a query matches.
 #[derive(Debug)]
 pub(crate) struct Elements {
     inner: Box<dyn Query>,
-    /// The term of the documents, or of the elements that hold those that are found.
+    /// The term of the documents, or of the enclosing elements.
     outer: Term,
     aggregate: Aggregate,
 }
@@ -63,7 +63,7 @@ struct ElementsWeight {
     aggregate: Aggregate,
 }
 
-/// Scores of elements, so far.
+/// The scores of elements so far.
 struct Sum {
     doc: DocId,
     total: f32,

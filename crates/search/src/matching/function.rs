@@ -1,4 +1,5 @@
-//! Documents of a query with scores that are computed from theirs and from numbers they have.
+//! Documents of a query with scores computed from the query's scores and from numbers of the
+//! documents.
 
 use crate::schema::ColumnKind;
 use tantivy::columnar::{Column, DynamicColumn};
@@ -8,10 +9,10 @@ use tantivy::{DocId, DocSet, Score, SegmentReader};
 /// How a score is computed.
 #[derive(Clone, Debug)]
 pub(crate) enum Function {
-    /// What the query gives.
+    /// The score of the query.
     Score,
     Constant(f64),
-    /// The number at a path, another where there is none.
+    /// The number at a path, with a default.
     Path {
         path: String,
         or: f64,
@@ -23,12 +24,12 @@ pub(crate) enum Function {
     },
     Add(Vec<Function>),
     Multiply(Vec<Function>),
-    /// To the base of ten.
+    /// The logarithm to base 10.
     Log(Box<Function>),
     Log1p(Box<Function>),
 }
 
-/// A bell: 1 up to `offset` from the origin, `decay` at `scale` behind that.
+/// A bell curve: 1 up to `offset` from the origin, and `decay` at a distance of `scale` beyond it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Curve {
     pub(crate) origin: f64,
@@ -44,7 +45,7 @@ impl Curve {
     }
 }
 
-/// A query with a function.
+/// A query with a score function.
 #[derive(Debug)]
 pub(crate) struct WithFunction {
     query: Box<dyn Query>,
@@ -101,7 +102,7 @@ impl Weight for FunctionWeight {
     }
 }
 
-/// A function over the columns of a segment.
+/// A function with the columns of a segment.
 enum Opened {
     Score,
     Constant(f64),
@@ -202,7 +203,7 @@ impl Scorer for FunctionScorer {
     fn score(&mut self) -> Score {
         let score = f64::from(self.inner.score());
         let found = self.function.value(self.inner.doc(), score);
-        // What is no number, as the logarithm of zero, counts for nothing.
+        // A result that is not finite, such as the logarithm of zero, counts as zero.
         let found = if found.is_finite() { found } else { 0.0 };
         found.max(0.0) as Score * self.boost
     }

@@ -1,4 +1,4 @@
-//! What tantivy is asked: its queries over the terms and columns of an index. Must not know:
+//! Queries in tantivy's interface, over the terms and columns of an index. Must not know:
 //! definitions, how queries are written.
 
 mod columns;

@@ -1,4 +1,4 @@
-//! Texts that have several terms in order, some tokens apart at most.
+//! Texts that contain several terms in order, within a number of tokens.
 
 use super::docs::Matcher;
 use super::term::{TextStats, lengths, stored_length};
@@ -6,16 +6,16 @@ use tantivy::postings::{Postings, SegmentPostings};
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocId, DocSet, Score, SegmentReader, TERMINATED, Term};
 
-/// Most combinations of places that are looked at in one text.
+/// Most combinations of positions that are tried in one text.
 const COMBINATIONS_MAX: usize = 10_000;
 
 /// Texts at `path` with the terms at their distances.
 #[derive(Clone, Debug)]
 pub(crate) struct Phrase {
-    /// Each with its place in the phrase.
+    /// Each term with its position in the phrase.
     pub(crate) terms: Vec<(Term, u32)>,
     pub(crate) path: String,
-    /// By how many tokens the terms may be moved together.
+    /// Number of tokens by which the terms may be moved in total.
     pub(crate) slop: u32,
     pub(crate) stats: TextStats,
     /// The sum of the terms' weights.
@@ -59,7 +59,7 @@ impl Matcher for Phrase {
 }
 
 impl Phrase {
-    /// How often the text has the phrase; one that is moved by n tokens counts 1 / (1 + n).
+    /// Frequency of the phrase in the text; an occurrence moved by n tokens counts 1 / (1 + n).
     fn frequency(&self, all: &mut [SegmentPostings]) -> f32 {
         let mut places: Vec<Vec<i64>> = Vec::new();
         for (postings, (_, offset)) in all.iter_mut().zip(&self.terms) {
@@ -87,7 +87,8 @@ impl Phrase {
     }
 }
 
-/// The least distance between the lowest and the highest place, one of each list, at most `slop`.
+/// The least distance between the lowest and the highest position, with one position from each
+/// list, if at most `slop`.
 fn closest(low: i64, high: i64, rest: &[Vec<i64>], slop: i64, looked: &mut usize) -> Option<i64> {
     let Some((places, rest)) = rest.split_first() else {
         return Some(high - low);

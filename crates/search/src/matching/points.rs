@@ -1,4 +1,4 @@
-//! Documents by the points of a path.
+//! Documents by the points at a path.
 
 use super::columns::Scoring;
 use super::docs::Matcher;
@@ -9,17 +9,18 @@ use std::sync::Arc;
 use tantivy::columnar::{Column, DynamicColumn};
 use tantivy::{DocId, Score, SegmentReader};
 
-/// Which points are wanted.
+/// Which points match.
 #[derive(Clone, Debug)]
 pub(crate) enum PointTest {
-    /// Between degrees of longitude and latitude; over the date line where left is more than right.
+    /// Between degrees of longitude and latitude; the box crosses the date line when left is
+    /// greater than right.
     Box {
         left: f64,
         bottom: f64,
         right: f64,
         top: f64,
     },
-    /// Not further than an angle.
+    /// Within an angle.
     Circle {
         center: SpherePoint,
         latitude: f64,
@@ -27,11 +28,11 @@ pub(crate) enum PointTest {
     },
     /// In polygons.
     Area(Arc<Shape>),
-    /// All, by their distance.
+    /// All points, scored by their distance.
     Near(SpherePoint),
 }
 
-/// Documents with a wanted point at a path.
+/// Documents with a matching point at a path.
 #[derive(Clone, Debug)]
 pub(crate) struct Points {
     pub(crate) path: String,
@@ -39,7 +40,7 @@ pub(crate) struct Points {
     pub(crate) scoring: Scoring,
 }
 
-/// What is wanted of a segment's points.
+/// The query for a segment's points.
 struct PointQuery<'p> {
     test: &'p PointTest,
     /// A cap around the area.
@@ -47,7 +48,7 @@ struct PointQuery<'p> {
 }
 
 impl PointQuery<'_> {
-    /// The distance of a wanted point in metres; 0 where it does not count.
+    /// The distance of a matching point in metres; 0 if the score does not need it.
     fn distance(&self, lng: f64, lat: f64) -> Option<f64> {
         match self.test {
             PointTest::Box {
@@ -67,7 +68,7 @@ impl PointQuery<'_> {
                 latitude,
                 angle,
             } => {
-                // No further than its difference in latitude; rounding must not lose the rim.
+                // At most the difference in latitude; rounding must not exclude the rim.
                 let limit = angle + 1e-12;
                 if (lat - latitude).abs().to_radians() > limit {
                     return None;

@@ -1,4 +1,4 @@
-//! Documents by the geometries of a path.
+//! Documents by the geometries at a path.
 
 use super::docs::Matcher;
 use crate::place::read_shape;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tantivy::columnar::DynamicColumn;
 use tantivy::{DocId, Score, SegmentReader};
 
-/// How a geometry of a document lies to another.
+/// The relation of a document's geometry to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
     Contains,
@@ -17,7 +17,7 @@ pub(crate) enum Relation {
     Within,
 }
 
-/// Documents with geometries at a path that lie so to `shape`.
+/// Documents with geometries at a path that have this relation to `shape`.
 #[derive(Clone, Debug)]
 pub(crate) struct Shapes {
     pub(crate) path: String,
@@ -38,10 +38,10 @@ impl Shapes {
 
 impl Matcher for Shapes {
     /// # Cost
-    /// Each different geometry of the segment is read and compared once.
+    /// Each distinct geometry of the segment is read and compared once.
     fn find(&self, segment: &SegmentReader) -> tantivy::Result<Vec<(DocId, Score)>> {
         let name = ColumnKind::Shape.name(&self.path);
-        // Of several, one must contain or intersect; all must be apart or within.
+        // Of several geometries, one must contain or intersect; all must be disjoint or within.
         let one_is_enough = matches!(self.relation, Relation::Contains | Relation::Intersects);
         let mut found = Vec::new();
         for handle in segment.fast_fields().dynamic_column_handles(&name)? {

@@ -1,4 +1,4 @@
-//! Stretches of texts: terms, and what is built of them by order and distance.
+//! Spans of texts: terms, and combinations of them by order and distance.
 
 use super::docs::Matcher;
 use super::term::{TextStats, lengths, stored_length};
@@ -7,34 +7,34 @@ use tantivy::postings::Postings;
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocId, DocSet, Score, SegmentReader, TERMINATED, Term};
 
-/// Most combinations of stretches that are looked at in one text.
+/// Most combinations of spans that are tried in one text.
 const COMBINATIONS_MAX: usize = 10_000;
 
-/// From the first token to the one behind the last.
+/// From the first token to the one after the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stretch {
     pub(crate) start: u32,
     pub(crate) end: u32,
 }
 
-/// Stretches by document.
+/// Spans by document.
 type Found = BTreeMap<DocId, Vec<Stretch>>;
 
-/// Which stretches are wanted.
+/// Which spans match.
 #[derive(Clone, Debug)]
 pub(crate) enum Span {
     Term(Term),
     Or(Vec<Span>),
-    /// Stretches that end at this place at the latest.
+    /// Spans that end at this position or before.
     First(Box<Span>, u32),
     Near {
         clauses: Vec<Span>,
         slop: u32,
         in_order: bool,
     },
-    /// Without those that overlap the second.
+    /// Spans of the first that do not overlap the second.
     Subtract(Box<Span>, Box<Span>),
-    /// Those within others, or those around others.
+    /// Spans within others, or spans around others.
     Contains {
         little: Box<Span>,
         big: Box<Span>,
@@ -42,7 +42,7 @@ pub(crate) enum Span {
     },
 }
 
-/// Texts at `path` with a wanted stretch.
+/// Texts at `path` with a matching span.
 #[derive(Clone, Debug)]
 pub(crate) struct Spans {
     pub(crate) span: Span,
@@ -191,8 +191,8 @@ struct Near {
 }
 
 impl Near {
-    /// Adds a stretch of each of the rest; `last` is where the one before ends, `covered` the
-    /// tokens of all so far.
+    /// Adds one span of each list in `rest`; `last` is the end of the previous span, `covered` the
+    /// number of tokens in all spans so far.
     fn extend(&mut self, whole: Stretch, last: u32, covered: u32, rest: &[&[Stretch]]) {
         let Some((next, rest)) = rest.split_first() else {
             if (whole.end - whole.start).saturating_sub(covered) <= self.slop {

@@ -1,5 +1,5 @@
-//! Texts that have a term, scored by BM25 with Lucene's constants: a term counts for more the rarer
-//! it is at its path, the more often the text has it and the shorter the text is.
+//! Texts that contain a term, scored by BM25 with Lucene's constants: a term counts for more the
+//! rarer it is at its path, the more often it is in the text and the shorter the text is.
 
 use crate::schema::ColumnKind;
 use tantivy::columnar::{Column, DynamicColumn};
@@ -11,21 +11,21 @@ use tantivy::{DocId, DocSet, Score, SegmentReader, Term};
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
 
-/// How many texts a path has and how long they are on the average, tokens.
+/// Number of texts at a path and their average length in tokens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TextStats {
     pub(crate) texts: u64,
     pub(crate) average: f32,
-    /// Short texts count for more.
+    /// Whether short texts count for more.
     pub(crate) norms: bool,
-    /// A term that a text has more often counts for more.
+    /// Whether the frequency of a term in a text counts.
     pub(crate) frequencies: bool,
-    /// Rare terms count for more, else all are worth 1.
+    /// Whether rare terms count for more; else the weight of each term is 1.
     pub(crate) weighed: bool,
 }
 
 impl TextStats {
-    /// The weight of a term that so many texts have.
+    /// The weight of a term that `having` texts contain.
     pub(crate) fn rarity(&self, having: u64) -> f32 {
         if !self.weighed {
             return 1.0;
@@ -34,7 +34,7 @@ impl TextStats {
         (1.0 + (all - having + 0.5) / (having + 0.5)).ln() as f32
     }
 
-    /// What a text of this length makes of a term it has so often.
+    /// The factor for a term's frequency in a text of this length.
     pub(crate) fn saturation(&self, often: f32, length: f32) -> f32 {
         if !self.weighed {
             return 1.0;
@@ -46,7 +46,7 @@ impl TextStats {
     }
 }
 
-/// Lucene keeps a length in one byte: exact up to 40, then with four significant bits.
+/// Lucene stores a length in one byte: exact up to 40, then with four significant bits.
 pub(crate) fn stored_length(tokens: i64) -> f32 {
     const EXACT: i64 = 24;
     if tokens <= EXACT {
@@ -69,15 +69,15 @@ pub(crate) fn lengths(segment: &SegmentReader, path: &str) -> tantivy::Result<Op
     Ok(None)
 }
 
-/// Texts at `path` that have `term`.
+/// Texts at `path` that contain `term`.
 #[derive(Clone, Debug)]
 pub(crate) struct ScoredTerm {
     pub(crate) term: Term,
     pub(crate) path: String,
     pub(crate) stats: TextStats,
-    /// Documents with the term.
+    /// Number of documents with the term.
     pub(crate) having: u64,
-    /// [`TextStats::rarity`], times what else the term is worth.
+    /// [`TextStats::rarity`], times other factors of the term.
     pub(crate) weight: f32,
 }
 
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn lengths_are_kept_as_lucene_keeps_them() {
-        // 41 is 24 + 17, and 17 has five bits: the last is dropped.
+        // 41 is 24 + 17, and 17 has five bits: the last one is dropped.
         let kept = [1, 24, 39, 40, 41, 42, 100, 1000].map(stored_length);
         assert_eq!(kept, [1.0, 24.0, 39.0, 40.0, 40.0, 42.0, 96.0, 984.0]);
     }

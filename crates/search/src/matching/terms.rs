@@ -1,4 +1,4 @@
-//! Documents that have any of the terms of a path that pass a test.
+//! Documents with any term of a path that passes a test.
 
 use super::docs::Matcher;
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::ops::Bound;
 use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{DocId, DocSet, Score, SegmentReader, TERMINATED};
 
-/// Which terms count.
+/// Which terms pass.
 #[derive(Clone)]
 pub(crate) enum TokenTest {
     All,

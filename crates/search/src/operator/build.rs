@@ -1,4 +1,4 @@
-//! What operators build with: the index as it was when the search began.
+//! The context in which operators are built: the index as it was when the search began.
 
 use crate::error::{failed, invalid};
 use crate::index::{Index, View};
@@ -12,25 +12,25 @@ use std::collections::BTreeSet;
 use tantivy::query::{AllQuery, ConstScoreQuery, Query, TermQuery};
 use tantivy::schema::IndexRecordOption;
 
-/// Most terms a query may look for.
+/// Most terms of a query.
 const CLAUSES_MAX: usize = 1024;
 
-/// Makes the query of `{operator: {...}}` at a path; the last argument is its depth.
+/// Builds the query of `{operator: {...}}` at a path; the last argument is its depth.
 pub(crate) type BuildAny = fn(&Build<'_>, &str, Doc<'_>, usize) -> Result<Box<dyn Query>>;
 
 /// The index a query is built for.
 pub(crate) struct Build<'i> {
     pub(crate) index: &'i Index,
     pub(crate) view: &'i View,
-    /// For operators that hold others.
+    /// Builds nested operators.
     pub(super) operator: BuildAny,
     synonyms: Option<&'i Sources>,
     clauses: Cell<usize>,
-    /// What is to be shown in texts that are found.
+    /// What to highlight in found texts.
     marks: RefCell<Vec<Mark>>,
-    /// Inside of what must not be there.
+    /// Nesting depth in excluding clauses.
     excluded: Cell<usize>,
-    /// The array whose elements are looked for; empty for documents.
+    /// The array whose elements are searched; empty for documents.
     scope: RefCell<String>,
 }
 
@@ -48,7 +48,7 @@ impl<'i> Build<'i> {
         }
     }
 
-    /// With what collections of synonyms hold.
+    /// Sets the documents of synonym collections.
     pub(crate) fn with_synonyms(self, synonyms: &'i Sources) -> Build<'i> {
         Build {
             synonyms: Some(synonyms),
@@ -63,12 +63,12 @@ impl<'i> Build<'i> {
         Synonyms::read(docs.map_or(&[], Vec::as_slice), &mapping.analyzer)
     }
 
-    /// The array whose elements are looked for; empty for documents.
+    /// The array whose elements are searched; empty for documents.
     pub(crate) fn scope(&self) -> String {
         self.scope.borrow().clone()
     }
 
-    /// Builds what elements of an array are looked for by.
+    /// Builds a query for the elements of an array.
     pub(crate) fn within<T>(&self, array: &str, f: impl FnOnce() -> T) -> T {
         let outer = self.scope.replace(array.to_owned());
         let made = self.excluding(f);
@@ -79,7 +79,7 @@ impl<'i> Build<'i> {
     /// The key of a path.
     ///
     /// # Errors
-    /// 8 for a path that is not in the elements that are looked for.
+    /// 8 for a path that is outside of the searched elements.
     pub(crate) fn key(&self, path: &str) -> Result<String> {
         let scope = self.scope.borrow();
         let below = path.strip_prefix(scope.as_str());
@@ -91,7 +91,7 @@ impl<'i> Build<'i> {
         Ok(key_of(&scope, path))
     }
 
-    /// All documents, or all elements.
+    /// All documents, or all elements of the searched array.
     pub(crate) fn all(&self) -> Box<dyn Query> {
         match self.index.definition().has_elements() {
             true => self.plain_term(TermKind::Element, &self.scope(), ""),
@@ -99,7 +99,7 @@ impl<'i> Build<'i> {
         }
     }
 
-    /// Refuses a text field that does not know where its terms are.
+    /// Refuses a text field without stored positions.
     pub(crate) fn check_positions(&self, key: &str) -> Result<()> {
         if self.index.definition().kept_at(key).positions {
             return Ok(());
@@ -110,7 +110,7 @@ impl<'i> Build<'i> {
         )))
     }
 
-    /// Has something shown in the texts at a path.
+    /// Marks something to highlight in the texts at a path.
     pub(crate) fn mark(&self, path: &str, what: Marked) {
         if self.excluded.get() == 0 {
             let key = path.to_owned();
@@ -118,7 +118,7 @@ impl<'i> Build<'i> {
         }
     }
 
-    /// Builds what must not be there.
+    /// Builds an excluding clause.
     pub(crate) fn excluding<T>(&self, f: impl FnOnce() -> T) -> T {
         self.excluded.set(self.excluded.get() + 1);
         let made = f();
@@ -126,12 +126,12 @@ impl<'i> Build<'i> {
         made
     }
 
-    /// All that is to be shown.
+    /// Everything to highlight.
     pub(crate) fn take_marks(&self) -> Vec<Mark> {
         self.marks.take()
     }
 
-    /// Counts terms that are looked for.
+    /// Counts the terms of the query.
     pub(crate) fn count_clauses(&self, more: usize) -> Result<()> {
         let all = self.clauses.get() + more;
         self.clauses.set(all);
@@ -143,7 +143,7 @@ impl<'i> Build<'i> {
         Ok(())
     }
 
-    /// Texts with a token, scored; `worth` multiplies.
+    /// Texts with a token, scored; `worth` multiplies the score.
     pub(crate) fn text_term(&self, path: &str, token: &str, worth: f32) -> Result<Box<dyn Query>> {
         self.mark(path, Marked::Token(token.to_owned()));
         let stats = self.stats(path)?;
@@ -159,7 +159,7 @@ impl<'i> Build<'i> {
         }))
     }
 
-    /// Documents with a term, all of one score.
+    /// Documents with a term, all with the same score.
     pub(crate) fn plain_term(&self, kind: TermKind, path: &str, token: &str) -> Box<dyn Query> {
         let term = self.index.fields().term(kind, path, token);
         let query = TermQuery::new(term, IndexRecordOption::Basic);
@@ -183,7 +183,7 @@ impl<'i> Build<'i> {
         self.index.text_stats(self.view, path)
     }
 
-    /// Paths that documents have, beginning with `prefix`.
+    /// Paths that occur in documents and begin with `prefix`.
     pub(crate) fn paths(&self, prefix: &str) -> Result<Vec<String>> {
         let terms = Terms {
             field: self.index.fields().terms,

@@ -57,7 +57,7 @@ pub(super) fn compound(
     };
     let mut all: Vec<(Occur, Box<dyn Query>)> = Vec::new();
     if !selects && least == 0 {
-        // What nothing selects begins with all documents, which score nothing.
+        // Without a selecting clause, start from all documents with score zero.
         all.push((Occur::Must, without_score(b.all())));
     }
     all.extend(must.into_iter().map(|q| (Occur::Must, q)));

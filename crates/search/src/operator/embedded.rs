@@ -1,6 +1,6 @@
-//! `embeddedDocument: {path, operator, score}`: documents with elements of an array that an
-//! operator finds, each by itself. Scores of elements become one by `score.embedded`: `{aggregate:
-//! sum | maximum | minimum | mean, outerScore}`. Must not know: the operators.
+//! `embeddedDocument: {path, operator, score}`: documents with elements of an array that match an
+//! operator, each element on its own. Scores of elements are combined by `score.embedded`:
+//! `{aggregate: sum | maximum | minimum | mean, outerScore}`. Must not know: the operators.
 
 use super::build::Build;
 use super::score::{scored, scored_by};
@@ -23,7 +23,7 @@ pub(super) fn embedded_document(
     let Value::Document(operator) = operator else {
         return Err(args.wrong_type("operator", "an operator", operator));
     };
-    // A path outside of the elements that are looked for is refused.
+    // A path outside of the searched elements is refused.
     b.key(array)?;
     if !b.index.definition().has_elements_at(array) {
         return Err(invalid(format!(

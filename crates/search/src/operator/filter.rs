@@ -1,4 +1,5 @@
-//! `filter` of `$vectorSearch`: a query in MongoDB's language over fields indexed for it.
+//! `filter` of `$vectorSearch`: a query in MongoDB's language over fields that are indexed for
+//! filters.
 
 use super::build::Build;
 use super::value::{Limits, between, equal, there};
@@ -7,7 +8,7 @@ use crate::error::invalid;
 use model::{Array, Doc, Result, Value};
 use tantivy::query::{AllQuery, BooleanQuery, Occur, Query};
 
-/// Deepest nesting of `$and` and its kin.
+/// Deepest nesting of `$and` and similar.
 const DEPTH_MAX: usize = 100;
 
 /// The query of a filter.

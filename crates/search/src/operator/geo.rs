@@ -1,4 +1,4 @@
-//! Operators over places: geoWithin, geoShape, and near where its origin is a point.
+//! Operators on geometries: geoWithin, geoShape, and near with a point as origin.
 
 use super::build::Build;
 use super::path::plain;
@@ -25,7 +25,7 @@ const GEOMETRIES: [&str; 7] = [
     "GeometryCollection",
 ];
 
-/// The keys of fields that are indexed as geo, with shapes where they are wanted.
+/// The keys of fields that are indexed as geo, with shapes if required.
 fn places(b: &Build<'_>, args: &Args<'_>, with_shapes: bool) -> Result<Vec<String>> {
     let keys = plain(b, args)?;
     for key in &keys {
@@ -115,7 +115,7 @@ fn circle(args: &Args<'_>) -> Result<PointTest> {
     }
 }
 
-/// `geoShape: {path, relation, geometry, score}`: how what is indexed lies to a geometry.
+/// `geoShape: {path, relation, geometry, score}`: geometries by their relation to another.
 pub(super) fn geo_shape(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Query>> {
     let args = Args::new(path, v, &["path", "relation", "geometry", "score"])?;
     args.required("relation")?;
@@ -145,7 +145,7 @@ pub(super) fn geo_shape(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<d
     scored(b, &args, any(found.collect()))
 }
 
-/// Documents with a point, the nearer the better.
+/// Documents with a point, scored by distance.
 pub(super) fn near_place(
     b: &Build<'_>,
     args: &Args<'_>,
@@ -164,7 +164,7 @@ pub(super) fn near_place(
         Matching::boxed(Points {
             path,
             test: PointTest::Near(center),
-            // How far it is takes the place of the value.
+            // The distance replaces the value.
             scoring: Scoring::Near { origin: 0.0, pivot },
         })
     });

@@ -1,5 +1,5 @@
-//! `moreLikeThis: {like, score}`: documents with the words that say most of one or several others:
-//! those that are often in these and rare in the index.
+//! `moreLikeThis: {like, score}`: documents with the most significant words of one or more other
+//! documents: words that are frequent in these and rare in the index.
 
 use super::build::Build;
 use super::score::scored;
@@ -11,12 +11,12 @@ use model::{Doc, Result, Value};
 use std::collections::BTreeMap;
 use tantivy::query::Query;
 
-/// Words that are looked for at most.
+/// Most words of the query.
 const WORDS_MAX: usize = 25;
-/// Deepest nesting that is followed.
+/// Deepest nesting that is read.
 const DEPTH_MAX: usize = 100;
 
-/// How often a word is at a path.
+/// Frequencies of words by path.
 type Counts = BTreeMap<(String, String), u32>;
 
 pub(super) fn more_like_this(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Query>> {

@@ -1,6 +1,6 @@
-//! The operators of `$search`: from a specification to a query of tantivy. A family of operators is
-//! a file; this one finds the operator by its name. Errors: 8 UnknownError for whatever is wrong.
-//! Must not know: stages, collections.
+//! The operators of `$search`: from a specification to a query of tantivy. Each family of operators
+//! has a file; this one finds the operator by its name. Errors: 8 UnknownError throughout. Must not
+//! know: stages, collections.
 
 mod build;
 mod compound;
@@ -27,7 +27,7 @@ use tantivy::query::Query;
 /// Deepest `compound` in `compound`.
 const DEPTH_MAX: usize = 100;
 
-/// Makes the query of one operator; the last argument is its depth.
+/// Builds the query of one operator; the last argument is its depth.
 type BuildOperator = fn(&Build<'_>, &str, Value<'_>, usize) -> Result<Box<dyn Query>>;
 
 /// Every operator.
@@ -57,7 +57,7 @@ const OPERATORS: &[(&str, BuildOperator)] = &[
     ("wildcard", |b, path, v, _| text::wildcard(b, path, v)),
 ];
 
-/// What queries over the index are built with.
+/// A context to build queries over the index.
 pub(crate) fn begin<'i>(index: &'i Index, view: &'i View) -> Build<'i> {
     Build::new(index, view, build)
 }

@@ -1,4 +1,5 @@
-//! `path` of an operator: a field, several, with another analyser, or all like a pattern.
+//! `path` of an operator: one field, several, one with a further analyzer, or all that match a
+//! pattern.
 
 use super::build::Build;
 use crate::args::Args;
@@ -9,7 +10,7 @@ use model::{Result, Value};
 
 /// A field with texts.
 pub(crate) struct TextPath {
-    /// Under which its terms lie.
+    /// The key of its terms.
     pub(crate) key: String,
     pub(crate) field: StringField,
 }
@@ -20,7 +21,7 @@ enum PathSpec<'d> {
     Wildcard(&'d str),
 }
 
-/// The fields an operator names, without those that hold no texts.
+/// The text fields an operator names; other fields are ignored.
 pub(crate) fn texts(b: &Build<'_>, args: &Args<'_>) -> Result<Vec<TextPath>> {
     let mut found = Vec::new();
     let definition = b.index.definition();
@@ -51,7 +52,7 @@ pub(crate) fn texts(b: &Build<'_>, args: &Args<'_>) -> Result<Vec<TextPath>> {
     Ok(found)
 }
 
-/// The keys of the fields an operator names that takes no patterns.
+/// The keys of the fields named by an operator that takes no patterns.
 pub(crate) fn plain(b: &Build<'_>, args: &Args<'_>) -> Result<Vec<String>> {
     let specs = specs(args)?.into_iter();
     specs
@@ -110,7 +111,7 @@ fn spec_of<'d>(args: &Args<'d>, v: Value<'d>) -> Result<PathSpec<'d>> {
     }
 }
 
-/// Paths like a pattern: `*` stands for any characters.
+/// The regular expression of a path pattern: `*` matches any characters.
 fn like(args: &Args<'_>, pattern: &str) -> Result<regex::Regex> {
     let parts: Vec<String> = pattern.split('*').map(regex::escape).collect();
     let compiled = regex::Regex::new(&format!("^{}$", parts.join(".*")));

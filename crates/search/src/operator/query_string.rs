@@ -1,6 +1,5 @@
-//! `queryString: {defaultPath, query, score}`: words, phrases and patterns at fields, joined by
-//! AND, OR and NOT, each worth as much as stands behind `^`. What stands side by side is joined by
-//! OR.
+//! `queryString: {defaultPath, query, score}`: words, phrases and patterns in fields, joined by
+//! AND, OR and NOT, each with an optional boost after `^`. Adjacent parts are joined by OR.
 
 use super::build::Build;
 use super::score::scored;
@@ -13,7 +12,7 @@ use model::{Result, Value};
 use std::ops::Bound;
 use tantivy::query::{BooleanQuery, BoostQuery, EmptyQuery, Occur, Query};
 
-/// Deepest parentheses.
+/// Deepest nesting of parentheses.
 const DEPTH_MAX: usize = 50;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -27,14 +26,14 @@ enum Word {
     Minus,
     /// `name:`
     Field(String),
-    /// With what stands behind `~`.
+    /// With the number after `~`.
     Phrase(String, Option<u32>),
     Term(String, Option<u32>),
-    /// `[a TO b]`, `{a TO b}`: bounds, `*` being none.
+    /// `[a TO b]`, `{a TO b}`: bounds; `*` means no bound.
     Range(Bound<String>, Bound<String>),
     /// `/pattern/`
     Pattern(String),
-    /// `^2`: what stands before is worth so much.
+    /// `^2`: the boost of the part before it.
     Worth(f32),
 }
 
@@ -67,7 +66,7 @@ fn unreadable(query: &str) -> model::MongoError {
     ))
 }
 
-/// A pattern that whole tokens match.
+/// A pattern that must match whole tokens.
 fn whole(pattern: &str) -> Result<regex::Regex> {
     let compiled = regex::Regex::new(&format!("(?s)^(?:{pattern})$"));
     compiled.map_err(|_| unreadable(pattern))
@@ -127,7 +126,7 @@ fn plain_word(rest: &str) -> (Word, &str) {
         let behind = rest.get(at + c.len_utf8()..).unwrap_or_default();
         match c {
             '\\' => match chars.next() {
-                // Kept: it may stand before a character of a pattern.
+                // The backslash is kept: it may escape a character of a pattern.
                 Some((_, next)) => text.extend(['\\', next]),
                 None => text.push(c),
             },
@@ -154,7 +153,7 @@ fn known(text: String) -> Word {
     }
 }
 
-/// `~` and a number, 2 without one.
+/// `~` and a number, by default 2.
 fn tilde(rest: &str) -> (Option<u32>, &str) {
     let Some(behind) = rest.strip_prefix('~') else {
         return (None, rest);
@@ -181,7 +180,7 @@ impl Parser<'_, '_> {
         found
     }
 
-    /// Alternatives, joined by OR or by nothing; `+` and `-` require and exclude.
+    /// Alternatives, joined by OR or nothing; `+` and `-` require and exclude.
     fn either(&mut self, path: &str, depth: usize) -> Result<Option<Box<dyn Query>>> {
         if depth > DEPTH_MAX {
             return Err(invalid(format!(
@@ -207,13 +206,13 @@ impl Parser<'_, '_> {
         let selects = clauses.iter().any(|(occur, _)| *occur != Occur::MustNot);
         Ok(match clauses.len() {
             0 => None,
-            // What only excludes finds nothing.
+            // A query with only exclusions matches nothing.
             _ if !selects => Some(Box::new(EmptyQuery)),
             _ => Some(Box::new(BooleanQuery::new(clauses))),
         })
     }
 
-    /// What is joined by AND, some of it by NOT.
+    /// Parts joined by AND, some of them negated by NOT.
     fn both(&mut self, path: &str, depth: usize) -> Result<Option<Box<dyn Query>>> {
         let mut clauses = Vec::new();
         loop {

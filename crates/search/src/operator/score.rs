@@ -91,7 +91,7 @@ fn boosted(
     }
 }
 
-/// A number that must be there and be so large.
+/// A required number with a lower bound.
 fn least(args: &Args<'_>, field: &str, min: f64) -> Result<f64> {
     args.required(field)?;
     let n = args.number(field)?.unwrap_or(min);

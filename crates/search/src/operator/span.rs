@@ -1,5 +1,5 @@
-//! `span: {term | or | first | near | subtract | contains, score}`: stretches of one text by order
-//! and distance.
+//! `span: {term | or | first | near | subtract | contains, score}`: spans of one text by order and
+//! distance.
 
 use super::build::Build;
 use super::path::plain;
@@ -40,9 +40,9 @@ pub(super) fn span(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Qu
 
 struct Parser<'p, 'i> {
     b: &'p Build<'i>,
-    /// The one field of all terms.
+    /// The field, which must be the same for all terms.
     path: Option<String>,
-    /// The terms' weights.
+    /// The sum of the terms' weights.
     weight: f32,
 }
 

@@ -15,16 +15,16 @@ use model::{Result, Value};
 use std::collections::BTreeMap;
 use tantivy::query::{BooleanQuery, Occur, Query};
 
-/// Bytes a compiled pattern may have.
+/// Most bytes of a compiled pattern.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
-/// What a word may differ by.
+/// The differences allowed in a word.
 #[derive(Clone, Copy)]
 pub(super) struct Fuzzy {
     pub(super) edits: usize,
-    /// Characters that must be the same.
+    /// Number of characters at the start that must be equal.
     pub(super) prefix: usize,
-    /// Words that are looked for at most.
+    /// Most words that are searched.
     pub(super) expansions: usize,
 }
 
@@ -45,7 +45,7 @@ fn parse_fuzzy(args: &Args<'_>) -> Result<Option<Fuzzy>> {
     }))
 }
 
-/// Any of some queries; the scores of all that match add up.
+/// Any of several queries; the scores of all that match are added.
 pub(super) fn any(queries: Vec<Box<dyn Query>>) -> Box<dyn Query> {
     Box::new(BooleanQuery::union(queries))
 }
@@ -97,7 +97,7 @@ pub(super) fn text(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Qu
     scored(b, &args, any(found))
 }
 
-/// Texts with words or with what stands for them.
+/// Texts with the words or with their synonyms.
 fn with_synonyms(
     b: &Build<'_>,
     path: &str,
@@ -125,7 +125,7 @@ fn with_synonyms(
     Ok(found)
 }
 
-/// Texts with a word, or with one like it.
+/// Texts with a word, or with a similar one.
 pub(super) fn word(
     b: &Build<'_>,
     path: &str,
@@ -167,7 +167,8 @@ pub(super) fn word(
     Ok(any(queries.collect::<Result<_>>()?))
 }
 
-/// Edits from one word to another, two letters changing places being one; `None` past `most`.
+/// Edit distance of two words, where swapping two adjacent letters is one edit; `None` above
+/// `most`.
 fn distance(a: &[char], b: &[char], most: usize) -> Option<usize> {
     if a.len().abs_diff(b.len()) > most {
         return None;
@@ -209,7 +210,7 @@ pub(super) fn phrase(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn 
     scored(b, &args, any(found))
 }
 
-/// Texts with tokens at their distances; `None` without tokens.
+/// Texts with the tokens at their distances; `None` without tokens.
 pub(super) fn phrase_at(
     b: &Build<'_>,
     kind: TermKind,
@@ -286,8 +287,8 @@ pub(super) fn autocomplete(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Bo
     scored(b, &args, any(found))
 }
 
-/// `wildcard: {query, path, allowAnalyzedField, score}`: `*` is any characters, `?` any one, a
-/// backslash takes what follows as it is.
+/// `wildcard: {query, path, allowAnalyzedField, score}`: `*` matches any characters, `?` one
+/// character, a backslash escapes the next character.
 pub(super) fn wildcard(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Query>> {
     patterns(b, path, v, &pattern_of_wildcard)
 }

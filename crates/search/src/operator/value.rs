@@ -1,4 +1,4 @@
-//! Operators over values that are not analysed: equals, in, range, near, exists.
+//! Operators on values that are not analyzed: equals, in, range, near, exists.
 
 use super::build::Build;
 use super::geo::near_place;
@@ -15,7 +15,7 @@ use tantivy::query::{BooleanQuery, ConstScoreQuery, Query};
 /// Documents with this value at a path.
 ///
 /// # Errors
-/// 8 for a value of a type that is not compared.
+/// 8 for a value of a type without equality.
 pub(super) fn equal(
     b: &Build<'_>,
     args: &Args<'_>,
@@ -52,7 +52,7 @@ fn column(path: &str, test: ColumnTest, scoring: Scoring) -> Box<dyn Query> {
     })
 }
 
-/// Any of some queries, with one score however many match.
+/// Any of several queries, with one score however many match.
 fn any(queries: Vec<Box<dyn Query>>) -> Box<dyn Query> {
     Box::new(ConstScoreQuery::new(
         Box::new(BooleanQuery::union(queries)),
@@ -71,7 +71,7 @@ pub(super) fn equals(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn 
     scored(b, &args, any(found.collect::<Result<_>>()?))
 }
 
-/// `in: {path, value, score}`: the value or any of the array's.
+/// `in: {path, value, score}`: the value or any value of the array.
 pub(super) fn within(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Query>> {
     let args = Args::new(path, v, &["path", "value", "score"])?;
     let value = args.required("value")?;
@@ -112,7 +112,7 @@ pub(super) fn there(b: &Build<'_>, field: &str) -> Result<Box<dyn Query>> {
     Ok(any(each.collect::<Result<_>>()?))
 }
 
-/// The bounds of a range: values of one type, with whether they are within.
+/// The bounds of a range: values of one type, with whether they are inclusive.
 #[derive(Default)]
 pub(super) struct Limits<'d> {
     pub(super) min: Option<(Value<'d>, bool)>,
@@ -154,10 +154,10 @@ fn bound<T>(limit: Option<(Value<'_>, bool)>, read: impl Fn(Value<'_>) -> T) -> 
     }
 }
 
-/// Documents with a value between two of one type.
+/// Documents with a value between two values of one type.
 ///
 /// # Errors
-/// 8 for values of a type that has no ranges, or of two types.
+/// 8 for values of a type without ranges, or of two types.
 pub(super) fn between(
     b: &Build<'_>,
     args: &Args<'_>,

@@ -1,10 +1,10 @@
-//! Custom analyzers: what their parts make of texts, seen by what is found.
+//! Custom analyzers: the effect of their parts, tested through search results.
 
 use crate::{found, index_of, search};
 use model::{DocBuf, doc};
 use search::Definition;
 
-/// The definition of one text field with an analyzer of its own.
+/// The definition of one text field with its own analyzer.
 fn with_analyzer(analyzer: &DocBuf) -> DocBuf {
     let named = DocBuf::build(|w| {
         w.put("name", "own");
@@ -21,7 +21,7 @@ fn part(kind: &str, options: &DocBuf) -> DocBuf {
     })
 }
 
-/// Which of some tokens are made of a text.
+/// Checks which tokens are found in a text, and which are not.
 fn check(analyzer: &DocBuf, text: &str, there: &[&str], gone: &[&str]) {
     let index = index_of("search", &with_analyzer(analyzer), &[doc! { "t": text }]);
     let has =
@@ -42,7 +42,7 @@ fn tokenizer(kind: &str, options: &DocBuf) -> DocBuf {
     doc! { "tokenizer": &part(kind, options) }
 }
 
-/// The filter behind a tokenizer that cuts at spaces.
+/// The filter after a tokenizer that splits at spaces.
 fn filter(kind: &str, options: &DocBuf) -> DocBuf {
     doc! { "tokenizer": { "type": "whitespace" }, "tokenFilters": [&part(kind, options)] }
 }
@@ -244,7 +244,7 @@ fn token_filters_change_tokens() {
     ] {
         check(&filter(kind, &options), text, &there, &gone);
     }
-    // A repeated token is safe from the stemmer once, and not said twice.
+    // A repeated token is protected from the stemmer once, and not counted twice.
     let repeat = doc! { "tokenizer": { "type": "whitespace" }, "tokenFilters": [
         { "type": "keywordRepeat" }, { "type": "porterStemming" }, { "type": "removeDuplicates" }
     ] };

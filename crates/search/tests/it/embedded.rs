@@ -69,7 +69,7 @@ fn all_of_an_operator_is_found_in_one_element() {
             within("teachers", &doc! { "exists": { "path": "teachers.years" } }),
             vec![0, 1],
         ),
-        // Elements are apart from their documents.
+        // Elements are separate from their documents.
         (jane.clone(), vec![]),
         (
             doc! { "compound": { "mustNot": [&within("teachers", &jane)] } },
@@ -122,7 +122,7 @@ fn scores_of_elements_become_one() {
         scores(Some(doc! { "boost": { "value": 2i32 } })),
         [8.0, 8.0]
     );
-    // A number of the element itself.
+    // A number in the element itself.
     let years = doc! { "text": { "path": "teachers.first", "query": "jane",
     "score": { "function": { "path": "teachers.years" } } } };
     let found = search(&index, within("teachers", &years).doc()).expect("found");

@@ -1,5 +1,5 @@
-//! Approximate searches of vectors: what they find of what an exact search finds, without and with
-//! filters, by every likeness and every form in memory; graphs in files.
+//! Approximate vector searches: how much of an exact search's result they find, without and with
+//! filters, for every similarity and every quantization; graphs in files.
 
 use crate::nearest;
 use model::{Binary, DocBuf, Value, doc};
@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const DIMENSIONS: usize = 48;
-/// More than a graph needs, of packed bits, too, of which many are equal.
+/// More than a graph needs, also for packed bits, many of which are equal.
 const VECTORS: usize = 1500;
 const QUERIES: usize = 10;
 
-/// Numbers by chance, always the same.
+/// Pseudo-random numbers with a fixed seed.
 struct Chance(u64);
 
 impl Chance {
@@ -23,12 +23,12 @@ impl Chance {
         (self.0 >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// About a bell.
+    /// Approximately normally distributed.
     fn bell(&mut self) -> f64 {
         (0..6).map(|_| self.next()).sum::<f64>() - 3.0
     }
 
-    /// In one of forty crowds, which lie in a space of eight dimensions.
+    /// In one of forty clusters, in a space of eight dimensions.
     fn vector(&mut self) -> Vec<f32> {
         let crowd = (self.next() * 40.0) as u64;
         let mut base = Chance(crowd * 7919 + 17);
@@ -55,7 +55,7 @@ fn binary(numbers: &[f32], bytes: bool) -> Vec<u8> {
     out
 }
 
-/// Packed bits: the signs.
+/// The signs as packed bits.
 fn packed(numbers: &[f32]) -> Vec<u8> {
     let mut out = vec![0x10, 0];
     for chunk in numbers.chunks(8) {
@@ -121,7 +121,7 @@ fn found(index: &Index, query: &[u8], below: Option<i32>, exact: bool) -> BTreeS
     ids
 }
 
-/// The part of what an exact search finds.
+/// The fraction of an exact search's result that is found.
 fn recall(index: &Index, below: Option<i32>, encode: &dyn Fn(&[f32]) -> Vec<u8>) -> f64 {
     let mut chance = Chance(77);
     let (mut hit, mut all) = (0, 0);
@@ -151,7 +151,7 @@ fn an_approximate_search_finds_nearly_all() {
         build(&index);
         for below in [None, Some(1), Some(10), Some(50)] {
             let recall = recall(&index, below, encode);
-            // Many packed vectors are equally far: which of them comes last is by chance.
+            // Many packed vectors have the same distance: which of them comes last is random.
             let least = if similarity == "euclidean" && quantization == "none" {
                 0.8
             } else {
@@ -165,7 +165,7 @@ fn an_approximate_search_finds_nearly_all() {
     }
 }
 
-/// A bit for each number says little of so few numbers; what is found is compared in full.
+/// One bit per number is coarse for so few numbers; results are compared in full.
 #[test]
 fn signs_find_most_and_scores_are_exact() {
     let floats: &dyn Fn(&[f32]) -> Vec<u8> = &|v| binary(v, false);
@@ -213,7 +213,7 @@ fn a_graph_in_a_file_is_read_again_and_a_damaged_one_is_built_again() {
         let definition = Definition::parse("vectorSearch", spec.doc()).expect("a definition");
         Index::open(&definition, folder.path()).expect("an index").0
     };
-    // One step reads it; building would take one for each vector.
+    // One step reads the file; building would take one step per vector.
     let index = open();
     assert!(index.build_graphs(1, &mut |_| true).expect("no failure"));
     assert!(index.graph_bytes() > 0);

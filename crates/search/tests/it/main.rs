@@ -1,4 +1,4 @@
-//! Search indexes through their public face: documents in, `_id`s and scores out.
+//! Search indexes through their public interface: documents in, `_id`s and scores out.
 
 mod analyzers;
 mod embedded;
@@ -16,7 +16,7 @@ use model::{Doc, DocBuf};
 use search::{Definition, Index, Place, Search, VectorSearch};
 use std::sync::Arc;
 
-/// An index in memory over documents, whose `_id` is their place in the list.
+/// An index in memory over documents, whose `_id` is their position in the list.
 fn index_of(kind: &str, definition: &DocBuf, docs: &[DocBuf]) -> Arc<Index> {
     let definition = Definition::parse(kind, definition.doc()).expect("a definition");
     let index = Arc::new(Index::create(definition, Place::Memory).expect("an index"));
@@ -33,7 +33,7 @@ fn dynamic(docs: &[DocBuf]) -> Arc<Index> {
     index_of("search", &definition, docs)
 }
 
-/// Places and scores of the documents found, the best first.
+/// Positions and scores of the found documents, best first.
 fn search(index: &Index, spec: Doc<'_>) -> model::Result<Vec<(u8, f32)>> {
     let mut hits = Search::parse("$search", spec)?.run(index, &mut || Ok(()))?;
     let mut found = Vec::new();
@@ -43,7 +43,7 @@ fn search(index: &Index, spec: Doc<'_>) -> model::Result<Vec<(u8, f32)>> {
     Ok(found)
 }
 
-/// Places of the documents found, in order of places.
+/// Positions of the found documents, ascending.
 fn found(index: &Index, spec: &DocBuf) -> Vec<u8> {
     let mut found: Vec<u8> = search(index, spec.doc())
         .unwrap_or_else(|e| panic!("{spec:?}: {}", e.message()))

@@ -1,4 +1,4 @@
-//! Places: points within areas, geometries by how they lie to another, nearness.
+//! Geometries: points within areas, geometries by their relation to another, scores by distance.
 
 use crate::{found, index_of, search};
 use model::{DocBuf, doc};
@@ -53,7 +53,7 @@ fn points_are_found_within_boxes_circles_and_polygons() {
     for (spec, wanted) in [
         (corners(point(0.0, 0.0), point(1.0, 1.0)), vec![0]),
         (corners(point(0.0, 0.0), point(60.0, 60.0)), vec![0, 1, 2]),
-        // Over the date line.
+        // Across the date line.
         (corners(point(170.0, -1.0), point(-170.0, 1.0)), vec![2]),
         // A degree of latitude is 6,378,100 * pi / 180 = 111,318.8 m.
         (circle(111_318.0), vec![]),

@@ -1,4 +1,4 @@
-//! Scores, computed by hand.
+//! Scores, calculated by hand.
 
 use crate::{dynamic, search};
 use model::doc;
@@ -102,7 +102,7 @@ fn scores_are_computed_from_fields() {
         function(doc! { "multiply": [{ "path": "n" }, { "constant": 2i32 }] }),
         [20.0, 2000.0],
     );
-    // At the scale behind the offset the bell has the height of the decay.
+    // At `scale` beyond the offset the bell curve has the value `decay`.
     let bell = doc! { "gauss": { "path": "n", "origin": 0i32, "scale": 990i32, "offset": 10i32,
     "decay": 0.25 } };
     both(function(bell), [1.0, 0.25]);

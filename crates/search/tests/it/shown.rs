@@ -1,4 +1,4 @@
-//! What is shown of the documents found, in which order, and from where on.
+//! What is returned of found documents, in which order, and from which position.
 
 use crate::index_of;
 use model::{Doc, DocBuf, Value, doc};
@@ -23,7 +23,7 @@ fn fruits() -> Arc<Index> {
     index_of("search", &definition, &docs)
 }
 
-/// Places of documents in the order in which they come.
+/// Positions of documents in result order.
 fn places(index: &Index, spec: &DocBuf) -> Vec<u8> {
     tokens(index, spec).into_iter().map(|(n, _)| n).collect()
 }
@@ -48,7 +48,8 @@ fn documents_come_in_the_order_of_fields() {
     for (sort, wanted) in [
         (doc! { "name": 1i32 }, [1, 2, 3, 0]),
         (doc! { "name": -1i32 }, [0, 3, 2, 1]),
-        // The least of several ascending, the greatest descending; what has none is lowest.
+        // The least of several values ascending, the greatest descending; documents without a value
+        // are lowest.
         (doc! { "n": 1i32 }, [3, 1, 2, 0]),
         (doc! { "n": -1i32 }, [2, 0, 1, 3]),
         (
@@ -67,7 +68,7 @@ fn documents_come_in_the_order_of_fields() {
     let text = |sort: DocBuf| {
         doc! { "text": { "query": "pear", "path": "text" }, "sort": &sort }
     };
-    // The shorter the text, the better.
+    // Shorter texts score higher.
     let by_score = doc! { "best": { "$meta": "searchScore" } };
     assert_eq!(places(&index, &text(by_score)), [2, 3, 1, 0]);
     let rising = doc! { "best": { "$meta": "searchScore", "order": 1i32 } };
@@ -97,7 +98,7 @@ fn a_search_goes_on_after_and_before_a_token() {
             assert_eq!(before, order[..at], "the nearest first");
         }
     }
-    // By score, several of which are equal.
+    // By score, with several equal scores.
     let exists = doc! { "exists": { "path": "name" } };
     let all = tokens(&index, &exists);
     let after = DocBuf::build(|w| {
@@ -189,7 +190,7 @@ fn a_sentence_is_weighed_by_its_length_and_its_place() {
     "highlight": { "path": "text" } };
     let doc = doc! { "text": "pear and plum" };
     let found = highlights(&index, &query, doc.doc());
-    // One hit in one sentence of 13 characters, which begins the text.
+    // One match in one sentence of 13 characters, at the start of the text.
     let rarity = 2.2 * (1.0 + (1.0 + 13.0 / 87.0 + 0.5) / 1.5f64).ln();
     let weight = 1.0 / (1.0 + 1.2 * (0.25 + 0.75 * 13.0 / 87.0));
     let wanted = rarity * weight * (1.0 + 1.0 / 87f64.ln());

@@ -1,4 +1,4 @@
-//! Synonyms: equivalent words, words that stand for others, several words for one.
+//! Synonyms: equivalent words, one-way synonyms, several words for one.
 
 use crate::index_of;
 use model::{DocBuf, doc};

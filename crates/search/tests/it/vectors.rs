@@ -1,4 +1,4 @@
-//! `$vectorSearch`: what is nearest, what passes filters, what is refused.
+//! `$vectorSearch`: the nearest vectors, filters, and refused arguments.
 
 use crate::{index_of, nearest};
 use model::{DocBuf, Value, doc};
