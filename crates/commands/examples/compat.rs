@@ -1,4 +1,4 @@
-//! The text of COMPAT.md from the registries, which `make compat` writes.
+//! Creates the text of COMPAT.md from the registries; `make compat` writes it.
 //! Must not know: what a command or operator does.
 
 use commands::registry;

@@ -1,6 +1,6 @@
-//! Operations through the dispatcher over the engine in memory, for counting instructions:
+//! Runs operations through the dispatcher over the engine in memory, to count instructions:
 //! `valgrind --tool=cachegrind target/release/examples/instructions OPERATION ROUNDS`. The
-//! difference between two numbers of rounds leaves out what the start costs.
+//! difference between two numbers of rounds excludes the cost of the start.
 
 use commands::{
     Config, Connection, Dispatcher, Outcome, Request, Service, StoreHooks, SystemClock, registry,
@@ -122,7 +122,7 @@ impl Server {
         );
     }
 
-    /// Two documents that are inserted, in a transaction.
+    /// A transaction that inserts two documents.
     fn transaction(&mut self, i: i32) {
         let id = [7; 16];
         let session = doc! { "id": Binary { subtype: 4, bytes: &id } };

@@ -1,4 +1,4 @@
-//! Access: logging in, users and roles, rights, and attacks on them.
+//! Access control: logging in, users and roles, rights, and attacks on them.
 
 use crate::behaviour::{send, serve, store};
 use auth::scram::{Client, Mechanism};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub(crate) const HERE: &str = "127.0.0.1:4000";
 pub(crate) const ELSEWHERE: &str = "10.1.2.3:4000";
 
-/// A server that checks access, with fewer rounds than usual.
+/// A server with access control and fewer iterations than usual.
 pub(crate) fn guarded() -> Arc<Dispatcher> {
     guarded_over(store())
 }
@@ -60,7 +60,7 @@ fn go_on(s: &Dispatcher, c: &mut Connection, db: &str, bytes: &[u8]) -> DocBuf {
     send(s, c, db, command.doc())
 }
 
-/// Logs in; the code of the failure, or 0.
+/// Logs in; returns the code of the failure, or 0.
 pub(crate) fn log_in_with(
     s: &Dispatcher,
     c: &mut Connection,
@@ -88,12 +88,12 @@ pub(crate) fn log_in(s: &Dispatcher, c: &mut Connection, user: (&str, &str), pwd
     log_in_with(s, c, user, pwd, Mechanism::Sha256)
 }
 
-/// A server with the user `root`, and a connection of it.
+/// A server with the user `root`, and a connection on which it is logged in.
 pub(crate) fn with_root() -> (Arc<Dispatcher>, Connection) {
     with_root_over(store())
 }
 
-/// The same over a store.
+/// The same over a given store.
 pub(crate) fn with_root_over(store: Arc<store::Store>) -> (Arc<Dispatcher>, Connection) {
     let s = guarded_over(store);
     let mut c = s.connect(HERE);
@@ -203,7 +203,7 @@ fn the_greeting_begins_to_log_in_and_tells_mechanisms() {
     assert_eq!(who.as_doc().unwrap().field("user").as_str(), Some("root"));
 }
 
-/// What the server says to somebody who tries to log in, step by step, without what is random.
+/// The replies to a login attempt, step by step, without random parts.
 fn shape(s: &Dispatcher, user: &str, m: Mechanism) -> Vec<String> {
     let mut c = s.connect(ELSEWHERE);
     let mut said = Vec::new();
@@ -233,7 +233,7 @@ fn a_user_that_does_not_exist_answers_as_one_that_does() {
     for m in Mechanism::ALL {
         assert_eq!(shape(&s, "root", m), shape(&s, "nobody", m));
     }
-    // The invented salt is the same each time, after a restart, too.
+    // The invented salt is always the same, also after a restart.
     let salt = |s: &Dispatcher| {
         let mut c = s.connect(ELSEWHERE);
         let m = Mechanism::Sha256;
@@ -260,7 +260,7 @@ fn a_message_is_used_once() {
         17,
         "the conversation is over"
     );
-    // On another connection, after a beginning of its own.
+    // On another connection, which has begun its own login.
     let mut other = s.connect(ELSEWHERE);
     assert_eq!(code(&go_on(&s, &mut other, "admin", &second)), 17);
     start(&s, &mut other, "admin", &client, m);
@@ -269,7 +269,7 @@ fn a_message_is_used_once() {
     assert_eq!(run(&s, &mut other, "d", doc! { "find": "c" }), 13);
 }
 
-/// One attempt to log in as `root`, up to what the server makes of the proof.
+/// One attempt to log in as `root`, up to the server's answer to the proof.
 fn attempt(s: &Dispatcher, c: &mut Connection, password: &str) -> (Outcome, DocBuf) {
     let m = Mechanism::Sha256;
     let client = Client::new(m, "root", password, "abc");
@@ -301,19 +301,20 @@ fn guessing_is_slowed_down_for_the_guesser_only() {
     assert!(waits >= 6, "{waits} of 12 guesses had to wait");
     let mut other = s.connect("10.9.9.9:1");
     assert_eq!(log_in(&s, &mut other, ("root", "admin"), "pw"), 0);
-    // Nor does the rightful user wait who comes from the guesser's address.
+    // The rightful user does not wait either when it comes from the guesser's address.
     let mut same = s.connect(ELSEWHERE);
     let (outcome, reply) = attempt(&s, &mut same, "pw");
     assert_eq!((outcome, code(&reply)), (Outcome::Reply, 0));
     assert_eq!(run(&s, &mut same, "admin", doc! { "usersInfo": 1i32 }), 0);
-    // The answer to a guess comes in the end, and tells nothing more.
+    // The answer to a guess is sent in the end, and reveals nothing more.
     let mut slow = s.connect("10.7.7.7:1");
     for _ in 0..6 {
         assert_eq!(log_in(&s, &mut slow, ("root", "admin"), "no"), 18);
     }
 }
 
-/// What a client that does not log in learns of a user: its mechanisms, and the rounds of each.
+/// What a client learns of a user without logging in: its mechanisms and the iteration count of
+/// each.
 fn looks(s: &Dispatcher, name: &str) -> String {
     let mut c = s.connect(ELSEWHERE);
     let hello = doc! { "hello": 1i32, "saslSupportedMechs": format!("admin.{name}").as_str() };
@@ -430,7 +431,7 @@ fn rights_change_with_the_next_request() {
     assert_eq!(run(&s, &mut c, "d", doc! { "find": "other" }), 13);
     assert_eq!(run(&s, &mut root, "admin", doc! { "dropRole": "mine" }), 0);
     assert_eq!(run(&s, &mut c, "d", doc! { "find": "c" }), 13);
-    // Straight in the collection, as a restore does it.
+    // A direct write to the collection, as a restore does it.
     let direct = doc! { "update": "system.users", "updates": [ { "q": { "user": "u" },
     "u": { "$set": { "roles": [ { "role": "read", "db": "d" } ] } } } ] };
     assert_eq!(run(&s, &mut root, "admin", direct), 0);
@@ -473,7 +474,7 @@ fn pipelines_reach_only_what_their_user_may() {
         aggregate(doc! { "$lookup": { "from": "e", "as": "x", "pipeline": [] } }),
         0
     );
-    // No stage reads another database: its parser says so before rights are asked about.
+    // These stages cannot read another database: the parser refuses that before rights are checked.
     for (number, stage) in [
         (
             9,
@@ -540,7 +541,7 @@ fn a_view_shows_no_more_than_its_maker_may_read() {
     assert_eq!(run(&s, &mut c, "d", fine), 0);
     let change = doc! { "collMod": "v", "viewOn": "system.users", "pipeline": [] };
     assert_eq!(run(&s, &mut c, "d", change), 13);
-    // Who may read the view may read it, whatever lies below.
+    // A user with the right to read a view needs no right on its sources.
     let only = doc! { "createRole": "viewer", "roles": [], "privileges": [
     { "resource": { "db": "d", "collection": "v" }, "actions": ["find"] } ] };
     assert_eq!(run(&s, &mut root, "d", only), 0);
@@ -717,7 +718,7 @@ fn only_mechanisms_that_are_on_are_told() {
         .unwrap();
     assert_eq!(told(&mut root, "admin.root"), ["SCRAM-SHA-256"]);
     assert_eq!(told(&mut root, "admin.old"), Vec::<String>::new());
-    // One that does not exist takes after one that does.
+    // A user that does not exist looks like one that does.
     assert!(
         told(&mut root, "admin.nobody")
             .iter()

@@ -1,5 +1,5 @@
-//! Each command as each built-in role, against the matrix of the manual: a letter stands for a role
-//! that may run it.
+//! Runs each command as each built-in role and compares with the matrix of the manual; each letter
+//! stands for a role that may run the command.
 
 use crate::access::{log_in, run, with_root};
 use commands::registry;
@@ -29,7 +29,7 @@ const ALL: &str = "rwaouMGHCRWUABSX";
 
 type Row = (&'static str, fn() -> DocBuf, &'static str);
 
-/// Database, command, who may.
+/// Database, command, letters of the roles that may run it.
 const MATRIX: &[Row] = &[
     ("d", || doc! { "find": "c" }, "rwoRWBX"),
     ("d", || doc! { "count": "c" }, "rwoRWBX"),
@@ -407,7 +407,7 @@ fn built_in_roles_allow_what_the_manual_says() {
     let mut wrong = Vec::new();
     for (letter, role, db) in ROLES {
         let mut c = s.connect("10.0.0.1:5");
-        // Logging in needs a user that no command of the matrix drops.
+        // The users of the test must not be dropped by a command of the matrix.
         let name = format!("the_{role}");
         let create = doc! { "createUser": name.as_str(), "pwd": "pw",
         "roles": [{ "role": *role, "db": *db }] };

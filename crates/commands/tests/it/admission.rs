@@ -1,12 +1,12 @@
-//! Overload: who gets no ticket waits as long as allowed, is refused with the labels drivers back
-//! off on, and everything that needs no ticket goes on.
+//! Overload: an operation without a ticket waits as long as allowed, and is refused with the labels
+//! by which drivers back off; operations that need no ticket continue.
 
 use crate::interrupts::{code, fill};
 use crate::observability::{Seen, int};
 use model::{Doc, DocBuf, doc};
 use std::time::Duration;
 
-/// A read that computes until its time is over.
+/// A read that computes until its time limit.
 fn long_read(ms: i32) -> DocBuf {
     let busy = "for (let i = 0; i < 1e9; i++) {} return false";
     doc! { "find": "c", "filter": { "$where": busy }, "maxTimeMS": ms, "$db": "db" }
@@ -29,7 +29,7 @@ fn who_gets_no_ticket_waits_as_long_as_allowed_and_others_go_on() {
     };
     assert_eq!(reads(&mut s, "totalTickets"), 128);
     set(&mut s, "wiredTigerConcurrentReadTransactions", 1);
-    // Measured twice, as by the housekeeper.
+    // Measures twice, as the background worker does.
     for _ in 0..2 {
         commands::workers::run_shared_once(s.service());
         std::thread::sleep(Duration::from_millis(2));
@@ -50,7 +50,7 @@ fn who_gets_no_ticket_waits_as_long_as_allowed_and_others_go_on() {
     while reads(&mut s, "out") == 0 {
         std::thread::sleep(Duration::from_millis(1));
     }
-    // Its time counts while it waits, too.
+    // The time limit also applies to the wait.
     let late = s.run("db", r#"{"find": "c", "maxTimeMS": 50}"#);
     assert_eq!(code(&late), 50, "{late:?}");
     set(&mut s, "admissionQueueTimeMaxMS", 50);
@@ -70,13 +70,13 @@ fn who_gets_no_ticket_waits_as_long_as_allowed_and_others_go_on() {
             "NoWritesPerformed"
         ]
     );
-    // Writes have tickets of their own, and looking needs none.
+    // Writes have their own tickets, and status commands need none.
     s.ok(r#"{"insert": "c", "documents": [{"_id": "new"}]}"#);
     s.ok(r#"{"ping": 1}"#);
     assert_eq!(reads(&mut s, "normalPriority.queueLength"), 0);
     assert_eq!(reads(&mut s, "normalPriority.addedToQueue"), 2);
     assert_eq!(reads(&mut s, "rejected"), 1);
-    // Who waits long enough gets its turn, and the slow line says how long it waited.
+    // An operation that may wait long enough runs, and the slow log reports its wait.
     set(&mut s, "admissionQueueTimeMaxMS", 60_000);
     s.ok(r#"{"profile": 2}"#);
     s.ok(r#"{"find": "c", "comment": "patient"}"#);

@@ -1,4 +1,4 @@
-//! Pipelines through the command: what the recorded cases leave open.
+//! Pipelines through the command: tests beyond the recorded cases.
 
 use crate::behaviour::{logging_store, send, serve};
 use commands::{Config, Dispatcher};
@@ -16,7 +16,7 @@ pub(crate) fn ask_on(s: &Arc<Dispatcher>, db: &str, command: &str) -> DocBuf {
     send(s, &mut s.connect("127.0.0.1:1"), db, command.doc())
 }
 
-/// The code of the error, also of a write error; 0 for success.
+/// The code of the error or of the first write error; 0 for success.
 pub(crate) fn code(s: &Arc<Dispatcher>, command: &str) -> i64 {
     code_of(&ask(s, command))
 }
@@ -57,7 +57,7 @@ pub(crate) fn names(reply: &DocBuf) -> Vec<String> {
     all
 }
 
-/// The documents of a first batch as text; an error as its code.
+/// The documents of a first batch as text; for an error, its code.
 pub(crate) fn found(s: &Arc<Dispatcher>, command: &str) -> Vec<String> {
     let reply = ask(s, command);
     match code_of(&reply) {
@@ -66,7 +66,7 @@ pub(crate) fn found(s: &Arc<Dispatcher>, command: &str) -> Vec<String> {
     }
 }
 
-/// [`found`] of a pipeline over `c`.
+/// The documents of a pipeline over `c`, as [`found`].
 fn over(s: &Arc<Dispatcher>, pipeline: &str) -> Vec<String> {
     found(
         s,
@@ -121,7 +121,7 @@ fn views_over_views_share_a_collation() {
         ),
         ["167"]
     );
-    // A view is as its source, also where its pipeline looks.
+    // A view has the kind and collation of its source, also in the stages of its pipeline.
     assert_eq!(code(&s, r#"{"create": "v3", "viewOn": "v1"}"#), 167);
     let looks = r#"{"create": "v3", "viewOn": "c", "pipeline": [{"$unionWith": "v1"}]}"#;
     assert_eq!(code(&s, looks), 167);
@@ -269,7 +269,7 @@ fn results_past_16_megabytes_are_refused_at_the_end_only() {
         ),
         ["{ n: 18 }"]
     );
-    // The documents of a cursor are many, none of them too large.
+    // The cursor returns many documents, none of them too large.
     assert_eq!(
         over(
             &s,
@@ -331,7 +331,7 @@ fn dates_are_counted_by_the_calendar() {
         &s,
         &format!(r#"{{"insert": "c", "documents": [{}]}}"#, docs.join(",")),
     );
-    // A month back from the last day of March is the last of February.
+    // A month before the last day of March is the last day of February.
     let window = r#"[{"$setWindowFields": {"sortBy": {"t": 1}, "output": {"s": {"$push": "$_id",
         "window": {"range": [-1, 0], "unit": "month"}}}}}, {"$unset": "t"}]"#;
     let want = [
@@ -354,7 +354,7 @@ fn dates_are_counted_by_the_calendar() {
             r#"{ t: "2024-03-31" }"#
         ]
     );
-    // Interpolation is by time, not by position.
+    // Interpolation uses the time, not the position.
     let fill = r#"[{"$set": {"v": {"$switch": {"branches": [{"case": {"$eq": ["$_id", 0]},
         "then": 0}, {"case": {"$eq": ["$_id", 4]}, "then": 60}], "default": null}}}},
         {"$fill": {"sortBy": {"t": 1}, "output": {"v": {"method": "linear"}}}},
@@ -505,7 +505,7 @@ fn gridfs_files_have_checksums() {
             ),
         );
     };
-    // "hello " and "world", the second first; then a file without its second chunk.
+    // The chunks "hello " and "world" in reverse order; then a file without its second chunk.
     chunk(1, 1, 1, "d29ybGQ=");
     chunk(2, 1, 0, "aGVsbG8g");
     chunk(3, 2, 0, "aGVsbG8g");
@@ -557,8 +557,8 @@ fn a_hint_of_a_partial_index_shows_what_the_index_has() {
     );
 }
 
-/// A default read concern is for what permits one: stages that tell of the server as it is now run
-/// as without it, and refuse the level when the client gives it.
+/// A default read concern only applies to pipelines that support it: stages that report the
+/// server's current state run as without it, and refuse the level when the client gives it.
 #[test]
 fn a_default_read_concern_leaves_stages_of_the_server_alone() {
     let s = serve(Config::default(), logging_store());

@@ -1,5 +1,5 @@
-//! Entries of a log that change a time series, played into another server: what is there
-//! afterwards, and how often the engine is asked for it.
+//! Log entries of a time series, applied on another server: the resulting measurements, and the
+//! number of engine calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -113,7 +113,7 @@ fn the_log_of_a_time_series_is_played_with_few_steps_for_each_entry() {
         done(&target, "admin", &apply(part));
     }
     assert_eq!(all(&target), all(&source));
-    // Once more is as good as once, where nothing has changed since.
+    // Applying entries twice has the same result, if nothing was changed since.
     let kept = all(&target);
     let same = |e: &&DocBuf| {
         e.doc()
@@ -142,18 +142,19 @@ fn entries_of_one_id_and_entries_without_a_time() {
         doc! { "_id": id, "t": time, "m": 1i32, "v": v }
     };
     let key = |id: i32| doc! { "_id": id };
-    // Two of one `_id`, one twice, far from one another.
+    // Two measurements have the same `_id`, and one measurement is inserted twice. Their times are
+    // far apart.
     let inserted = [of(1, 1), of(1, 2), of(1, 2), of(2, 9), of(3, 400)];
     let entries: Vec<DocBuf> = inserted.iter().map(|o| entry("i", o.doc())).collect();
     let reply = done(&s, "admin", &apply(&entries));
     assert_eq!(reply.doc().field("applied").as_i64_exact(), Some(5));
     assert_eq!(all(&s), [of(1, 1), of(1, 2), of(2, 9), of(3, 400)]);
-    // Each delete takes one; an `_id` that is not there is no failure, nor is 1.0 another one.
+    // Each delete removes one measurement. A missing `_id` is no failure, and 1.0 equals 1.
     let one = doc! { "_id": 1.0 };
     let deletes = [one.doc(), key(7).doc(), key(3).doc()].map(|o| entry("d", o));
     done(&s, "admin", &apply(&deletes));
     assert_eq!(all(&s), [of(1, 2), of(2, 9)]);
-    // With its time; another's time is another measurement.
+    // A delete with a time: a measurement with another time is a different one.
     let (wrong, right) = (of(2, 1), of(2, 9));
     done(&s, "admin", &apply(&[entry("d", wrong.doc())]));
     assert_eq!(all(&s).len(), 2);

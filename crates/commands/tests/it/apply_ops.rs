@@ -1,5 +1,5 @@
-//! Entries of a log played into a copy that was read while they were made, as mongorestore does
-//! with `--oplogReplay`: what an entry changes may be later already than it was then.
+//! Log entries applied to a copy that was read while they were written, as mongorestore does with
+//! `--oplogReplay`: the data may already be in a later state than an entry expects.
 
 use crate::behaviour::{send, serve, store};
 use commands::{Config, Connection, Dispatcher};
@@ -35,7 +35,7 @@ fn entries_of_a_log_pass_over_what_has_gone_since() {
     let diff = doc! { "op": "u", "ns": "d.c", "o": { "$v": 2i32, "diff": { "u": { "x": 1i32 } } },
     "o2": two.doc() };
     let elsewhere = doc! { "op": "i", "ns": "d.gone", "o": { "_id": 1i32 } };
-    // `a` was a document when this was made.
+    // `a` was a document when this entry was written.
     let into = doc! { "op": "u", "ns": "d.c", "o": { "$v": 2i32, "diff":
     { "u": { "b": 2i32 }, "sa": { "u": { "x": 1i32 } } } }, "o2": one.doc() };
     let there = doc! { "op": "c", "ns": "d.$cmd", "o": { "create": "c" } };

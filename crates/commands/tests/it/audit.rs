@@ -1,4 +1,4 @@
-//! The audit: who did what, in MongoDB's schema; filters; what is never in it.
+//! The audit: events in MongoDB's schema, filters, and contents that must never be in an event.
 
 use crate::access::{ELSEWHERE, code, log_in, run, user, with_root};
 use crate::behaviour::{logging_store, send, serve};
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// A file of events that a server writes.
+/// A file with the events of a server.
 struct Trail {
     _dir: TempDir,
     path: PathBuf,
@@ -47,7 +47,7 @@ impl Trail {
         std::fs::read_to_string(&self.path).unwrap()
     }
 
-    /// Events since the last call.
+    /// The events since the last call.
     fn new_events(&mut self) -> Vec<Json> {
         let text = self.text();
         let new: Vec<Json> = text
@@ -77,7 +77,7 @@ fn open_server() -> Arc<Dispatcher> {
     serve(Config::default(), logging_store())
 }
 
-/// Runs a command of `d`; its code.
+/// Runs a command on `d` and returns its code.
 fn ask(s: &Dispatcher, c: &mut Connection, command: &str) -> i64 {
     code(&send(s, c, "d", json(command).doc()))
 }
@@ -107,7 +107,7 @@ fn who_logs_in_and_what_is_refused_is_told_with_user_roles_and_address() {
     assert_ne!(entered["uuid"], made["uuid"]);
     assert!(entered["ts"]["$date"].is_string());
 
-    // A read that is allowed is no event; a write that is not is one.
+    // An allowed read is no event; a refused write is one.
     assert_eq!(run(&s, &mut reader, "d", doc! { "find": "c" }), 0);
     let insert = doc! { "insert": "c", "documents": [{ "a": 1i32 }] };
     assert_eq!(run(&s, &mut reader, "d", insert), 13);
@@ -180,7 +180,7 @@ fn changes_of_users_and_roles_are_told_and_no_secret_is() {
     assert_eq!(trail.kinds(), kinds(&[("createUser", failed)]));
     assert_eq!(ask(&s, &mut root, r#"{"dropUser": "nobody"}"#), 11);
     assert_eq!(trail.kinds(), kinds(&[("dropUser", 11)]));
-    // What goes around these commands is seen, too.
+    // Direct writes to the collections are reported as well.
     let update = doc! { "update": "system.users",
     "updates": [{ "q": { "user": "no" }, "u": { "$set": { "x": 1i32 } } }] };
     assert_eq!(run(&s, &mut root, "admin", update), 0);
@@ -280,7 +280,7 @@ fn filters_choose_and_checks_that_succeed_are_told_when_asked_for() {
     assert_eq!(run(&s, &mut c, "admin", set(false)), 0);
     assert_eq!(ask(&s, &mut c, find), 0);
     assert!(trail.kinds().is_empty());
-    // Not changed by clients unless the server was started so.
+    // Clients may only change the filter if the server was started with that option.
     let change = doc! { "setAuditConfig": 1i32, "filter": {},
     "auditAuthorizationSuccess": true };
     assert_eq!(run(&s, &mut c, "admin", change), 20);
@@ -364,7 +364,7 @@ fn messages_of_applications_parameters_and_rotations_are_told() {
     assert_eq!(status["status"], "OK");
     let old = std::fs::read_to_string(status["rotatedLogPath"].as_str().unwrap()).unwrap();
     assert!(old.contains("applicationMessage"), "{old}");
-    // A client that says too much about itself is cut short.
+    // A long message of a client is shortened.
     let long = "x".repeat(1_000_000);
     let message = doc! { "logApplicationMessage": long.as_str() };
     assert_eq!(run(&s, &mut c, "admin", message), 0);

@@ -1,4 +1,4 @@
-//! Recorded behaviour of commands, in process.
+//! Recorded cases of commands, run in process.
 
 use crate::recorded::{self, Verdict};
 use commands::{Config, Dispatcher, Outcome, Profile, Request, Service, SystemClock, registry};
@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Areas whose every case must pass, with the number of cases excused and why.
+/// Areas in which every case must pass, with the number of exceptions and their reason.
 const COMPLETE: &[(&str, usize, &str)] = &[
     ("core/aggregation/commands/count", 0, ""),
     ("core/aggregation/commands/distinct", 0, ""),
@@ -54,18 +54,18 @@ pub(crate) fn store() -> Arc<store::Store> {
     open(commands::StoreHooks::new(Arc::new(SystemClock::default())))
 }
 
-/// A store in memory that logs all changes, as that of a replica set.
+/// A store in memory that logs all changes, as on a member of a replica set.
 pub(crate) fn logging_store() -> Arc<store::Store> {
     logging_store_of(1 << 30)
 }
 
-/// The same with a log of that many bytes.
+/// The same with a log of this size in bytes.
 pub(crate) fn logging_store_of(bytes_max: u64) -> Arc<store::Store> {
     let hooks = commands::StoreHooks::new(Arc::new(SystemClock::default()));
     open(hooks.logging(bytes_max))
 }
 
-/// A store in memory that logs what search indexes follow, as that of a standalone server.
+/// A store in memory that logs changes for search indexes, as on a standalone server.
 pub(crate) fn feeding_store() -> Arc<store::Store> {
     let hooks = commands::StoreHooks::new(Arc::new(SystemClock::default()));
     open(hooks.feeding(1 << 30))
@@ -76,15 +76,15 @@ fn open(hooks: commands::StoreHooks) -> Arc<store::Store> {
     Arc::new(store::Store::open(engine, Arc::new(hooks)).expect("an empty store"))
 }
 
-/// A server of all commands over a store.
+/// A server with all commands over a store.
 pub(crate) fn serve(config: Config, store: Arc<store::Store>) -> Arc<Dispatcher> {
     let service = Service::new(config, Arc::new(SystemClock::default()), store);
     service.state.load(&service.store).expect("the settings");
     Arc::new(registry::dispatcher(service.shared()))
 }
 
-/// The same with what the process around it sets: the network, the file system, the start in the
-/// log.
+/// The same with the parts that the server process adds: the network, the file system, the log of
+/// the start.
 pub(crate) fn serve_whole(config: Config, store: Arc<store::Store>) -> Arc<Dispatcher> {
     let server = serve(config, store);
     let service = server.service();
@@ -145,7 +145,7 @@ pub(crate) fn run_case(case: &Json, profile: Profile) -> Verdict {
     })
 }
 
-/// The same on a member of a replica set that is reached where the recorder reached it.
+/// The same on a member of a replica set, under the address that the recorder used.
 pub(crate) fn run_case_of_set(case: &Json, profile: Profile) -> Verdict {
     let config = Config {
         profile,
@@ -175,8 +175,8 @@ pub(crate) fn run_case_of_set(case: &Json, profile: Profile) -> Verdict {
     })
 }
 
-/// The recorder's driver gave every command a session; the recording lost them. What a transaction
-/// does has one, all else another.
+/// The recorder's driver sent a session with every command, which the recordings do not contain.
+/// Commands of a transaction get the first session, all others the second.
 const OF_TRANSACTION: [u8; 16] = [7; 16];
 const OF_DRIVER: [u8; 16] = [8; 16];
 
@@ -190,7 +190,8 @@ fn put_session(command: &mut DocBuf, bytes: [u8; 16]) {
     }
 }
 
-/// The number of a case's transaction: where it begins the recording lost it, where it ends not.
+/// The number of a case's transaction. Recordings lack it in the first statement, but have it in
+/// the commit or abort.
 fn transaction_of(case: &Json) -> Option<i64> {
     let mut commands = case["steps"]
         .as_array()?
@@ -205,7 +206,7 @@ fn transaction_of(case: &Json) -> Option<i64> {
     })
 }
 
-/// Areas of commands; those of operators are run by the crates below.
+/// The areas of commands; the crates below run those of operators.
 fn wanted(area: &str) -> bool {
     area.starts_with("system/") || area.starts_with("core/cursors/") || area.contains("/commands/")
 }

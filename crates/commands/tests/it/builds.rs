@@ -1,4 +1,4 @@
-//! createIndexes and collMod beside each other: nobody is told that an index is there which is not.
+//! Concurrent createIndexes and collMod: no command reports an index that does not exist.
 
 use crate::behaviour::{send, serve};
 use crate::interrupts::{code, fill, json};
@@ -16,7 +16,7 @@ fn run(s: &Dispatcher, command: &str) -> DocBuf {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Runs a job when a build begins to read the documents.
+/// Runs a job when a build begins to read documents.
 #[derive(Default)]
 struct DuringBuild {
     job: Mutex<Option<Job>>,
@@ -38,7 +38,7 @@ impl Observer for DuringBuild {
     }
 }
 
-/// A second createIndexes of the same index said OK before the first had failed.
+/// Regression: a second createIndexes of the same index succeeded before the first had failed.
 #[test]
 fn a_second_build_of_the_same_index_ends_as_the_first() {
     let engine = Arc::new(Observed::new(
@@ -50,8 +50,8 @@ fn a_second_build_of_the_same_index_ends_as_the_first() {
         Config::default(),
         Arc::new(store::Store::open(engine.clone(), language).expect("an empty store")),
     );
-    // The last document has the `b` of the first: a unique index cannot be built, which shows at
-    // the end.
+    // The last document has the same `b` as the first: the build of a unique index fails at its
+    // end.
     fill(&s, 500);
     assert_eq!(
         code(&run(
@@ -76,7 +76,7 @@ fn a_second_build_of_the_same_index_ends_as_the_first() {
     assert_eq!(code(&run(&s, r#"{"validate": "c"}"#)), 0);
 }
 
-/// Who looks at the operations in the middle of a build sees how far it has come.
+/// currentOp shows the progress of a running build.
 #[test]
 fn operations_show_how_far_a_build_has_come() {
     let engine = Arc::new(Observed::new(
@@ -110,7 +110,7 @@ fn operations_show_how_far_a_build_has_come() {
     assert!(text.contains(wanted), "{text}");
 }
 
-/// collMod to unique dropped the old index before it knew whether the new one could be built.
+/// Regression: collMod to unique dropped the old index before the new one was built.
 #[test]
 fn an_index_that_cannot_become_unique_stays() {
     let s = crate::protocol::service();

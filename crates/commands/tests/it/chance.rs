@@ -1,4 +1,4 @@
-//! A small generator for tests: every run has the same data.
+//! A small random generator for tests with a fixed seed.
 
 pub(crate) struct Chance(pub(crate) u64);
 

@@ -28,7 +28,7 @@ fn batch(reply: &DocBuf) -> Vec<DocBuf> {
     list.iter().map(|d| d.as_doc().unwrap().to_buf()).collect()
 }
 
-/// The token of a batch.
+/// The resume token of a batch.
 fn place(reply: &DocBuf) -> DocBuf {
     cursor(reply)
         .field("postBatchResumeToken")
@@ -41,7 +41,7 @@ fn token(event: &DocBuf) -> DocBuf {
     event.doc().field("_id").as_doc().unwrap().to_buf()
 }
 
-/// Operation type and key of each event.
+/// The operation type and key of each event.
 fn short(events: &[DocBuf]) -> Vec<String> {
     events
         .iter()
@@ -66,7 +66,7 @@ fn watch_behind(c: &mut Client, how: &str, token: &DocBuf) -> DocBuf {
     watch(c, &options)
 }
 
-/// Events until there are none.
+/// Reads events until there are no more.
 fn drain(c: &mut Client, opened: &DocBuf) -> Vec<DocBuf> {
     let mut all = batch(opened);
     let id = id(opened);
@@ -133,7 +133,7 @@ fn a_waiting_stream_is_woken_by_its_own_collection_only() {
     let opened = id(&watch(&mut c, &doc! {}));
     let mut other = Client::new(&s);
     let writer = std::thread::spawn(move || {
-        // The stream waits when the other collection is made.
+        // The stream is waiting when the other collection is created.
         std::thread::sleep(Duration::from_millis(200));
         for n in 0..50i32 {
             other.send(&doc! { "insert": "quiet", "documents": [{ "_id": n }] });
@@ -217,7 +217,7 @@ fn transactions_are_seen_at_their_commit() {
     assert_eq!(short(&drain(&mut c, &resumed)), ["update Some(1)"]);
 }
 
-// Its events had the times of the entries that told of them, before that of the commit.
+// Regression: its events had the times of its log entries, which are before the time of the commit.
 #[test]
 fn a_transaction_of_several_entries_is_told_at_its_commit() {
     let s = service();
@@ -316,7 +316,7 @@ fn documents_before_and_after_changes() {
         format!("{description:?}"),
         "{ updatedFields: { a.2: 3 }, removedFields: [], truncatedArrays: [] }"
     );
-    // Without images kept.
+    // Without stored images.
     c.run(r#"{"collMod": "c", "changeStreamPreAndPostImages": {"enabled": false}}"#);
     c.run(r#"{"insert": "c", "documents": [{"_id": 2}]}"#);
     c.run(r#"{"update": "c", "updates": [{"q": {}, "u": {"$set": {"a": 3}}}]}"#);
@@ -414,7 +414,7 @@ fn scopes_and_what_may_follow() {
             "dropDatabase"
         ]
     );
-    // A place from before the log began.
+    // A resume token from before the start of the log.
     let operation = s.service().own_operation();
     let store = &s.service().store;
     store.resize_log(&operation, Some(1), None).unwrap();
@@ -502,7 +502,7 @@ fn the_log_can_be_read_and_applied() {
     );
     let found = other.run(r#"{"find": "c"}"#);
     assert_eq!(format!("{:?}", batch(&found)), "[{ _id: 1, n: 2 }]");
-    // Once more does no harm.
+    // Sending it again has no effect.
     assert_eq!(code(&other.send(&command)), 0);
 }
 

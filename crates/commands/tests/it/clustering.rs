@@ -1,5 +1,5 @@
-//! Clustering indexes, as clients see them. Queries give the same answers as a scan and read no
-//! document. An option that an index cannot have is refused.
+//! Clustering indexes, as clients see them: queries give the same results as a scan and read no
+//! document. Unsupported options are refused.
 
 use crate::standalone::Standalone;
 use serde_json::{Value as Json, json};
@@ -50,7 +50,7 @@ fn ranges_are_answered_without_reading_documents() {
     assert_eq!((looked.keys, looked.docs), (30, 0));
     let by_scan = json!({ "sort": order, "hint": { "$natural": 1 } });
     assert_eq!(by_index, found(&mut server, &find(&filter, &by_scan)));
-    // Fields that are in no key, and paths within.
+    // Fields that are not in the key, and paths inside them.
     let deep = json!({ "a": 3, "in.n": { "$gt": 100 } });
     let by_index = found(&mut server, &find(&deep, &json!({ "sort": { "_id": 1 } })));
     assert_eq!(server.examined().docs, 0);
@@ -73,7 +73,7 @@ fn named_fields_cover_what_asks_for_no_others() {
             "hint": hint })
         };
         let by_index = found(&mut server, &find(&filter, &more(&json!("some"))));
-        // 25 documents, and 27 more by the second of their entries; each is read once.
+        // 25 documents, and 27 more with a second entry; each is read once.
         assert_eq!(server.examined().docs, docs, "{projection}");
         assert_eq!(
             by_index,
@@ -161,7 +161,7 @@ fn what_cannot_be_carried_is_refused() {
             { "key": key, "name": "n", "clustering": clustering }] }));
         assert_eq!(reply["code"], code, "{key} {clustering}: {reply}");
     }
-    // The same index with another content is another index.
+    // An index with the same key and other contents is a different index.
     let again = |clustering: Json| {
         json!({ "createIndexes": "c", "indexes": [
         { "key": { "a": 1, "_id": -1 }, "name": "whole", "clustering": clustering }] })

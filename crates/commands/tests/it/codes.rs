@@ -1,4 +1,4 @@
-//! What arguments are answered with: a rule to each row, over whole commands.
+//! The codes that arguments get: each row is one rule and runs whole commands.
 
 use crate::interrupts::{code, run};
 use crate::protocol::service;
@@ -27,8 +27,7 @@ const TYPES: &[(&str, &str)] = &[
     ("maxKey", r#"{"$maxKey": 1}"#),
 ];
 
-/// Commands with `@` where a value of each type goes, the types that are accepted, and the code the
-/// others are refused with.
+/// Commands with `@` in the place of a value, the accepted types, and the code for all other types.
 const ACCEPTED: &[(&str, &[&str], i64)] = &[
     (
         r#"{"listDatabases": 1, "authorizedDatabases": @, "$db": "admin"}"#,
@@ -70,7 +69,7 @@ fn a_type_is_accepted_as_declared() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Stages of a pipeline and what they are answered with.
+/// Stages of a pipeline and their codes.
 const STAGES: &[(&str, i64)] = &[
     (r#"{"$replaceRoot": {"newRoot": {}, "x": 1}}"#, 40415),
     (r#"{"$replaceRoot": {}}"#, 40414),
@@ -116,7 +115,7 @@ const STAGES: &[(&str, i64)] = &[
     (r#"{"$facet": {"f": [null]}}"#, 40171),
     (r#"{"$merge": {"into": "d", "on": null}}"#, 51186),
     (r#"{"$merge": {"into": "d", "on": 1}}"#, 51186),
-    // Directly around the stage first, further out then.
+    // The innermost enclosing stage is reported first, then the outer ones.
     (
         r#"{"$facet": {"f": [{"$lookup": {"from": "c", "pipeline": [{"$out": "x"}],
             "as": "a"}}]}}"#,
@@ -155,7 +154,7 @@ const STAGES: &[(&str, i64)] = &[
             {"$numberLong": "400000000000000"}]}, "to": "string", "onError": 1}}}}"#,
         0,
     ),
-    // A null among operands that are no constants spares the constants.
+    // When a non-constant operand is null, the constant operands are not checked.
     (
         r#"{"$set": {"a": {"$setUnion": [{"$literal": "x"}, "$none"]}}}"#,
         0,
@@ -186,7 +185,7 @@ fn stages_are_answered_by_rule() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Commands and what they are answered with, one after another on one database.
+/// Commands and their codes, executed in order on one database.
 const COMMANDS: &[(&str, i64)] = &[
     (r#"{"dropDatabase": "x"}"#, 14),
     (r#"{"dropDatabase": null}"#, 40414),
@@ -230,7 +229,7 @@ const COMMANDS: &[(&str, i64)] = &[
             "coordinates": [0, 0]}, "$minDistance": {"$numberDouble": "Infinity"}}}}}"#,
         2,
     ),
-    // A view takes, and does not keep, what says how documents are kept.
+    // A view accepts storage options and does not store them.
     (
         r#"{"create": "w", "viewOn": "s", "capped": true, "size": 4096,
             "validationAction": "warn"}"#,
@@ -258,7 +257,7 @@ const COMMANDS: &[(&str, i64)] = &[
     (r#"{"drop": "system.views"}"#, 0),
     (r#"{"count": "w", "limit": 1}"#, 0),
     (r#"{"collStats": "w"}"#, 0),
-    // Limits of counts.
+    // Limits of count.
     (r#"{"count": "c", "limit": [1]}"#, 2),
     (r#"{"count": "c", "limit": null}"#, 2),
     (r#"{"count": "c", "limit": 1.5}"#, 9),
@@ -300,14 +299,14 @@ const COMMANDS: &[(&str, i64)] = &[
         r#"{"collMod": "i", "index": {"name": "h", "expireAfterSeconds": 1e99}}"#,
         0,
     ),
-    // A hidden index is there for nobody.
+    // No query can use a hidden index.
     (r#"{"find": "i", "hint": "h"}"#, 2),
     (r#"{"find": "i", "hint": "h", "min": {"h": 1}}"#, 2),
     (
         r#"{"find": "i", "filter": {"$text": {"$search": "x"}}}"#,
         291,
     ),
-    // Fields beside a wildcard have one value.
+    // Fields next to a wildcard have one value.
     (
         r#"{"createIndexes": "w2", "indexes": [{"key": {"a": 1, "$**": 1}, "name": "w",
         "wildcardProjection": {"a": 0}}]}"#,
@@ -318,7 +317,7 @@ const COMMANDS: &[(&str, i64)] = &[
             "name": "w"}]}"#,
         7246201,
     ),
-    // Geometry stands alone.
+    // A geometry operator must be the only operator on its field.
     (
         r#"{"find": "i", "filter": {"g": {"$geoWithin": {"$center": [[0, 0], 1]},
             "$exists": true}}}"#,
@@ -339,7 +338,7 @@ const COMMANDS: &[(&str, i64)] = &[
     ),
 ];
 
-/// Writes, each to `{_id: 1, a: [1, 2], $d: 1}`, and the code of the first error among them.
+/// Writes, each to `{_id: 1, a: [1, 2], $d: 1}`, and the code of their first error.
 const WRITES: &[(&str, i64)] = &[
     (r#"{"$inc": {"$d": 1}}"#, 52),
     (r#"{"$inc": {"$d": 0, "b": 1}}"#, 0),

@@ -1,4 +1,4 @@
-//! `collMod`: an index that shall become unique is looked through first.
+//! `collMod`: an index is checked for duplicates before it becomes unique.
 
 use crate::behaviour::{send, serve, store};
 use crate::interrupts::json;

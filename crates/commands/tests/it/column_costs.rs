@@ -1,5 +1,5 @@
-//! Which of a scan, an index and columns a read is done by, by what each would look at: documents,
-//! keys and segments are counted on real data.
+//! Whether a read uses a scan, an index or columns, depending on the costs: the documents, keys and
+//! segments that are read are counted on real data.
 
 use crate::column_indexes::{Server, lowest};
 use query::segments::Sizes;
@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 const DOCS: usize = 3000;
 
-/// Documents of 2 KB in segments of 500, with an index and columns. `k` is one of seven.
+/// Documents of 2 KB in segments of 500, with an index and columns. `k` has seven values.
 fn wide() -> Server {
     let mut server = Server::of(Sizes {
         docs_max: 500,
@@ -35,7 +35,7 @@ fn group(filter: Json) -> Json {
     json!({ "aggregate": "c", "pipeline": stages, "cursor": {} })
 }
 
-/// What an explained command says of its plan and of the run.
+/// The plan and the execution statistics of an explained command.
 struct Shown {
     stage: String,
     keys: u64,
@@ -45,7 +45,7 @@ struct Shown {
     cost: f64,
     rows_expected: f64,
     docs_expected: f64,
-    /// Stages of other plans, with their costs.
+    /// The stages of rejected plans with their costs.
     rejected: Vec<(String, f64)>,
 }
 
@@ -85,7 +85,7 @@ fn shown(server: &mut Server, command: &Json) -> Shown {
     }
 }
 
-/// Every plan that was not taken costs more.
+/// Checks that every rejected plan costs more.
 fn costs_least(shown: &Shown, others: &[&str]) {
     let names: Vec<&str> = shown.rejected.iter().map(|(name, _)| &name[..]).collect();
     assert_eq!(names, others, "{}", shown.stage);
@@ -121,7 +121,7 @@ fn columns_are_read_rather_than_wide_documents() {
     );
     assert_eq!((all.rows_expected, all.docs_expected), (3000.0, 0.0));
     costs_least(&all, &["COLLSCAN"]);
-    // Bounds of values leave out five segments, which is foreseen.
+    // The value ranges of five segments exclude them, which the estimate takes into account.
     let some = shown(
         &mut server,
         &group(json!({ "a": { "$gte": 1100, "$lt": 1200 } })),
@@ -195,14 +195,14 @@ fn finds_counts_and_values_are_read_from_columns() {
     );
     let all: Vec<Json> = (0..7).map(int).collect();
     assert_eq!(server.ok(&distinct)["values"], json!(all));
-    // A few of many are the first of a scan, the largest are found in columns.
+    // A few of many documents are taken from a scan; the largest values are found in columns.
     let few = json!({ "find": "c", "projection": { "k": 1 }, "limit": 5 });
     assert_eq!(shown(&mut server, &few).stage, "COLLSCAN");
     let top = json!({ "find": "c", "projection": { "a": 1 }, "sort": { "a": -1 }, "limit": 2 });
     let shown_top = shown(&mut server, &top);
     assert_eq!((&shown_top.stage[..], shown_top.docs), ("COLUMN_SCAN", 0));
     assert_eq!(server.ok(&top)["cursor"]["firstBatch"][1]["a"], int(2998));
-    // What no column has is read in documents.
+    // Fields without a column are read from documents.
     let whole = json!({ "find": "c", "filter": { "k": 1 } });
     assert_eq!(shown(&mut server, &whole).stage, "COLLSCAN");
     let other = json!({ "find": "c", "projection": { "k": 1, "pad": 1 } });
@@ -213,7 +213,7 @@ fn int(n: i32) -> Json {
     json!({ "$numberInt": n.to_string() })
 }
 
-/// All documents that a cursor has left, by their ids.
+/// The `_id` values of all documents that a cursor still returns.
 fn rest(server: &mut Server, cursor: &Json) -> Vec<Json> {
     let (mut id, mut all) = (cursor.clone(), Vec::new());
     while id["$numberLong"] != json!("0") {
@@ -233,7 +233,7 @@ fn more_cursors_than_may_keep_a_segment_go_on_where_they_were() {
         docs_max: 300,
         docs_min: 50,
     });
-    // A segment is 1.2 MB; 64 MiB of them are kept.
+    // A segment has 1.2 MB; 64 MiB of segments are cached.
     let pad = "p".repeat(4000);
     let docs: Vec<Json> = (0..600).map(|i| json!({ "_id": i, "pad": pad })).collect();
     server.ok(&json!({ "insert": "c", "documents": docs }));
@@ -245,7 +245,7 @@ fn more_cursors_than_may_keep_a_segment_go_on_where_they_were() {
     let cursors: Vec<Json> = (0..CURSORS)
         .map(|_| server.ok(&find)["cursor"]["id"].clone())
         .collect();
-    // The segments of before are gone when the cursors go on.
+    // The old segments no longer exist when the cursors continue.
     let change = json!({ "q": { "_id": { "$mod": [5, 0] } }, "u": { "$set": { "z": 1 } },
         "multi": true });
     server.ok(&json!({ "update": "c", "updates": [change] }));

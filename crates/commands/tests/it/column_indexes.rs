@@ -1,4 +1,4 @@
-//! Column indexes: when they are read, what they refuse, and a server to ask them by.
+//! Column indexes: when they are used and what they refuse; and a server for tests of them.
 
 use crate::behaviour::{logging_store, send, serve};
 use commands::workers::{self, Schedule};
@@ -78,7 +78,8 @@ impl Server {
         Schedule::new(&service, [worker]).run_due(&service, &|| true);
     }
 
-    /// What a pipeline gives by segments, and document by document; more fields as in `more`.
+    /// The results of a pipeline by segments and by documents; `more` has additional fields of the
+    /// command.
     pub(crate) fn both(&mut self, stages: &[Json], more: &Json) -> [Result<Json, Json>; 2] {
         [json!({}), json!({ "$natural": 1 })].map(|hint| {
             let mut command = json!({ "aggregate": "c", "pipeline": stages, "hint": hint,
@@ -94,8 +95,8 @@ impl Server {
         })
     }
 
-    /// What a find gives batch by batch, a count its number, a distinct its values; as text, in
-    /// which the order of fields and all types are seen. The worker may work between batches.
+    /// The documents of a find batch by batch, the number of a count, or the values of a distinct,
+    /// as text, which shows the order of fields and all types. The worker may run between batches.
     pub(crate) fn answer(
         &mut self,
         command: &Json,
@@ -135,7 +136,7 @@ impl Server {
         json!({ "id": { "$binary": { "base64": "AAAAAAAAAAAAAAAAAAAAAA==", "subType": "04" } } })
     }
 
-    /// The fields of a statement of the transaction at hand.
+    /// The fields of a statement in the current transaction.
     pub(crate) fn in_transaction(&mut self, begins: bool) -> Json {
         self.number += i64::from(begins);
         let mut fields = json!({ "lsid": self.session(), "txnNumber": long(self.number),
@@ -146,7 +147,7 @@ impl Server {
         fields
     }
 
-    /// Numbers of what the last stages of an explained pipeline counted.
+    /// The counters in the last stages of an explained pipeline.
     pub(crate) fn explained(&mut self, stages: &[Json]) -> Json {
         let inner = json!({ "aggregate": "c", "pipeline": stages, "cursor": {} });
         let mut reply = self.ok(&json!({ "explain": inner, "verbosity": "executionStats" }));
@@ -215,7 +216,7 @@ fn groups_are_read_from_segments_and_touched_documents() {
     let stage = server.explained(std::slice::from_ref(&group));
     assert_eq!(stage["stage"], json!("COLUMN_SCAN"), "{stage}");
     assert_eq!(counted(&stage), ["3", "0", "300", "0"]);
-    // Two segments have nothing between 12 and 15.
+    // Two segments contain no value between 12 and 15.
     let range = json!({ "$match": { "a": { "$gte": 12, "$lt": 15 } } });
     let stages = [range, group.clone()];
     assert_eq!(counted(&server.explained(&stages)), ["1", "2", "100", "0"]);
@@ -227,10 +228,10 @@ fn groups_are_read_from_segments_and_touched_documents() {
     assert_eq!(counted(&server.explained(&stages)), ["1", "2", "99", "2"]);
     let [by_columns, by_documents] = server.both(&stages, &json!({}));
     assert_eq!(by_columns, by_documents);
-    // A path with arrays on its way: each document would be read, so all are scanned.
+    // The path leads through arrays: each document would be read, so a scan is used.
     let below = [json!({ "$group": { "_id": "$u.x" } })];
     assert_eq!(server.explained(&below)["stage"], json!("COLLSCAN"));
-    // What is in no column.
+    // A field without a column.
     let other = [json!({ "$group": { "_id": "$z" } })];
     assert_eq!(server.explained(&other)["stage"], json!("COLLSCAN"));
     server.validate();
@@ -245,7 +246,7 @@ fn all_top_level_fields_are_columns_of_one_index() {
         json!({ "$numberInt": "300" }),
         "{stage}"
     );
-    // What lies below a field is looked for in its values.
+    // A path below a field is read from the field's values.
     let below = [json!({ "$group": { "_id": "$s.t", "n": { "$sum": 1 } } })];
     let stage = server.explained(&below);
     assert_eq!(
@@ -286,7 +287,7 @@ fn hints_and_hiding_say_whether_columns_are_read() {
     assert_eq!(stage(&mut server, json!({})), json!("COLUMN_SCAN"));
     let [by_columns, by_documents] = server.both(&stages, &json!({}));
     assert_eq!(by_columns, by_documents);
-    // A find of whole documents reads them, also when it is told of the index.
+    // A find of whole documents reads the documents, even if the index is hinted.
     let find = json!({ "find": "c", "filter": { "a": 3 }, "hint": "columns" });
     let found = server.ok(&find);
     assert_eq!(
@@ -379,7 +380,7 @@ fn a_value_that_is_not_the_documents_is_told_of_by_a_full_validate() {
         engine.apply(&batch, durability).expect("a write");
     };
     let whole = columns_of(engine.as_ref(), 50);
-    // Ids, `a`, `s.t`, `_id`, shapes.
+    // The columns are: ids, `a`, `s.t`, `_id`, shapes.
     assert_eq!(whole.len(), 5);
     let mut errors = |full: bool| {
         let reply = server.ok(&json!({ "validate": "c", "full": full }));
@@ -407,7 +408,7 @@ fn a_value_that_is_not_the_documents_is_told_of_by_a_full_validate() {
         "{told}"
     );
     put(key, sound);
-    // A document that was touched says nothing of its row.
+    // The row of a changed document is not validated.
     let change = json!({ "q": { "_id": 13 }, "u": { "$set": { "a": "other" } } });
     server.ok(&json!({ "update": "c", "updates": [change] }));
     server.validate();

@@ -1,7 +1,7 @@
-//! Stories of a collection with a column index: random documents of all types, nested paths and
-//! arrays, under random writes and transactions, with the worker at work at random moments, read
-//! now, in transactions, and at snapshots that were opened before. Groups, finds, counts and values
-//! by columns are those of documents; `{ $natural: 1 }` reads documents.
+//! Random histories of a collection with a column index: random documents of all types, with nested
+//! paths and arrays, random writes and transactions. The worker runs at random moments; reads are
+//! of the current state, in transactions, and of snapshots opened before. Groups, finds, counts and
+//! values from columns have to equal those from documents, which `{ $natural: 1 }` reads.
 //! `QUARRY_COLUMNS=n` runs n rounds instead of a few; `QUARRY_SEED=n` begins with another seed.
 
 use crate::column_indexes::{Server, lowest, with};
@@ -27,7 +27,7 @@ fn index(g: &mut Dice) -> Json {
     json!({ "createIndexes": "c", "indexes": [{ "key": key, "name": "columns" }] })
 }
 
-/// A find, a count or a distinct.
+/// A random find, count or distinct.
 fn question(g: &mut Dice) -> Json {
     let query = match g.roll(2) {
         0 => json!({}),
@@ -71,15 +71,15 @@ fn question(g: &mut Dice) -> Json {
     }
 }
 
-/// What happens to one collection.
+/// The history of one collection.
 struct Story {
     g: Dice,
     server: Server,
-    /// Ids may come in any order.
+    /// Ids come in random order.
     clustered: bool,
     plain: bool,
     next: usize,
-    /// Times of snapshots.
+    /// Cluster times of snapshots.
     moments: Vec<Json>,
     answered: usize,
     failed: usize,
@@ -132,7 +132,7 @@ impl Story {
         self.g.roll(below) as i32
     }
 
-    /// One write; its reply may be an error.
+    /// One random write, which may fail.
     fn write(&mut self, more: &Json) {
         let id = self.some_id();
         let command = match self.g.roll(9) {
@@ -187,7 +187,7 @@ impl Story {
         self.server.send(&end);
     }
 
-    /// False after an error.
+    /// Compares one random read; false after an error.
     fn compare(&mut self, more: &Json) -> bool {
         if self.g.roll(2) == 0 {
             return self.compare_answers(more);

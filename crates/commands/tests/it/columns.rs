@@ -1,6 +1,7 @@
-//! `$group` over columns and document by document give the same: random documents of all types,
-//! random keys, filters and accumulators; and over a collection large enough to be read in parts.
-//! The same group with an accumulator whose states cannot be made one goes document by document.
+//! `$group` gives the same results over columns and document by document: random documents of all
+//! types, random keys, filters and accumulators; and over a collection that is large enough to be
+//! read in parts. A group with an accumulator whose partial states cannot be combined is computed
+//! document by document.
 //! `QUARRY_COLUMNS=n` runs n rounds instead of a few; `QUARRY_SEED=n` begins with another seed.
 
 use crate::standalone::Standalone;
@@ -29,7 +30,8 @@ pub(crate) const PATHS: &[&str] = &[
     "a", "b", "c", "a.x", "b.x", "b.x.y", "c.0", "c.y", "d", "d.x", "d.y", "_id",
 ];
 
-/// A value of any type. Doubles are halves, so that sums do not depend on the order.
+/// A random value of any type. Doubles are multiples of one half, so that sums do not depend on the
+/// order.
 fn scalar(g: &mut Dice) -> Json {
     match g.roll(28) {
         0 => json!(null),
@@ -120,7 +122,7 @@ fn condition(g: &mut Dice) -> Json {
     }
 }
 
-/// A value that filters may compare with.
+/// A random value for comparisons in filters.
 fn scalar_operand(g: &mut Dice) -> Json {
     loop {
         let v = scalar(g);
@@ -190,7 +192,7 @@ impl Server {
         self.0.send_to(db, command)
     }
 
-    /// The documents, or the error's code and text.
+    /// The documents, or the code and message of the error.
     fn aggregate(&mut self, stages: &[Json], collation: Option<&Json>) -> Result<Json, Json> {
         let mut command = json!({ "aggregate": "c", "pipeline": stages,
             "cursor": { "batchSize": 100_000 } });
@@ -204,7 +206,7 @@ impl Server {
         }
     }
 
-    /// What stages give when the group goes document by document.
+    /// The result of the stages when the group is computed document by document.
     fn one_by_one(&mut self, stages: &[Json], collation: Option<&Json>) -> Result<Json, Json> {
         let mut stages = stages.to_vec();
         if let Some(group) = stages.iter_mut().find_map(|s| s.get_mut("$group")) {
@@ -258,7 +260,7 @@ fn columns_and_documents_give_the_same() {
     assert!(rounds < QUICK_ROUNDS || answered > 500 && failed > 20);
 }
 
-/// More documents than an order of insertion is kept of.
+/// More documents than an insertion order is kept for.
 fn large() -> Server {
     let mut server = Server::new();
     let mut g = Dice(7);
@@ -290,7 +292,7 @@ fn a_large_collection_is_grouped_in_parts_with_the_same_result() {
         json!({ "_id": "$v" }),
     ] {
         let stages = stages(group);
-        // In the order of documents: results of parts are put together in theirs.
+        // Compared in order: the results of parts are combined in the order of the documents.
         assert_eq!(
             server.aggregate(&stages, None),
             server.one_by_one(&stages, None)

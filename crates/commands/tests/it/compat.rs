@@ -1,4 +1,4 @@
-//! COMPAT.md is what the registries say.
+//! COMPAT.md equals the text that the registries produce.
 
 #[allow(dead_code)] // Its `main`.
 #[path = "../../examples/compat.rs"]

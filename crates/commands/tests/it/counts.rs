@@ -1,5 +1,5 @@
-//! Pipelines that only count all documents are answered by the collection's counter, others as
-//! before; both tell the same.
+//! Pipelines that only count all documents use the collection's counter, others do not; both give
+//! the same result.
 
 use crate::standalone::Standalone;
 use commands::Config;
@@ -33,7 +33,7 @@ fn run(server: &mut Standalone, pipeline: &Json) -> (Json, u64) {
     )
 }
 
-/// The stage that reads.
+/// The stage that reads the documents.
 fn read_by(server: &mut Standalone, pipeline: &Json) -> Json {
     let command = json!({ "aggregate": "t", "pipeline": pipeline, "cursor": {} });
     let e = server.ok(&json!({ "explain": command, "verbosity": "executionStats" }));
@@ -48,7 +48,7 @@ fn read_by(server: &mut Standalone, pipeline: &Json) -> Json {
 fn all_documents_are_counted_without_reading_them() {
     let mut server = filled();
     for (pipeline, result) in [
-        // What drivers send for countDocuments({}).
+        // The pipeline that drivers send for countDocuments({}).
         (
             json!([{ "$match": {} }, { "$group": { "_id": 1, "n": { "$sum": 1 } } }]),
             json!([{ "_id": 1, "n": 300 }]),

@@ -1,5 +1,6 @@
-//! Logging in by PLAIN: where a password is taken, what comes of the directory's word, the pace of
-//! wrong ones. How a directory is asked is tested in `crates/identity-ldap`.
+//! Logging in by PLAIN: which connections may send a password, the result of the directory's
+//! answer, delays after wrong passwords. `crates/identity-ldap` has the tests of queries to a
+//! directory.
 
 use crate::access::{ELSEWHERE, HERE, code, log_in, run};
 use crate::behaviour::{send, serve, store};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A directory in which every password is `pw`, and everybody is in the group `g`.
+/// A directory in which every password is `pw` and every user is in the group `g`.
 struct Ldap {
     port: u16,
     asked: Arc<AtomicUsize>,
@@ -32,7 +33,7 @@ impl Ldap {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 let mut bytes = [0; 1024];
-                // Requests are short and come one at a time.
+                // Requests are short and are sent one at a time.
                 while let Ok(n @ 6..) = stream.read(&mut bytes) {
                     counter.fetch_add(1, Ordering::Relaxed);
                     let (id, tag, good) = (bytes[4], bytes[5], bytes[..n].ends_with(b"pw"));
@@ -55,7 +56,7 @@ impl Ldap {
         Ldap { port, asked }
     }
 
-    /// A server that asks it; for groups, too, where `groups` is true.
+    /// A server that uses this directory; with `groups`, also for groups.
     fn server(&self, groups: bool, plain_without_tls: bool) -> Arc<Dispatcher> {
         let directory = Directory::new(Settings {
             servers: vec![format!("127.0.0.1:{}", self.port)],

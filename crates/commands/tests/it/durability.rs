@@ -1,6 +1,6 @@
-//! What a client concludes from an acknowledged reply must be durable: with journal or majority
-//! asked for, replies that tell of the writes of others wait for these, too. The journal is held
-//! back, so that a write is visible and not durable.
+//! Everything that a client can conclude from an acknowledged reply must be durable: with a journal
+//! or majority acknowledgement, a reply that reports the writes of others waits for these too. The
+//! tests hold the journal back, so that a write is visible but not durable.
 
 use crate::behaviour::serve;
 use commands::{Config, Connection, Dispatcher, Outcome, Request, Sequence, SystemClock};
@@ -10,7 +10,7 @@ use storage::{Engine, MemoryEngine};
 use storage::{HeldJournal, Observed};
 use store::Store;
 
-/// A server whose journal is held back from the moment the setup is durable.
+/// A server whose journal is held back after the setup is durable.
 struct Held {
     engine: Arc<Observed<HeldJournal>>,
     service: Arc<Dispatcher>,
@@ -48,7 +48,7 @@ impl Held {
         }
     }
 
-    /// The process dies and another one opens what the system still has.
+    /// Ends the process; another one opens the data that the operating system still has.
     fn restarted(self) -> Held {
         Held::on(self.engine, Config::default())
     }
@@ -72,7 +72,7 @@ impl Held {
         (outcome, DocBuf::from_bytes(reply).expect("one document"))
     }
 
-    /// Another client's write, which is visible and not durable; its position.
+    /// A write of another client, which is visible and not durable; returns its position.
     fn write(&mut self, command: &DocBuf) -> u64 {
         let (outcome, reply) = self.run(command);
         let Outcome::Durable(pos) = outcome else {
@@ -85,7 +85,7 @@ impl Held {
         pos
     }
 
-    /// The reply, which must wait for `pos`.
+    /// Runs a command whose reply must wait for `pos`.
     #[track_caller]
     fn waits(&mut self, pos: u64, command: &DocBuf) -> DocBuf {
         let (outcome, reply) = self.run(command);
@@ -96,7 +96,7 @@ impl Held {
         reply
     }
 
-    /// The reply, which must not wait.
+    /// Runs a command whose reply must not wait.
     #[track_caller]
     fn at_once(&mut self, command: &DocBuf) -> DocBuf {
         let (outcome, reply) = self.run(command);
@@ -129,7 +129,7 @@ fn an_update_that_changes_nothing_waits_for_what_it_found() {
     let pos = s.write(&set());
     let reply = s.waits(pos, &set());
     assert_eq!((n(&reply, "n"), n(&reply, "nModified")), (1, 0));
-    // Asked for by name on a server that does not wait by itself.
+    // `j: true` also applies on a server whose replies do not wait by default.
     let mut alone = Held::over(
         Config {
             replica_set: None,
@@ -263,7 +263,7 @@ fn a_retry_answered_from_the_record_waits_for_the_first_try() {
         let pos = s.write(&numbered(command.clone(), number));
         s.waits(pos, &numbered(command, number));
     }
-    // Another run of the server finds the record in a journal that is not durable yet.
+    // After a restart, the record is in a journal that is not durable yet.
     let pos = s.write(&numbered(inc(), 5));
     let mut s = s.restarted();
     s.waits(pos, &numbered(inc(), 5));
@@ -298,7 +298,7 @@ fn a_write_that_reports_itself_alone_waits_for_itself_alone() {
         false,
     ));
     assert!(own < later);
-    // Without an acknowledgement by the journal nothing waits.
+    // Without an acknowledgement by the journal, no reply waits.
     let loose = with(insert(2), "writeConcern", doc! { "w": 1i32 });
     s.at_once(&loose);
 }
@@ -308,7 +308,7 @@ fn a_schema_change_that_finds_its_work_done_waits() {
     let mut s = Held::new(&[insert(1)]);
     let pos = s.write(&doc! { "create": "d" });
     s.waits(pos, &doc! { "create": "d" });
-    // An error tells of it as well.
+    // An error reports the existing collection as well.
     let reply = s.waits(
         pos,
         &doc! { "create": "d", "capped": true, "size": 4096i32 },
@@ -333,7 +333,7 @@ fn reads_that_ask_for_majority_wait_for_what_they_return() {
             doc! { "count": "c", "query": { "n": 5i32 } },
             doc! { "distinct": "c", "key": "n" },
         ] {
-            // Snapshots are not taken by count.
+            // count does not support snapshots.
             let (outcome, reply) = s.run(&with(read.clone(), "readConcern", concern()));
             let refused = n(&reply, "ok") != 1;
             let waits = matches!(outcome, Outcome::Durable(p) if p >= pos);
@@ -387,8 +387,8 @@ fn a_pipeline_that_writes_waits_also_when_it_fails() {
     s.waits(pos, &keeps);
 }
 
-/// A server that is no member of a set is its own majority, and a majority has the write in its
-/// journals unless the client says `j: false`.
+/// A standalone server counts as its own majority: an acknowledged majority write is in its journal
+/// unless the client sends `j: false`.
 #[test]
 fn a_standalone_server_acknowledges_a_majority_by_its_journal() {
     let standalone = Config {
@@ -408,8 +408,8 @@ fn a_standalone_server_acknowledges_a_majority_by_its_journal() {
     s.waits(pos, &asked(5, doc! { "j": true }));
 }
 
-/// Concerns that were set for everybody decide what a reply waits for, where the client brings
-/// none; after a restart as well.
+/// Default concerns decide what a reply waits for when the client sends none; after a restart as
+/// well.
 #[test]
 fn default_concerns_apply_to_commands_that_bring_none() {
     let set = doc! { "setDefaultRWConcern": 1i32, "$db": "admin",
@@ -430,7 +430,7 @@ fn default_concerns_apply_to_commands_that_bring_none() {
     s.at_once(&doc! { "find": "c", "readConcern": { "level": "local" } });
 
     s.engine.observer().release();
-    // An empty document takes the default of reads back.
+    // An empty document removes the default read concern.
     let unset = doc! { "setDefaultRWConcern": 1i32, "$db": "admin", "defaultReadConcern": {},
     "defaultWriteConcern": { "w": 3i32 } };
     s.run(&unset);
@@ -446,7 +446,7 @@ fn default_concerns_apply_to_commands_that_bring_none() {
     assert_eq!(given.field("provenance").as_str(), Some("customDefault"));
 }
 
-/// Rows of the profile, as another client reads them.
+/// The documents of the profile, read by another client.
 fn profiled(s: &Held, comment: &str) -> Vec<DocBuf> {
     let mut other = s.service.connect("127.0.0.1:2");
     let find = doc! {
@@ -500,7 +500,7 @@ fn an_operation_is_told_of_when_its_wait_for_the_journal_is_over() {
         assert!(row.doc().contains(effect), "{row:?}");
         assert_eq!(row.doc().field("ns").as_str(), Some("db.c"), "{row:?}");
     }
-    // Whose reply does not wait is told of at once, and has not waited.
+    // An operation whose reply does not wait is profiled at once, without a wait.
     let mut command = with(insert(3), "writeConcern", doc! { "w": 1i32, "j": false });
     command.put("comment", "does not wait");
     s.at_once(&command);
@@ -557,7 +557,7 @@ fn an_operation_is_slow_when_its_wait_makes_it_slow() {
         let slow = profiled(&s, comment).len();
         assert!(ms == 0 || slow == 1, "{comment}");
     }
-    // A client that is gone, or sends the next command, waits no longer.
+    // The wait ends when the client sends the next command.
     let mut command = insert(4);
     command.put("comment", "gone");
     s.write(&command);

@@ -1,4 +1,6 @@
-//! `explain` shows what the planner expected beside what was done, where it asked, and only there.
+//! `explain` shows the planner's estimates next to the execution statistics, but only where the
+//! planner has made an estimate.
+//! with estimates.
 
 use crate::standalone::Standalone;
 use serde_json::{Value as Json, json};
@@ -11,7 +13,7 @@ const NAMES: [&str; 5] = [
     "estimatesMetadata",
 ];
 
-/// 20 documents have one `a`, two have one `b`, 400 have one `c`; `d` is the place.
+/// 20 documents share one `a`, two share one `b`, 400 share one `c`; `d` is the position.
 fn filled(documents: i64) -> Standalone {
     let mut server = Standalone::new();
     let index = |name: &str| json!({ "name": name, "key": { name: 1 } });
@@ -28,7 +30,7 @@ fn explain(server: &mut Standalone, command: &Json) -> Json {
     server.ok(&json!({ "explain": command, "verbosity": "executionStats" }))
 }
 
-/// A stage of a plan, from the top.
+/// The uppermost stage of this name in a plan.
 fn stage<'p>(plan: &'p Json, name: &str) -> &'p Json {
     match plan["stage"] == name {
         true => plan,
@@ -53,7 +55,7 @@ fn plans_are_shown_with_their_costs() {
     let winning = &e["queryPlanner"]["winningPlan"];
     let scan = stage(winning, "IXSCAN");
     assert_eq!(scan["indexName"], "d", "{winning}");
-    // A range of the place in the collection holds 300; the sample need not know that exactly.
+    // The range of positions contains 300 documents; the estimate from the sample is not exact.
     let keys = number(scan, "numKeysEstimate");
     let done = &e["executionStats"];
     assert_eq!(done["totalKeysExamined"], 300);
@@ -75,7 +77,7 @@ fn plans_are_shown_with_their_costs() {
     assert_eq!(number(whole, "numDocsEstimate"), 2000.0);
     assert_eq!(rejected.len(), 2, "each once: {rejected:?}");
 
-    // Beside what was done, and the same at every time.
+    // The estimates are also in the execution statistics, with the same values.
     let ran = &done["executionStages"];
     assert_eq!(ran["cardinalityEstimate"], fetch["cardinalityEstimate"]);
     assert_eq!(ran["nReturned"], 60);

@@ -1,11 +1,11 @@
-//! Every recorded case, by every release that can be followed, against the list of those that are
-//! expected to differ (docs/expected-differences.md): an unexpected failure and an unexpected
-//! success both fail. Reads recordings beside the repository where they are there, and says so
-//! where they are not.
+//! Runs every recorded case with every supported release and compares the failures with the list of
+//! expected ones (docs/expected-differences.md): an unexpected failure or an unexpected success
+//! fails the test. It reads recordings beside the repository if they exist, and reports if they do
+//! not.
 //!
-//! `QUARRY_FAILURES` names a folder that receives a file of failing cases for each folder of
-//! recordings and release; the tests then judge nothing. `QUARRY_AREA` narrows to areas that begin
-//! with it.
+//! `QUARRY_FAILURES` names a folder that receives one file of failing cases per folder of
+//! recordings and release; the tests then do not fail. `QUARRY_AREA` selects the areas with this
+//! prefix.
 
 use crate::behaviour::{run_case, run_case_of_set};
 use crate::recorded::{STACK_BYTES, Verdict, cases, folder};
@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 type Numbers = BTreeMap<String, BTreeSet<i64>>;
 
-/// Folders of recordings: their names in the document, and whether a member of a replica set
-/// answers.
+/// Folders of recordings: their names in the document, and whether they were recorded on a member
+/// of a replica set.
 const FOLDERS: [(&str, bool); 5] = [
     ("cases", false),
     ("more", false),
@@ -26,11 +26,11 @@ const FOLDERS: [(&str, bool); 5] = [
     ("replica-set-more", true),
 ];
 
-/// What begins the part of the document that holds for one release alone: the name follows.
+/// Prefix of the headings of parts for a single release; its name follows.
 const OF_RELEASE: &str = "## What MongoDB ";
 
-/// Rows `| folder | area | 1, 4-6, ~9 | reason |` of the document: those expected to fail, and
-/// those that may (`~`).
+/// Reads the rows `| folder | area | 1, 4-6, ~9 | reason |` of the document: the cases that are
+/// expected to fail, and those that may fail (`~`).
 fn expected(folder: &str, profile: Profile) -> (Numbers, Numbers) {
     let text = include_str!("../../../../docs/expected-differences.md");
     let (mut fails, mut may) = (Numbers::new(), Numbers::new());
@@ -68,7 +68,7 @@ fn expected(folder: &str, profile: Profile) -> (Numbers, Numbers) {
     (fails, may)
 }
 
-/// Runs every case of a folder: area, number and reason of those that fail.
+/// Runs every case of a folder: returns the area, number and reason of each failure.
 fn run_all(
     dir: &Path,
     profile: Profile,
@@ -77,7 +77,7 @@ fn run_all(
     let only = std::env::var("QUARRY_AREA").unwrap_or_default();
     let all = cases(dir, &|area| area.starts_with(&only));
     let half = all.len() / 2;
-    // Some cases wait for data that never comes, so more threads than processors pay.
+    // Some cases wait for data that never arrives, so more threads than processors help.
     let parts: Vec<_> = [&all[..half], &all[half..]]
         .into_iter()
         .flat_map(|h| h.chunks(h.len() / 3 + 1))
@@ -118,12 +118,12 @@ fn run_all(
     failed
 }
 
-/// True when failures are only written down, not judged.
+/// True when failures are only written to files.
 fn only_lists() -> bool {
     std::env::var_os("QUARRY_FAILURES").is_some()
 }
 
-/// Writes failing cases into the folder that `QUARRY_FAILURES` names, one JSON document a line.
+/// Writes failing cases into the folder of `QUARRY_FAILURES`, one JSON document per line.
 fn write_failures(
     dir: &Path,
     profile: Profile,
@@ -160,7 +160,7 @@ fn by_area(failed: Vec<(String, i64, String)>) -> (Numbers, BTreeMap<(String, i6
     (found, why)
 }
 
-/// Runs a folder by a release and compares with the document.
+/// Runs a folder with a release and compares the failures with the document.
 fn judge(name: &str, profile: Profile) {
     let Some(dir) = folder(name) else {
         return println!("skipped: QUARRY_BEHAVIOUR names no folder with `{name}`");

@@ -1,4 +1,4 @@
-//! `explain` says which plan runs and what it does.
+//! `explain` shows the plan and its execution.
 
 use crate::standalone::Standalone;
 use serde_json::{Value as Json, json};
@@ -33,7 +33,7 @@ impl Server {
         self.ok(json!({ "explain": command, "verbosity": "executionStats" }))
     }
 
-    /// The stages from the top, and the metrics at the top.
+    /// The stages from the top, and the metrics of the top stage.
     fn plan(&mut self, command: Json) -> (String, Json) {
         let e = self.explain(command);
         (chain(&e["queryPlanner"]["winningPlan"]), e)
@@ -92,7 +92,8 @@ fn reads_show_their_plan_and_what_it_did() {
             4,
             4,
         ),
-        // Ranges of the hinted index, as without the hint; all of it where a branch names others.
+        // The hinted index is read by ranges, as without the hint; completely if a branch uses
+        // other indexes.
         (
             json!({ "find": "c",
                 "filter": { "$or": [{ "a": 3, "b": { "$gte": 9 } }, { "a": { "$gt": 3 } }] },
@@ -168,7 +169,7 @@ fn reads_show_their_plan_and_what_it_did() {
             4,
             0,
         ),
-        // `_id` is in every entry.
+        // Every entry contains `_id`.
         (
             json!({ "find": "c", "filter": { "a": 3 }, "projection": { "b": 1 } }),
             "PROJECTION_COVERED IXSCAN",

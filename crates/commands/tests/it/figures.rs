@@ -1,6 +1,6 @@
-//! The reader of all numbers: every figure of serverStatus, collStats, dbStats, top, currentOp and
-//! the profile moves away from zero when what it counts happens. Those that cannot are listed, each
-//! with its reason; one that is listed and moves fails as well.
+//! Checks all numbers: every figure of serverStatus, collStats, dbStats, top, currentOp and the
+//! profile leaves zero when the event that it counts happens. Exceptions are listed with their
+//! reasons; a listed figure that does change fails the test as well.
 
 use crate::behaviour::send;
 use crate::interrupts::{code, json};
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 type Figures = BTreeMap<String, f64>;
 
-/// Figures that stay 0 here, by the beginning of their paths, and why.
+/// Prefixes of figures that stay 0 in this test, with the reason.
 const STILL: &[(&str, &str)] = &[
     ("serverStatus.asserts.msg", "there are no such assertions"),
     (
@@ -125,7 +125,7 @@ const STILL: &[(&str, &str)] = &[
     ),
 ];
 
-/// Figures that the machine or the engine moves when it likes.
+/// Figures that the machine or the engine changes on its own.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("serverStatus.extra_info.page_faults", "the machine's"),
     ("serverStatus.extra_info.system_time_us", "the machine's"),
@@ -135,10 +135,10 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ),
 ];
 
-/// Adds the numbers and switches of a document, each by its path; the highest of several looks
-/// stays. Names that depend on the data are left out of the paths.
+/// Adds the numbers and booleans of a document by their paths, and keeps the highest value of
+/// several calls. Paths leave out names that depend on the data.
 fn add(prefix: &str, d: Doc<'_>, all: &mut Figures) {
-    // The time of the set is in every reply and tells nothing of the command.
+    // The cluster time is in every reply and does not belong to the command.
     for (name, v) in d.iter().filter(|(name, _)| *name != "$clusterTime") {
         let path = match prefix {
             "serverStatus.metrics.commands" if v.as_doc().is_some() => format!("{prefix}.COMMAND"),
@@ -149,7 +149,7 @@ fn add(prefix: &str, d: Doc<'_>, all: &mut Figures) {
         };
         let number = match v {
             Value::Document(d) => {
-                // What the client sent is no figure.
+                // Documents of clients are not figures.
                 if !["command", "originatingCommand", "clientMetadata"].contains(&name) {
                     add(&path, d, all);
                 }
@@ -164,7 +164,7 @@ fn add(prefix: &str, d: Doc<'_>, all: &mut Figures) {
     }
 }
 
-/// Looks at all figures.
+/// Reads all figures.
 fn look(s: &mut Seen, all: &mut Figures) {
     for (db, name, command) in [
         ("admin", "serverStatus", r#"{"serverStatus": 1}"#),
@@ -186,7 +186,7 @@ fn look(s: &mut Seen, all: &mut Figures) {
     }
 }
 
-/// The same of the rows of the profile. A read, which may have to wait for a ticket.
+/// The same for the documents of the profile. This is a read, which may wait for a ticket.
 fn look_at_profile(s: &mut Seen, all: &mut Figures) {
     let rows = batch(&s.ok(r#"{"find": "system.profile", "batchSize": 10000}"#));
     rows.iter().for_each(|row| add("profile", row.doc(), all));
@@ -211,7 +211,7 @@ impl Waiting {
         one
     }
 
-    /// Whether it waits still.
+    /// Whether the operation still waits.
     fn step(&mut self, s: &Seen, waited: bool) -> bool {
         let mut request = Request::new(self.command.doc());
         request.waited = waited;
@@ -224,7 +224,7 @@ impl Waiting {
 const SESSION: &str = r#""lsid": {"id": {"$binary": {"base64": "AAECAwQFBgcICQoLDA0ODw==",
     "subType": "04"}}}, "autocommit": false"#;
 
-/// A transaction that others wait for, and one that is aborted.
+/// A transaction that other operations wait for, and an aborted one.
 fn transactions(s: &mut Seen, all: &mut Figures) {
     let begin = |n: i32| format!(r#""txnNumber": {{"$numberLong": "{n}"}}, {SESSION}"#);
     let change = |n: i32, rest: &str| {
@@ -246,7 +246,7 @@ fn transactions(s: &mut Seen, all: &mut Figures) {
     assert_eq!(code(&s.run("admin", &end("abortTransaction", 2))), 0);
 }
 
-/// Cursors that are open, that wait for data, and one whose time is over.
+/// Open cursors, cursors that wait for data, and one that times out.
 fn cursors(s: &mut Seen, all: &mut Figures) {
     s.ok(r#"{"find": "c", "batchSize": 1, "noCursorTimeout": true}"#);
     s.ok(r#"{"insert": "d", "documents": [{"a": 1}]}"#);
@@ -270,7 +270,7 @@ fn cursors(s: &mut Seen, all: &mut Figures) {
     commands::workers::run_shared_once(s.service());
 }
 
-/// Documents that expire, and an index that cannot say when.
+/// Expiring documents, and a TTL index with an invalid expiry.
 fn expiry(s: &mut Seen) {
     s.ok(r#"{"createIndexes": "ttl", "indexes": [
         {"key": {"at": 1}, "name": "at", "expireAfterSeconds": 0}]}"#);
@@ -288,7 +288,7 @@ fn wait_for(s: &mut Seen, path: &str) {
     }
 }
 
-/// Operations of one kind that wait for the only ticket, and one that is refused.
+/// Operations of one kind that wait for the only ticket, and a refused one.
 fn tickets(s: &mut Seen, all: &mut Figures, parameter: &str, busy: &str, other: &str) {
     let set = |s: &mut Seen, name: &str, to: i32| {
         let reply = s.run(

@@ -1,4 +1,4 @@
-//! Options of `find` and the life of its cursors.
+//! Options of `find` and the lifetime of its cursors.
 
 use crate::behaviour::send;
 use crate::interrupts::{code, fill, json};
@@ -57,7 +57,7 @@ fn batches_and_limits() {
         let (id, docs) = cursor(d);
         (id != 0, docs.len())
     };
-    // The first batch has 101 documents unless told otherwise, later ones all that fits.
+    // By default the first batch has 101 documents, and later ones have as many as fit.
     let first = run(&s, r#"{"find": "c"}"#);
     assert_eq!(ids(&first), (true, 101));
     let more = |d: &DocBuf, size: Option<i64>| {
@@ -100,12 +100,12 @@ fn batches_and_limits() {
     ] {
         assert_eq!(ids(&run(&s, find)), expected, "{find}");
     }
-    // The limit counts across batches.
+    // The limit applies across batches.
     let first = run(&s, r#"{"find": "c", "limit": 10, "batchSize": 4}"#);
     assert_eq!(ids(&more(&first, Some(4))), (true, 4));
     assert_eq!(ids(&more(&first, Some(4))), (false, 2));
     assert_eq!(code(&more(&first, None)), 43);
-    // One batch is sixteen megabytes at most.
+    // A batch has at most sixteen megabytes.
     let heavy = DocBuf::build(|w| {
         w.put("insert", "heavy");
         let mut all = w.array("documents");
@@ -163,7 +163,7 @@ fn natural_order_both_ways() {
         code(&run(&s, r#"{"find": "c", "hint": {"$natural": 2}}"#)),
         2
     );
-    // Also across batches that the collection changes between.
+    // Also when the collection changes between batches.
     let (id, first) = cursor(&run(
         &s,
         r#"{"find": "c", "sort": {"$natural": -1}, "batchSize": 2, "projection": {"_id": 1}}"#,
@@ -210,7 +210,7 @@ fn min_and_max_are_index_bounds() {
                 "sort": {"_id": -1}"#,
             vec![3, 2, 1],
         ),
-        // b descends: z comes before y.
+        // b is descending: z comes before y.
         (
             r#""min": {"a": 2, "b": "z"}, "max": {"a": 2, "b": "y"}, "hint": {"a": 1, "b": -1}"#,
             vec![2],
@@ -360,7 +360,7 @@ fn big_sorts_spill_or_fail() {
     assert_eq!(code(&run(&s, &sort(""))), 292);
     let aggregate = r#"{"aggregate": "c", "pipeline": [{"$sort": {"b": 1}}], "cursor": {}}"#;
     assert_eq!(code(&run(&s, aggregate)), 292);
-    // Spilled rows go on across batches.
+    // Spilled rows are returned across batches.
     let first = run(
         &s,
         r#"{"find": "c", "sort": {"b": 1}, "batchSize": 10, "allowDiskUse": true}"#,
@@ -430,7 +430,7 @@ fn idle_cursors_end_unless_told_or_in_a_session() {
         (more(plain, false), more(kept, false), more(bound, true)),
         (43, 0, 0)
     );
-    // A cursor ends with its session, whichever way that ends.
+    // A cursor ends when its session ends, for whatever reason.
     assert_eq!((more(bound, false), more(kept, true)), (50_737, 50_736));
     let mut c = s.connect("127.0.0.1:1");
     send(&s, &mut c, "admin", doc! { "endSessions": [&lsid] }.doc());
@@ -468,7 +468,7 @@ fn idle_cursors_are_shown_when_asked() {
             && idle[0].contains(r#"ns: "db.c""#),
         "{idle:?}"
     );
-    // The command shows itself, as what it is, and a condition leaves the others out.
+    // The command shows itself, and a condition excludes other operations.
     let seen = send(
         &s,
         &mut c,

@@ -1,5 +1,5 @@
 //! The first statement of a transaction waits for another transaction and then runs on the state
-//! that one left; later statements do not.
+//! after that one; later statements do not wait.
 
 use crate::interrupts::json;
 use crate::tails;
@@ -44,7 +44,7 @@ fn it_runs_on_what_the_other_has_committed_and_does_nothing_twice() {
         let (mut client, inc) = (Linked::new(&s), first(INC, 2));
         assert_eq!(client.run(&s, &inc, false), None);
         assert!(!client.bell.take());
-        // What it had done is undone: others may have it meanwhile.
+        // Its changes were undone, so others may change the document meanwhile.
         let plain = r#"{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"a": 1}}}]}"#;
         assert_eq!(code(&s.client(3).run(plain)), 0);
         let counts = |name: &str| {
@@ -93,12 +93,12 @@ fn it_is_a_conflict_when_the_time_is_over_and_where_it_must_not_run_again() {
     assert_eq!(code(&r), 112, "{r:?}");
     let r = client.run(&s, &end("commitTransaction", 2), false);
     assert_eq!(code(&r.expect("a reply")), 251, "it was aborted");
-    // A second statement: its transaction has a state that was seen.
+    // For a second statement it conflicts: the transaction's state was already seen.
     let find = first(r#"{"find": "c"}"#, 3);
     assert_eq!(code(&client.run(&s, &find, false).expect("a reply")), 0);
     let second = of_session(json(INC), 3, 1);
     assert_eq!(code(&client.run(&s, &second, false).expect("a reply")), 112);
-    // A state that was asked for.
+    // It also conflicts when the client has specified the state.
     assert_eq!(code(&holder.commit()), 0);
     let seen = s
         .client(6)
@@ -127,7 +127,7 @@ fn those_who_wait_are_called_one_after_the_other() {
             (client, command, session)
         })
         .collect();
-    // The last but one goes.
+    // The client of the third one disconnects.
     waiting.remove(2);
     assert_eq!(code(&holder.commit()), 0);
     let rung = |w: &[(Linked, DocBuf, u8)]| w.iter().map(|w| w.0.bell.take()).collect::<Vec<_>>();
@@ -146,7 +146,7 @@ fn those_who_wait_are_called_one_after_the_other() {
     assert_eq!(code(&r.expect("a reply")), 0);
     assert_eq!(rung(&waiting), [false, true, false]);
     go_on(&mut waiting[1]);
-    // It matches nothing now and holds nothing.
+    // The update matches nothing now, so it holds no lock.
     assert_eq!(rung(&waiting), [false, false, true]);
     go_on(&mut waiting[2]);
 }

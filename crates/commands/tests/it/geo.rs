@@ -1,4 +1,4 @@
-//! Geospatial indexes: they give what a read of the whole collection gives, and read less.
+//! Geospatial indexes give the same results as a scan, and read less.
 
 use crate::behaviour::{send, serve, store};
 use commands::{Config, Connection, Dispatcher};
@@ -41,7 +41,7 @@ impl Server {
         self.ok(&json!({ "createIndexes": coll, "indexes": [index] }));
     }
 
-    /// The ids of what is found, as they come.
+    /// The ids of the results in their order.
     fn ids(&mut self, coll: &str, filter: &Json, more: Json) -> Vec<i64> {
         let mut find = json!({ "find": coll, "filter": filter, "batchSize": 100_000,
             "projection": { "_id": 1 } });
@@ -53,7 +53,7 @@ impl Server {
         batch.iter().map(|d| d["_id"].as_i64().unwrap()).collect()
     }
 
-    /// Stages of the plan from the top, and the numbers of keys and documents examined.
+    /// The stages of the plan from the top, and how many keys and documents were examined.
     fn plan(&mut self, coll: &str, filter: &Json) -> (String, u64, u64) {
         let find = json!({ "find": coll, "filter": filter });
         let e = self.ok(&json!({ "explain": find, "verbosity": "executionStats" }));
@@ -89,7 +89,7 @@ impl Random {
     fn of(&mut self, n: usize) -> usize {
         (self.next() * n as f64) as usize
     }
-    /// Longitude and latitude, half of the time around one town.
+    /// A random longitude and latitude; half of them are near one town.
     fn place(&mut self) -> (f64, f64) {
         match self.of(2) {
             0 => (self.next() * 360.0 - 180.0, self.next() * 180.0 - 90.0),
@@ -152,7 +152,7 @@ fn both(s: &mut Server, docs: &[Json], key: Json) {
     for coll in ["with", "without"] {
         s.ok(&json!({ "insert": coll, "documents": docs[..docs.len() / 2] }));
     }
-    // One half is there when the index is built, the other comes in later.
+    // One half is inserted before the index is built, the other half afterwards.
     s.index("with", key);
     for coll in ["with", "without"] {
         s.ok(&json!({ "insert": coll, "documents": docs[docs.len() / 2..] }));
@@ -250,9 +250,9 @@ fn a_small_area_is_read_alone() {
         plan == "FETCH IXSCAN" && keys < 40 && docs < 40,
         "{plan} {keys} {docs}"
     );
-    // A field before the place that nothing is said of leaves nothing to bound.
+    // Without a condition on the field before the geospatial one, the index has no bounds.
     assert_eq!(s.plan("c", &json!({ "g": cap })).0, "COLLSCAN");
-    // What the index cannot say is read from the collection.
+    // A condition that the index does not support is checked on the documents.
     let planar = json!({ "$geoWithin": { "$box": [[4.95, 4.95], [5.05, 5.05]] } });
     assert_eq!(s.plan("c", &json!({ "t": 1, "g": planar })).0, "COLLSCAN");
     assert_eq!(
@@ -273,7 +273,7 @@ fn documents_without_a_place_have_no_entry() {
     s.validate("c");
 }
 
-/// The angle between two places, by the haversine formula.
+/// The angle between two points, by the haversine formula.
 fn angle((x, y): (f64, f64), (a, b): (f64, f64)) -> f64 {
     let (dy, dx) = ((b - y).to_radians() / 2.0, (a - x).to_radians() / 2.0);
     let h = dy.sin().powi(2) + y.to_radians().cos() * b.to_radians().cos() * dx.sin().powi(2);
@@ -313,7 +313,7 @@ fn the_nearest_come_first_and_the_others_are_not_read() {
         assert_eq!(s.ids("sphere", &whole, json!({})), want(1_500), "{whole}");
         let first = s.ids("sphere", &whole, json!({ "limit": 7 }));
         assert_eq!(first, want(7), "{whole}");
-        // Another order, when that is asked for.
+        // Another order, if requested.
         let by_id = s.ids("sphere", &whole, json!({ "sort": { "_id": 1 } }));
         assert!(by_id.is_sorted() && by_id.len() == order.len(), "{whole}");
         let (plan, keys, _) = s.plan("sphere", &whole);
@@ -389,7 +389,7 @@ fn the_nearest_of_many_are_found_by_few_and_changed_once() {
     let keys = e["executionStats"]["totalKeysExamined"].as_u64().unwrap();
     assert!((5..500).contains(&keys), "{keys}");
     assert_eq!(s.ids("c", &near, json!({ "limit": 2 })), [10_100, 10_101]);
-    // A change moves documents outwards, where they are not met again.
+    // The update moves documents outwards; it must not find them again.
     let limits = json!({ "$nearSphere": { "$geometry": { "type": "Point",
         "coordinates": [0, 0] }, "$maxDistance": 300_000 } });
     let inside = s.ids("c", &json!({ "g": limits }), json!({})).len();
@@ -422,7 +422,7 @@ fn indexes_of_the_layout_before_are_read_past_until_they_are_made_again() {
         s.index(coll, key.clone());
     }
     drop(s);
-    // As version 2 has left it: the rows do not say that their indexes have entries.
+    // The state that version 2 leaves: the catalog does not say that the indexes have entries.
     let mut batch = storage::WriteBatch::new();
     for (coll, _) in &keys {
         let (key, mut bytes) = (store::format::meta::catalog("db", coll), Vec::new());

@@ -1,6 +1,6 @@
-//! Runs the golden cases of `crates/query/tests/golden`: the examples of the reference manual's
-//! aggregation pages, with the results the manual documents (never results taken from this server).
-//! `GOLDEN=<part of a file name>` narrows. The README beside the data tells the format.
+//! Runs the golden cases in `crates/query/tests/golden`: the examples on the aggregation pages of
+//! the reference manual, with the documented results (never results of this server). `GOLDEN=<part
+//! of a file name>` selects files. The README beside the data describes the format.
 
 use crate::behaviour::{send, serve, store};
 use commands::{Config, Connection, Dispatcher};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 const DATA: &str = "../query/tests/golden";
 
-/// Registered names without a golden case, and why.
+/// Registered names without a golden case, and the reason.
 const WITHOUT_CASE: &[(&str, &str, &str)] = &[
     ("stage", "$_internalUnpackBucket", "of tools, see series.rs"),
     (
@@ -52,7 +52,7 @@ const WITHOUT_CASE: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// One case and where it stands.
+/// One case and its position.
 struct Case {
     kind: String,
     name: String,
@@ -102,7 +102,8 @@ fn marker<'a>(e: &Value<'a>, name: &str) -> Option<Value<'a>> {
     d.get(name)
 }
 
-/// Where `a` first differs from the expected `e`; types, field order and the sign of zero count.
+/// The path at which `a` first differs from the expected `e`; types, field order and the sign of
+/// zero count.
 fn difference(path: &str, a: &Value<'_>, e: &Value<'_>) -> Option<String> {
     let differs = || {
         Some(format!(
@@ -146,7 +147,7 @@ fn difference(path: &str, a: &Value<'_>, e: &Value<'_>) -> Option<String> {
             None
         }
         (Value::Double(_), Value::Double(_)) => differs(),
-        // 1.0 and 1.00 compare equal as decimals, yet are not shown alike.
+        // 1.0 and 1.00 compare equal as decimals, but are shown differently.
         (Value::Decimal128(x), Value::Decimal128(y)) if x.to_string() != y.to_string() => differs(),
         _ if a.tag() == e.tag() && compare(a, e).is_eq() => None,
         _ => differs(),
@@ -187,7 +188,7 @@ fn list_difference(path: &str, a: Array<'_>, e: Array<'_>) -> Option<String> {
         .then(|| format!("at {path}: expected {} elements, got {}", e.len(), a.len()))
 }
 
-/// Sorts the documents, and within each the arrays at `sets`, where the manual leaves their order
+/// Sorts the documents, and the arrays at `sets` within each, when the manual leaves their order
 /// open.
 fn in_order(list: Array<'_>, any: bool, sets: &[&str]) -> DocBuf {
     let mut docs: Vec<DocBuf> = list
@@ -229,7 +230,7 @@ fn sort_sets(w: &mut model::DocWriter<'_>, d: Doc<'_>, at: &str, sets: &[&str]) 
     }
 }
 
-/// One server for one case.
+/// The server of one case.
 struct Bench {
     service: Arc<Dispatcher>,
     conn: Connection,
@@ -271,7 +272,7 @@ impl Bench {
         }
     }
 
-    /// Every document of a cursor; the reply as one document where there is none.
+    /// All documents of a cursor; without a cursor, the reply as one document.
     fn rows(&mut self, command: &Json) -> Result<DocBuf, String> {
         let reply = self.succeed(command)?;
         let Some(cursor) = reply.doc().field("cursor").as_doc() else {
@@ -320,7 +321,7 @@ fn rows_differ(got: &DocBuf, wanted: &Json, case: &Json) -> Result<Option<String
 
 fn error_differs(reply: &DocBuf, code: &Json) -> Option<String> {
     let got = reply.doc().field("code").as_i64_exact();
-    // `true` stands where the manual says that there is an error, and not which.
+    // `true` means that the manual documents an error without its code.
     (got.is_none() || *code != Json::Bool(true) && got != code.as_i64()).then(|| {
         format!(
             "expected error {code}, got {}",
@@ -329,7 +330,7 @@ fn error_differs(reply: &DocBuf, code: &Json) -> Option<String> {
     })
 }
 
-/// A case whose rows are expressions and their values.
+/// Runs a case whose rows are expressions and their values.
 fn run_table(bench: &mut Bench, case: &Json) -> Result<Option<String>, String> {
     let document = if case["document"].is_null() {
         serde_json::json!({})
@@ -446,7 +447,7 @@ fn documented_examples() {
     );
 }
 
-/// Every object key of a case, wherever it stands.
+/// Collects every object key of a case at any depth.
 fn keys_of<'j>(json: &'j Json, into: &mut BTreeSet<&'j str>) {
     match json {
         Json::Array(items) => items.iter().for_each(|item| keys_of(item, into)),

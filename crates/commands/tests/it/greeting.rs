@@ -1,5 +1,5 @@
-//! What official clients do around logging in: they begin within the greeting, choose a mechanism
-//! by what it tells, and carry users from one server to another.
+//! Logins of official clients: they begin within the greeting, choose a mechanism from the reply,
+//! and copy users from one server to another.
 
 use crate::access::{ELSEWHERE, run, with_root};
 use crate::behaviour::{send, serve, store};
@@ -54,7 +54,7 @@ fn a_restore_without_drop_leaves_the_users_that_are_there() {
     let (s, mut root) = with_root();
     let kept = doc! { "createUser": "kept", "pwd": "pw", "roles": ["read"] };
     assert_eq!(run(&s, &mut root, "d", kept), 0);
-    // As the tool brings them: both with other roles than the server's.
+    // The documents that the tool inserts; both have other roles than on the server.
     let temp = doc! { "insert": "temp", "documents": [
         { "_id": "d.kept", "user": "kept", "db": "d", "credentials": {}, "roles": [] },
         { "_id": "d.new", "user": "new", "db": "d", "credentials": {}, "roles": [] }
@@ -83,7 +83,7 @@ fn a_restore_without_drop_leaves_the_users_that_are_there() {
 #[test]
 fn a_greeting_says_how_a_driver_backs_off_in_any_form() {
     let s = crate::protocol::service();
-    // Drivers of 2026 sent `true` at first and the number of the rules, as a text, later.
+    // Drivers of 2026 first sent `true` and later the version as text.
     for said in ["true", "\"2\"", "2"] {
         let hello = format!(r#"{{"hello": 1, "helloOk": true, "backpressure": {said}}}"#);
         let reply = crate::interrupts::run(&s, &hello);

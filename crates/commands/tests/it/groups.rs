@@ -1,12 +1,12 @@
 //! `$sort` and `$group` that keep the first or last document of each group read an index loosely,
-//! and give what sorting and grouping all documents gives.
+//! with the same results as when all documents are sorted and grouped.
 
 use crate::chance::Chance;
 use crate::standalone::Standalone;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 
-/// So many of the indexes that are tried, the first ones, can be read loosely.
+/// How many of the tested indexes, counted from the first, can be read loosely.
 const LOOSE: usize = 6;
 
 fn explained(server: &mut Standalone, pipeline: &Json) -> Json {
@@ -31,7 +31,7 @@ fn run(server: &mut Standalone, pipeline: &Json, options: &Json) -> Vec<Json> {
     reply["cursor"]["firstBatch"].as_array().unwrap().clone()
 }
 
-/// Groups by their `_id`, in which equal numbers are one.
+/// Groups by their `_id`; numerically equal values are one group.
 fn by_id(groups: Vec<Json>) -> BTreeMap<String, Json> {
     let number = groups.len();
     let groups: BTreeMap<String, Json> = groups
@@ -80,7 +80,7 @@ fn one_entry_is_read_for_each_group() {
             20,
             20,
         ),
-        // Entries say it all.
+        // The entries are sufficient.
         (
             json!([{ "$sort": { "at": -1 } },
                 { "$group": { "_id": "$device", "at": { "$first": "$at" } } }]),
@@ -102,7 +102,7 @@ fn one_entry_is_read_for_each_group() {
         let cursor = explained(&mut server, &pipeline);
         assert!(is_loose(&cursor), "{pipeline}: {cursor}");
         let keys = cursor["executionStats"]["totalKeysExamined"].as_u64();
-        // A few at the beginning, until groups are known to be large.
+        // A few more entries are read at the beginning, until the groups are known to be large.
         assert!(keys.is_some_and(|keys| keys <= groups + 20), "{cursor}");
         assert_eq!(cursor["executionStats"]["totalDocsExamined"], documents);
         let loose = run(&mut server, &pipeline, &json!({}));
@@ -136,7 +136,7 @@ fn other_groups_read_all() {
     for pipeline in [
         json!([sort, { "$group": { "_id": "$a", "x": first, "y": { "$last": "$b" } } }]),
         json!([sort, { "$group": { "_id": "$a", "x": first, "n": { "$sum": 1 } } }]),
-        // Computing may fail for another document of the group.
+        // The expression may fail for another document of the group.
         json!([sort, { "$group": { "_id": "$a", "x": { "$first": { "$divide": [1, "$b"] } } } }]),
         json!([sort, { "$group": { "_id": { "x": "$a" }, "x": first } }]),
         json!([sort, { "$group": { "_id": "$c", "x": first } }]),
@@ -153,13 +153,13 @@ fn other_groups_read_all() {
     let by_collation = run(&mut server, &grouped, &collation);
     assert!(server.examined().docs >= 200);
     assert_eq!(by_collation.len(), 4);
-    // With an array among the values all is read.
+    // An array among the values prevents loose reading.
     server.ok(&json!({ "insert": "t", "documents": [{ "a": [1, 2], "b": -1 }] }));
     assert!(!is_loose(&explained(&mut server, &grouped)));
     assert_eq!(run(&mut server, &grouped, &json!({})).len(), 5);
 }
 
-/// The values of the field that tells groups apart, of every kind, null and missing apart.
+/// Values of the grouping field, of every kind; null and missing are distinct.
 fn keys(arrays: bool) -> Vec<Json> {
     let mut keys = vec![
         json!(1),
@@ -257,11 +257,11 @@ fn loose_scans_give_what_sorting_and_grouping_gives() {
             server.ok(&json!({ "insert": "t", "documents": documents }));
             let made = server.answer(&json!({ "createIndexes": "t", "indexes": [index] }));
             if made["ok"] != 1.0 {
-                // Such an index holds no arrays.
+                // A hashed index does not support arrays.
                 assert!(arrays && index.to_string().contains("hashed"), "{made}");
                 continue;
             }
-            // Some can never be read so.
+            // The later indexes can never be read loosely.
             let tries = if round < LOOSE { 100 } else { 25 };
             for _ in 0..if arrays { 10 } else { tries } {
                 let (filter, order) = (chance.one_of(&filters), chance.one_of(&orders));

@@ -1,4 +1,4 @@
-//! `planCacheSetFilter`: which indexes queries of a shape use, whatever they hint.
+//! `planCacheSetFilter`: the indexes that queries of a shape use, whatever they hint.
 
 use crate::behaviour::{send, serve, store};
 use crate::interrupts::json;
@@ -33,8 +33,8 @@ impl Db {
         reply
     }
 
-    /// The index a command uses, or the stage that reads without one, and whether a filter is said
-    /// to be set.
+    /// The index that a command uses, or the stage that reads without an index; and whether explain
+    /// reports a filter.
     fn plan(&mut self, command: &str) -> (String, bool) {
         let reply = self.run(&format!("{{'explain': {command}}}"));
         let text = format!("{reply:?}");
@@ -82,7 +82,7 @@ fn all_commands_of_a_shape_use_what_the_filter_allows() {
     }
     db.run("{'planCacheClearFilters': 'c'}");
     assert_eq!(db.plan(&commands[0]), planned("a", false));
-    // They are done by the plan that is shown.
+    // The executed plan is the one that explain shows.
     db.run(SET_B);
     let done = db.run(&format!("{{'count': 'c', 'query': {q}}}"));
     assert_eq!(done.doc().field("n").as_i64_exact(), Some(1));
@@ -129,10 +129,10 @@ fn without_an_index_of_use_the_collection_is_read() {
         let find = "{'find': 'c', 'filter': {'a': 2, 'b': {'$gt': 0}}}";
         assert_eq!(db.plan(find), planned("COLLSCAN", true), "{index}");
     }
-    // One document by its id is not planned.
+    // A lookup by `_id` is not planned.
     db.run("{'planCacheSetFilter': 'c', 'query': {'_id': 1}, 'indexes': ['a']}");
     assert_ne!(db.plan("{'find': 'c', 'filter': {'_id': 3}}").0, "COLLSCAN");
-    // They go with the collection.
+    // Filters are removed together with the collection.
     db.run("{'drop': 'c'}");
     db.run("{'insert': 'c', 'documents': [{'a': 1}]}");
     assert!(
@@ -145,7 +145,7 @@ fn without_an_index_of_use_the_collection_is_read() {
 fn settings_of_a_query_come_before_its_filter() {
     let mut db = Db::new();
     db.run(SET_B);
-    // The hint is a part of the shape, and without effect once there are settings.
+    // The hint is part of the shape, and is ignored once there are settings.
     for hint in ["", ", 'hint': 'z'"] {
         let query = format!("{{'find': 'c', 'filter': {{'a': 1, 'b': {{'$gt': 1}}}}{hint}");
         db.run(&format!(

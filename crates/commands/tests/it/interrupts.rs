@@ -1,4 +1,4 @@
-//! Operations that would run for many seconds end soon after they are told to.
+//! Operations that would run for many seconds end soon after they are interrupted.
 
 use crate::behaviour::send;
 use crate::protocol::service;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use storage::MemoryEngine;
 use store::Store;
 
-/// From the signal to the reply. Generous: the machine that runs this may be busy, and none of the
-/// operations would end within ten seconds by itself.
+/// The time from the interruption to the reply. It is generous because the machine may be busy;
+/// without an interruption, none of the operations ends within ten seconds.
 const SOON: Duration = Duration::from_millis(2000);
 
 pub(crate) fn code(d: &DocBuf) -> i64 {
@@ -27,11 +27,11 @@ pub(crate) fn run(s: &Dispatcher, command: &str) -> DocBuf {
     send(s, &mut c, "db", json(command).doc())
 }
 
-/// Slow for each document.
+/// An expression that is slow for each document.
 const HEAVY: &str = r#"{"$gt": [{"$size": {"$filter": {"input": {"$range": [0, 20000]},
     "cond": {"$gt": ["$$this", "$a"]}}}}, -1]}"#;
 
-/// Documents, some with arrays, in `c`.
+/// Documents in `c`, some with arrays.
 pub(crate) fn fill(s: &Dispatcher, count: i32) {
     let mut c = s.connect("127.0.0.1:1");
     for start in (0..count).step_by(1000) {
@@ -151,7 +151,7 @@ fn time_limits_hold_while_it_runs() {
     assert!(!format!("{names:?}").contains("tmp.agg_out"), "{names:?}");
 }
 
-/// Starts a command on a thread of its own and waits until it is seen running.
+/// Starts a command on its own thread and waits until currentOp shows it.
 pub(crate) fn start(
     s: &Arc<Dispatcher>,
     command: DocBuf,
@@ -183,7 +183,7 @@ pub(crate) fn start(
                 .field("opid")
                 .as_i64_exact()
                 .expect("an operation number");
-            // Well inside.
+            // Let the command run for a while.
             std::thread::sleep(Duration::from_millis(30));
             return (running, opid);
         }
@@ -305,7 +305,7 @@ fn cursors_are_killed_in_use_and_inherit_their_time() {
     assert_eq!(code(&soon(running, signal, "killCursors")), 237);
     assert_eq!(code(&send(&s, &mut c, "db", more(id).doc())), 43);
 
-    // The budget is that of the find, and time between the commands does not count.
+    // The time limit is that of the find; time between the commands does not count.
     let id = heavy_cursor(&s, 300);
     std::thread::sleep(Duration::from_millis(400));
     let begin = Instant::now();
@@ -400,7 +400,7 @@ fn index_builds_stop_and_leave_nothing() {
     assert_eq!(names.map(|a| a.len()), Some(1), "{left:?}");
 }
 
-/// Runs something at one chosen look at the clock: a way into the middle of a command.
+/// Runs a job at one chosen read of the clock, to reach the middle of a command.
 #[derive(Default)]
 struct LooksCounted {
     looks: AtomicUsize,
@@ -421,8 +421,8 @@ impl Clock for LooksCounted {
     }
 }
 
-/// `getMore` looks at the clock a last time when the batch is complete and the cursor is about to
-/// be put back: a kill in that moment must not make the batch look like the last one.
+/// `getMore` checks for interruptions for the last time when the batch is complete and the cursor
+/// is about to be parked: a kill at that moment must not make the batch look like the last one.
 #[test]
 fn a_cursor_killed_behind_its_last_check_is_an_error() {
     let clock = Arc::new(LooksCounted::default());

@@ -1,5 +1,5 @@
-//! `$lookup` into a small collection with an index: after some lookups it is read as a whole, once,
-//! and the arrays stay as they were, order included.
+//! `$lookup` into a small collection with an index: after some lookups the collection is read once
+//! as a whole. The resulting arrays stay the same, including their order.
 
 use crate::standalone::Standalone;
 use serde_json::{Value as Json, json};
@@ -30,7 +30,8 @@ fn join(foreign: &str) -> Json {
     json!({ "$lookup": { "from": foreign, "localField": "g", "foreignField": "g", "as": "f" } })
 }
 
-/// 6,000 local documents, some with arrays, null or nothing; 120 foreign ones whose `_id` falls as
+/// 6,000 local documents, some with arrays, null or a missing field; 120 foreign documents,
+/// inserted with descending `_id`.
 /// they are inserted.
 fn filled(index: Json) -> Server {
     let mut server = Server::new();
@@ -85,7 +86,7 @@ fn a_small_foreign_side_is_read_once_and_gives_the_same() {
                 (&a["_id"], in_order(&a["f"])),
                 (&b["_id"], in_order(&b["f"]))
             );
-            // What was looked up and what was found in the whole stand in one order.
+            // Lookups and the scan of the whole collection return documents in the same order.
             let order = orders
                 .entry(a["g"].to_string())
                 .or_insert_with(|| a["f"].clone());
@@ -95,7 +96,7 @@ fn a_small_foreign_side_is_read_once_and_gives_the_same() {
             "filter": { "command.aggregate": "local" } }));
         let docs = seen["cursor"]["firstBatch"][0]["docsExamined"]["$numberLong"].as_str();
         let docs: u64 = docs.and_then(|n| n.parse().ok()).expect("a number");
-        // Looked up for each batch, as it was, foreign documents alone were 2,800.
+        // With lookups only, the foreign documents alone would be 2,800.
         assert!(docs < 7000, "{docs}");
     }
 }
@@ -110,7 +111,7 @@ fn what_is_found_is_unwound_as_by_a_stage_of_its_own() {
             let unwind = json!({ "$unwind": { "path": "$f",
                 "preserveNullAndEmptyArrays": preserve } });
             let few = json!({ "$match": { "_id": { "$lt": 300 } } });
-            // A stage between the two keeps them apart.
+            // A stage in between prevents that the two stages are merged.
             let (set, unset) = (json!({ "$set": { "z": 1 } }), json!({ "$unset": "z" }));
             let apart = server.aggregate(&json!([few, lookup, set, unwind, unset]));
             let fused = server.aggregate(&json!([few, lookup, unwind]));

@@ -1,4 +1,4 @@
-//! Rules, each first seen in one recorded case, with neighbouring inputs.
+//! Rules that one recorded case each has shown, tested with similar inputs.
 
 use crate::aggregation::{ask, ask_on, batch, code};
 use crate::behaviour::{send, serve, store};

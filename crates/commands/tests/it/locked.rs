@@ -1,4 +1,5 @@
-//! `fsync` with `lock: true`: what waits for it, how such a wait ends, what tells of it.
+//! `fsync` with `lock: true`: which operations wait, how the waits end, and where the lock is
+//! reported.
 
 use crate::behaviour::{send, serve, store};
 use commands::{Config, Connection, Dispatcher};
@@ -22,7 +23,7 @@ fn server() -> (Arc<Dispatcher>, Connection) {
     (s, c)
 }
 
-/// Writes, also those that begin as reads.
+/// Writes, including those that begin as reads.
 const WRITES: &[&str] = &[
     "{'insert': 'c', 'documents': [{}], 'maxTimeMS': 50}",
     "{'update': 'c', 'updates': [{'q': {}, 'u': {'$set': {'a': 2}}}], 'maxTimeMS': 50}",
@@ -78,7 +79,7 @@ fn current_op_tells_of_the_lock_while_it_is_there() {
     assert_eq!(told(&mut c), None);
 }
 
-/// What would read a collection from end to end for a filter.
+/// Commands that would scan a collection for a filter.
 const SCANS: &[&str] = &[
     "{'find': 'c', 'filter': {'a': 1}}",
     "{'find': 'c', 'filter': {'_id': 1}, 'hint': {'$natural': 1}}",

@@ -94,6 +94,6 @@ mod wildcard;
 mod workers;
 mod writes;
 
-/// As in the server, so that what operations hold is counted.
+/// The allocator of the server, so that the memory of operations is counted.
 #[global_allocator]
 static ALLOCATOR: ::memory::Counting<std::alloc::System> = ::memory::Counting(std::alloc::System);

@@ -1,4 +1,4 @@
-//! What administrators ask of a member of a set, of search and of the process: the answers of a
+//! Administrative commands for a member of a set, for search and for the process: the replies of a
 //! single server.
 
 use crate::behaviour::{logging_store, send, serve};
@@ -218,7 +218,7 @@ fn one_of_several_that_serve_at_once_greets_as_a_router() {
     assert!(reply.contains("logicalSessionTimeoutMinutes"));
 }
 
-/// The identifier of a set, as `replSetGetConfig` tells it.
+/// The identifier of a set from `replSetGetConfig`.
 fn set_id(store: &Arc<store::Store>) -> model::ObjectId {
     let service = serve(Config::default(), Arc::clone(store));
     let mut conn = service.connect("127.0.0.1:1");
@@ -237,7 +237,7 @@ fn each_set_has_an_identifier_of_its_own() {
     let (one, other) = (logging_store(), logging_store());
     let id = set_id(&one);
     assert_ne!(id, set_id(&other));
-    // Over a restart as well.
+    // Also after a restart.
     assert_eq!(id, set_id(&one));
 }
 

@@ -1,5 +1,5 @@
-//! Operations share one budget of memory: each refusal has MongoDB's code, what is refused leaves
-//! the others alone, and whatever ends an operation or a cursor, nothing stays charged.
+//! Operations share one memory budget: each refusal has MongoDB's code, a refused operation does
+//! not affect the others, and no memory stays charged after the end of an operation or cursor.
 
 use crate::behaviour::{send, serve, store};
 use crate::interrupts::{code, fill, json, run};
@@ -9,11 +9,11 @@ use model::{DocBuf, MongoError};
 use std::sync::Arc;
 
 const MB: usize = 1 << 20;
-/// A string of 256 KiB computed for each document.
+/// A string of 256 KiB, computed for each document.
 const PAD: &str = r#"{"$set": {"pad": {"$reduce": {"input": {"$range": [0, 18]},
     "initialValue": "x", "in": {"$concat": ["$$value", "$$value"]}}}}}"#;
 
-/// 200 documents under a budget of `limit` megabytes, of which one operation may hold `share`.
+/// 200 documents with a budget of `limit` megabytes, of which one operation may use `share`.
 fn service(limit: usize, share: usize) -> (Arc<Dispatcher>, Arc<Budget>) {
     let budget = Arc::new(Budget::new(limit * MB, share * MB));
     let config = Config {

@@ -1,7 +1,7 @@
-//! The same aggregation, count, distinct and find over random documents: as written and without
-//! indexes, and rewritten and with random indexes. Results must be the same, in order where a total
-//! sort was asked for. `QUARRY_METAMORPHIC=n` runs n rounds instead of a few; `QUARRY_SEED=n`
-//! begins with another seed.
+//! Runs the same aggregation, count, distinct and find over random documents twice: as written and
+//! without indexes, and optimized and with random indexes. Results must be the same, in order if
+//! the query has a total sort. `QUARRY_METAMORPHIC=n` runs n rounds instead of a few;
+//! `QUARRY_SEED=n` begins with another seed.
 
 use crate::behaviour::{send, serve, store};
 use commands::{Config, Connection, Dispatcher};
@@ -59,7 +59,7 @@ fn object(g: &mut Dice) -> Json {
     Json::Object(o)
 }
 
-/// Arrays are in `b` and `d` only, so that few documents have two arrays in one compound index.
+/// Only `b` and `d` have arrays, so that few documents have two arrays in one compound index.
 fn document(g: &mut Dice, id: i32) -> Json {
     let mut o = serde_json::Map::new();
     o.insert("_id".to_owned(), json!(id));
@@ -92,7 +92,7 @@ fn document(g: &mut Dice, id: i32) -> Json {
     Json::Object(o)
 }
 
-/// A wildcard index: of everything, of a part, or behind another field.
+/// A wildcard index over all fields, over some, or after another field.
 fn wildcard(g: &mut Dice) -> Json {
     let (key, projection) = match g.roll(6) {
         0 => (json!({ "c.$**": 1 }), None),
@@ -152,7 +152,7 @@ fn condition(g: &mut Dice) -> Json {
     }
 }
 
-/// A condition an index is likely to answer.
+/// A condition for which an index is likely to be used.
 fn likely(g: &mut Dice) -> Json {
     let field = g.pick(&["a", "a", "e", "e", "c.x", "_id", "b"]);
     let small = |g: &mut Dice| json!(g.roll(4) as i32 - 1);
@@ -203,14 +203,14 @@ fn expression(g: &mut Dice) -> Json {
     }
 }
 
-/// What is known of the documents at a place in the pipeline.
+/// Known properties of the documents at a point in the pipeline.
 #[derive(Clone, Copy)]
 struct Known {
-    /// Their order is fixed.
+    /// Their order is determined.
     total: bool,
-    /// `_id` is different in each.
+    /// Their `_id` values are distinct.
     unique: bool,
-    /// Arrays inside have elements in no fixed order.
+    /// The elements of their arrays have no determined order.
     loose: bool,
 }
 
@@ -245,7 +245,7 @@ fn project(g: &mut Dice, known: &mut Known) -> Json {
             true => json!(1),
             false => json!(0),
         };
-        // The nested way to write a path.
+        // The nested form of a path.
         let v = if v.is_number() && matches!(p, "c" | "d") && g.chance(25) {
             json!({ "x": v })
         } else {
@@ -315,7 +315,7 @@ fn window(g: &mut Dice, known: &mut Known) -> Json {
     json!({ "$setWindowFields": { "partitionBy": by, "output": { "k": { "$max": "$a" } } } })
 }
 
-/// One step; some are several stages.
+/// One random step, which may have several stages.
 fn stages(g: &mut Dice, known: &mut Known, depth: usize, out: &mut Vec<Json>) {
     match g.roll(if depth == 0 { 22 } else { 26 }) {
         0..=4 => out.push(json!({ "$match": filter(g, 2) })),
@@ -471,7 +471,7 @@ fn some_stages(g: &mut Dice, known: &mut Known, depth: usize, most: usize, out: 
     }
 }
 
-/// Numbers by value, arrays without order where it is not fixed.
+/// Numbers by value; arrays sorted if their order is not determined.
 fn canonical(v: &Json, loose: bool) -> Json {
     match v {
         Json::Object(o) => {
@@ -524,7 +524,7 @@ impl Side {
         extjson::from_document(reply.doc(), extjson::Mode::Canonical)
     }
 
-    /// The documents or value of the reply, or the error's code.
+    /// The documents or value of the reply, or the code of the error.
     fn answer(&mut self, command: &Json, ordered: bool, loose: bool) -> Result<Json, Json> {
         let reply = self.send(command);
         if let Some(code) = reply.get("code") {
@@ -548,8 +548,8 @@ struct Question {
 }
 
 impl Question {
-    /// What differs, if anything. A command that fails as written says nothing: fewer documents may
-    /// fail when rewritten.
+    /// The difference between the results, if any. A command that fails as written is skipped,
+    /// because the optimized one may fail on fewer documents.
     fn ask(&self, plain: &mut Side, planned: &mut Side) -> Option<String> {
         let want = plain
             .answer(&self.command, self.known.total, self.known.loose)
@@ -635,7 +635,7 @@ fn questions(g: &mut Dice) -> Vec<Question> {
     all
 }
 
-/// Two servers with the same documents, the second with indexes.
+/// Two servers with the same documents; the second has indexes.
 fn sides(docs: &[Json], other: &[Json], indexes: &[Json]) -> (Side, Side) {
     let (mut plain, mut planned) = (Side::new(false), Side::new(true));
     for i in indexes {
@@ -647,7 +647,7 @@ fn sides(docs: &[Json], other: &[Json], indexes: &[Json]) -> (Side, Side) {
     for (coll, docs) in [("c", docs), ("o", other)] {
         for d in docs {
             let insert = json!({ "insert": coll, "documents": [d] });
-            // A document an index refuses (two arrays) stays out on both sides.
+            // A document that an index refuses (two arrays) is left out on both sides.
             if planned.send(&insert).get("writeErrors").is_none() {
                 plain.send(&insert);
             }
@@ -656,7 +656,7 @@ fn sides(docs: &[Json], other: &[Json], indexes: &[Json]) -> (Side, Side) {
     (plain, planned)
 }
 
-/// Leaves out what the difference does not need.
+/// Removes all parts that the difference does not depend on.
 fn shrink(
     q: Question,
     docs: &mut Vec<Json>,

@@ -1,5 +1,5 @@
-//! docs/metrics-reference.md names every metric that is reported and where it comes from, and every
-//! metric it says counts something moves when that happens.
+//! docs/metrics-reference.md lists every reported metric and its source, and every metric that it
+//! describes as a counter changes when the counted event happens.
 
 use crate::interrupts::fill;
 use crate::observability::Seen;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const REFERENCE: &str = include_str!("../../../../docs/metrics-reference.md");
 
-/// Metrics of a reply by their paths. Names that depend on the data are put in angle brackets.
+/// The metrics of a reply by their paths. Names that depend on the data are in angle brackets.
 fn flatten(prefix: &str, d: Doc<'_>, all: &mut BTreeMap<String, f64>) {
     for (name, v) in d.iter() {
         let name = match prefix {
@@ -35,7 +35,7 @@ fn flatten(prefix: &str, d: Doc<'_>, all: &mut BTreeMap<String, f64>) {
     }
 }
 
-/// All metrics now.
+/// The current values of all metrics.
 fn metrics(s: &mut Seen) -> BTreeMap<String, f64> {
     let mut all = BTreeMap::new();
     for (db, command) in [
@@ -61,7 +61,7 @@ fn metrics(s: &mut Seen) -> BTreeMap<String, f64> {
 pub(crate) fn server() -> Seen {
     let s = Seen::new();
     let state = &s.service().state;
-    // What a real server sets: each question counts as bytes.
+    // A real server sets this; each read of the metrics counts as bytes.
     let bytes = AtomicU64::new(1000);
     let network = move || Network {
         bytes_in: bytes.fetch_add(10, Ordering::SeqCst),
@@ -77,10 +77,10 @@ pub(crate) fn server() -> Seen {
     s
 }
 
-/// The part on single operations, whose waits tests of the profiler look at, begins so.
+/// Heading of the part about single operations, whose waits the profiler's tests check.
 const OPERATIONS: &str = "## What one operation waited for";
 
-/// First column of the reference's rows, without those on single operations.
+/// The first column of the reference's rows, without those about single operations.
 fn documented() -> Vec<&'static str> {
     let (metrics, _) = REFERENCE.split_once(OPERATIONS).expect("both parts");
     metrics
@@ -110,7 +110,7 @@ fn the_reference_names_every_metric_and_no_other() {
     );
 }
 
-/// What moves which metrics up.
+/// Actions, and the metrics that they increase.
 pub(crate) const MOVES: &[(&str, &[&str])] = &[
     (
         r#"{"find": "c", "filter": {"a": 3}}"#,
@@ -218,7 +218,7 @@ fn every_metric_moves_when_it_should() {
             );
         }
     }
-    // A connection more, and one less.
+    // Opens a connection and closes one.
     let current = "serverStatus.connections.current";
     let (before, other) = (metrics(&mut s), s.server().connect("127.0.0.1:79"));
     let more = metrics(&mut s);

@@ -1,5 +1,5 @@
-//! Null and undefined for an optional argument, over every row of every command's table: they count
-//! as not given, as in MongoDB's parsers, except where a row says otherwise.
+//! Null and undefined for optional arguments, for every row of every command's table: they count as
+//! not given, as in MongoDB's parsers, unless a row says otherwise.
 
 use crate::behaviour::{send, serve, store};
 use commands::request::args::Kind;
@@ -7,7 +7,7 @@ use commands::request::spec::flag;
 use commands::{Config, registry};
 use model::{DocBuf, Value, doc};
 
-/// Optional arguments for which null is a wrong type: recorded so, or required.
+/// Optional arguments for which null is a wrong type: from recordings, or required.
 const STRICT: &[(&str, &str)] = &[
     ("aggregate", "allowDiskUse"),
     ("aggregate", "cursor"),
@@ -18,7 +18,7 @@ const STRICT: &[(&str, &str)] = &[
     ("renameCollection", "dropTarget"),
 ];
 
-/// Arguments that are read by a parser of their own, which has its own refusal of null.
+/// Arguments with their own parser, which refuses null in its own way.
 const OWN: &[&str] = &["hint"];
 
 #[test]
@@ -43,7 +43,7 @@ fn null_is_not_given() {
                 let command = DocBuf::build(|w| {
                     w.put(spec.name, own).put(row.name, null);
                 });
-                // Shutting down ends the process, and others wait.
+                // `shutdown` ends the process; other commands wait.
                 if spec.name == "shutdown" {
                     continue;
                 }
@@ -66,7 +66,7 @@ fn null_is_not_given() {
     assert_eq!(strict, STRICT);
 }
 
-/// Fields of an index specification are none of these arguments: MongoDB 8.2 refuses null in each
+/// Fields of an index specification are not arguments: MongoDB 8.2 refuses null in each of them
 /// (recorded for `sparse`, `unique`, `hidden`, `collation`, `partialFilterExpression`,
 /// `wildcardProjection`, `bits`, `min`, `max`, `2dsphereIndexVersion`, `default_language` with 14,
 /// for `expireAfterSeconds` with 67).

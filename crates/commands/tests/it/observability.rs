@@ -1,4 +1,4 @@
-//! What an operator sees: the log, the profile, latencies and counts tell the truth.
+//! Information for operators: the log, the profile, latencies and counters are correct.
 
 use crate::behaviour::{send, serve};
 use crate::interrupts::{code, fill, json};
@@ -47,14 +47,14 @@ impl Seen {
         self.server.service()
     }
 
-    /// The lines of an entry, as they stand in the log.
+    /// The lines of a log message with this id, as written.
     fn lines(&self, id: u32) -> Vec<String> {
         let field = format!("\"id\":{id},");
         let lines = self.log.lines().0;
         lines.into_iter().filter(|l| l.contains(&field)).collect()
     }
 
-    /// The profile's documents of a kind of operation.
+    /// The profile's documents of operations of one kind.
     fn profiled(&mut self, op: &str) -> Vec<DocBuf> {
         let reply = self.ok(&format!(
             r#"{{"find": "system.profile", "filter": {{"op": "{op}", "ns": "db.c"}}}}"#
@@ -138,7 +138,7 @@ fn level_two_records_every_operation_with_what_it_looked_at() {
     let command = insert.doc().field("command").as_doc().expect("a command");
     assert!(!command.contains("documents"), "{insert:?}");
     assert_eq!(int(&one(s.profiled("command")), "keysExamined"), 3);
-    // What a profile takes is bounded, and it cannot be dropped while it is on.
+    // A profile has a bounded size, and cannot be dropped while profiling is on.
     assert_eq!(code(&s.run("db", r#"{"drop": "system.profile"}"#)), 20);
     assert_eq!(int(&s.ok(r#"{"profile": 0}"#), "was"), 2);
     s.ok(r#"{"drop": "system.profile"}"#);
@@ -155,7 +155,7 @@ fn only_what_is_slow_or_matches_the_filter_is_told() {
     s.ok(r#"{"profile": 1, "slowms": 10000}"#);
     s.ok(r#"{"find": "c"}"#);
     assert!(s.profiled("query").is_empty());
-    // Below zero everything is slow.
+    // With a threshold below zero, every operation is slow.
     s.ok(r#"{"profile": 1, "slowms": -1}"#);
     let began = Instant::now();
     s.ok(r#"{"find": "c", "filter": {"b": -7}}"#);
@@ -180,7 +180,7 @@ fn only_what_is_slow_or_matches_the_filter_is_told() {
     let digits: String = duration.chars().take_while(char::is_ascii_digit).collect();
     let told = digits.parse::<u128>().expect("milliseconds");
     assert!(told <= took, "it took {took} ms: {line}");
-    // A filter takes the place of the limit, for the log and the profile alike.
+    // A filter replaces the threshold, both for the log and for the profile.
     s.ok(r#"{"profile": 1, "filter": {"nreturned": {"$gt": 5}}}"#);
     let (before, lines) = (s.profiled("query").len(), s.lines(51803).len());
     s.ok(r#"{"find": "c"}"#);
@@ -247,14 +247,14 @@ fn what_changes_the_catalog_is_in_the_log() {
     s.ok(r#"{"dropDatabase": 1}"#);
     assert_eq!(s.lines(518070).len(), 1);
     assert!(s.lines(20336)[0].contains("\"numCollectionsDropped\":1"));
-    // Quiet leaves out what clients do all day.
+    // `quiet` leaves out frequent events of clients.
     s.run("admin", r#"{"setParameter": 1, "quiet": true}"#);
     s.ok(r#"{"create": "q"}"#);
     s.ok(r#"{"drop": "q"}"#);
     assert_eq!((s.lines(518070).len(), s.lines(20320).len()), (1, 3));
 }
 
-/// The count and the time of every metric, of what moves it.
+/// Checks the count and the time of every metric with the operations that it measures.
 #[test]
 fn latencies_and_counts_move_with_every_kind_of_operation() {
     let mut s = Seen::new();
@@ -296,7 +296,7 @@ fn latencies_and_counts_move_with_every_kind_of_operation() {
         ),
         (r#"{"collStats": "c"}"#, "commands", "commands"),
     ] {
-        // Both calls of `latency` count as one read of the collection before the second.
+        // The first call of `latency` counts as a read of the collection, too.
         let (before, all_before, of_before) = (status(&mut s), top(&mut s), latency(&mut s));
         s.ok(command);
         let (all_after, of_after) = (top(&mut s), latency(&mut s));
@@ -335,7 +335,7 @@ fn latencies_and_counts_move_with_every_kind_of_operation() {
         .filter_map(|b| b.as_doc()?.field("count").as_i64_exact())
         .sum();
     assert_eq!(sum, int(&histogram, "ops"));
-    // A collection of the same name begins anew.
+    // A new collection of the same name has new counters.
     s.ok(r#"{"drop": "c"}"#);
     s.ok(r#"{"insert": "c", "documents": [{}]}"#);
     assert_eq!(int(&top(&mut s), "insert.count"), 1);

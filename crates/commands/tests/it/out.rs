@@ -1,4 +1,5 @@
-//! `$out` and `$merge`: all or nothing, seen by readers as old or new, nothing left behind.
+//! `$out` and `$merge` write all or nothing, readers see the old or the new collection, and no
+//! temporary collection is left.
 
 use crate::aggregation::{ask, code, names};
 use crate::behaviour::serve;
@@ -140,7 +141,7 @@ fn a_start_drops_what_a_crash_left() {
 }
 
 /// Every version of the target has as many documents as its number says, so a mixture would be
-/// seen.
+/// detected.
 #[test]
 fn readers_see_the_old_or_the_new_collection() {
     let s = service();

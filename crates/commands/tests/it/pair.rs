@@ -1,5 +1,5 @@
-//! A standby: what it takes of its clients and what it tells them, that the one that follows may
-//! write, that a restart does not change it, and that a promotion does.
+//! A standby: which requests of clients it accepts, what it reports, that the program that follows
+//! the primary may write, that a restart keeps the role, and that a promotion changes it.
 
 use crate::behaviour::logging_store;
 use crate::user_writes::{Client, WRITES, filled};

@@ -1,4 +1,4 @@
-//! Geospatial indexes refuse documents that they could not hold.
+//! Geospatial indexes refuse documents that they cannot index.
 
 use crate::behaviour::{send, serve, store};
 use crate::interrupts::json;
@@ -68,7 +68,7 @@ fn documents_are_checked_when_they_are_written() {
                 "{'insert': 'c', 'documents': [{'_id': 0}]}",
                 &insert,
                 &update,
-                // One that was there before stands in the way of the index.
+                // An existing document that cannot be indexed makes the build fail.
                 "{'dropIndexes': 'c', 'index': 'p'}",
                 &insert.replace("'_id': 1", "'_id': 2"),
                 &index(kind),

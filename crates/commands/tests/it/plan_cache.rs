@@ -1,4 +1,4 @@
-//! Plans that were chosen among several are kept, shown, used and forgotten.
+//! Plans that were chosen among several are cached, shown, used and removed.
 
 use crate::behaviour::{send, serve, store};
 use crate::interrupts::{code, json};
@@ -84,7 +84,7 @@ fn a_plan_that_had_rivals_is_kept_and_becomes_active_by_its_second_run() {
         "[ 100.0, 100.0 ]"
     );
 
-    // Another order of fields, other constants: the same shape.
+    // Another order of fields and other constants: the same shape.
     s.ok(r#"{"find": "c", "filter": {"b": 6, "a": 6}}"#);
     let second = s.entries();
     assert_eq!(second.len(), 1);
@@ -103,7 +103,7 @@ fn an_active_plan_is_taken_without_comparing_until_it_does_badly() {
     s.ok(BOTH);
     s.ok(BOTH);
     assert!(s.is_cached());
-    // Ten times as much is looked at: 20 documents of one value.
+    // Ten times as much work: 20 documents have the value.
     let more: Vec<String> = (100..200)
         .map(|n| format!(r#"{{"_id": {n}, "a": 77}}"#))
         .collect();

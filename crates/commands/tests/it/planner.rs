@@ -1,6 +1,6 @@
-//! How good the chosen plans are: random queries over skewed and dependent fields with ten indexes,
-//! each run by the chosen plan and by every other one. What counts is work: index entries and
-//! documents that were looked at. `QUARRY_PLANNER_QUERIES=500` tries more than the ordinary run.
+//! The quality of the chosen plans: random queries over skewed and dependent fields with ten
+//! indexes; each is run by the chosen plan and by every other one. The measure is the number of
+//! index entries and documents examined. `QUARRY_PLANNER_QUERIES=500` runs more queries than usual.
 
 use crate::chance::Chance;
 use crate::standalone::Standalone;
@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 const DOCUMENTS: u64 = 5_000;
 const QUERIES: usize = 60;
 
-/// From 0 on; small numbers are far more likely, about as Zipf's law has it.
+/// A random number below `n`; small numbers are far more likely, approximately by Zipf's law.
 fn skewed(chance: &mut Chance, n: u64) -> u64 {
     let part = chance.below(1 << 20) as f64 / f64::from(1 << 20);
     ((n as f64).powf(part) - 1.0) as u64
@@ -43,10 +43,10 @@ fn filled() -> Standalone {
                 json!({
                     "_id": chunk * 1000 + n,
                     "a": a,
-                    // Follows from a, nearly always.
+                    // Almost always determined by a.
                     "b": if chance.below(10) == 0 { chance.below(100) } else { a / 10 },
                     "c": chance.below(5),
-                    // Grows with the place in the collection.
+                    // Increases with the position in the collection.
                     "d": (chunk * 1000 + n) / 7 + chance.below(30),
                     "e": skewed(&mut chance, 5000),
                     "tags": [skewed(&mut chance, 50), chance.below(50)],
@@ -93,7 +93,7 @@ fn query(chance: &mut Chance) -> Json {
     find
 }
 
-/// Index entries and documents a query looks at, and the plan it runs by.
+/// The index entries and documents that a query examines, and its plan.
 fn work(server: &mut Standalone, find: &Json) -> Option<(u64, String)> {
     let e = server.answer(&json!({ "explain": find, "verbosity": "executionStats" }));
     let stats = e.get("executionStats")?;
@@ -120,7 +120,7 @@ fn chosen_plans_are_close_to_the_best() {
             hinted["hint"] = hint;
             best = best.min(work(&mut server, &hinted).map_or(u64::MAX, |(work, _)| work));
         }
-        // A hundred entries more or less are below what estimating itself costs.
+        // Differences of a hundred entries cost less than the estimation itself.
         let ratio = (chosen + 100) as f64 / (best + 100) as f64;
         ratios.push((
             ratio,

@@ -1,7 +1,7 @@
-//! The plans and counters of a corpus of explained commands, as `tests/plans/plans.txt` has them:
-//! a line for each command, what stands behind the arrow is made by this server. The file says that
-//! a change of the planner or the executor left plans as they were, not that they are good ones.
-//! `PLANS=write` writes it anew; a line without a plan is a new case.
+//! The plans and counters of a list of explained commands, compared with `tests/plans/plans.txt`:
+//! one line per command, and the text after the arrow comes from this server. The file shows
+//! whether a change of the planner or the executor has changed plans, not whether they are good.
+//! `PLANS=write` writes the file again; a line without a plan is a new case.
 
 use crate::standalone::Standalone;
 use model::{DocBuf, extjson};
@@ -12,7 +12,7 @@ const FILE: &str = "tests/plans/plans.txt";
 const SETUP: &str = "setup ";
 const ARROW: &str = " => ";
 
-/// Fields of a stage that say nothing of the plan, follow from others, or are times.
+/// Fields of a stage that do not describe the plan, follow from others, or are times.
 const LEFT_OUT: &[&str] = &[
     "stage",
     "isCached",
@@ -63,7 +63,7 @@ fn explained(command: &DocBuf) -> DocBuf {
     model::doc! { "explain": command, "verbosity": "executionStats" }
 }
 
-/// A filter by its digest: that it changed is seen, and the command says what it is of.
+/// The digest of a filter: it shows that a filter has changed, and the command identifies which.
 fn digest(v: &Json) -> u16 {
     let hash = v.to_string().bytes().fold(0x811C_9DC5_u32, |h, b| {
         (h ^ u32::from(b)).wrapping_mul(0x0100_0193)
@@ -71,7 +71,7 @@ fn digest(v: &Json) -> u16 {
     (hash ^ (hash >> 16)) as u16
 }
 
-/// The stages from the top, each with what it says of itself and what it counted.
+/// The stages from the top, each with its properties and counters.
 fn outline(stage: &Json, out: &mut String) {
     out.push_str(stage["stage"].as_str().unwrap_or("?"));
     for (name, v) in stage.as_object().into_iter().flatten() {
@@ -196,8 +196,7 @@ fn plans_and_counters_of_the_corpus_are_as_they_were() {
     );
 }
 
-/// Explain runs the operators that the command runs, so both look at the same entries and
-/// documents.
+/// explain runs the same operators as the command, so both examine the same entries and documents.
 #[test]
 fn explain_counts_what_the_command_counts() {
     let corpus = std::fs::read_to_string(FILE).expect("the corpus");
@@ -213,7 +212,7 @@ fn explain_counts_what_the_command_counts() {
         let command = parse(text);
         let name = command.doc().first().map(|(name, _)| name.to_owned());
         let reads = ["find", "count", "distinct", "aggregate"];
-        // These read other collections, too.
+        // These read other collections as well.
         let joins = text.contains("$lookup") || text.contains("$unionWith");
         if joins || !name.is_some_and(|name| reads.contains(&name.as_str())) {
             continue;

@@ -1,4 +1,4 @@
-//! Which release of MongoDB is followed: 8.2 unless told otherwise, and what 9.0 does otherwise.
+//! The followed release of MongoDB: 8.2 by default, and the differences of 9.0.
 
 use crate::behaviour::{send, serve};
 use crate::interrupts::{code, json};
@@ -140,7 +140,7 @@ fn what_9_0_does_otherwise_is_as_before_under_8_2() {
     }
 }
 
-/// The first error of a write.
+/// The first write error.
 fn write_error(reply: &DocBuf) -> DocBuf {
     let errors = reply.doc().field("writeErrors").as_array();
     let first = errors.and_then(|all| all.get(0)).and_then(|v| v.as_doc());
@@ -283,7 +283,7 @@ fn a_constraint_holds_for_every_document() {
     );
     s.ok(r#"{"collMod": "c", "validationAction": "errorAndLog"}"#);
 
-    // Down to strict with other rules, which a document does not keep, and up again.
+    // Back to strict, with other rules that a document violates; then to constraint again.
     s.ok(r#"{"collMod": "c", "validationLevel": "strict", "validator": {"b": 1}}"#);
     assert_eq!(s.code(upgrade), 72, "it was not prepared");
     s.ok(prepare);
@@ -301,7 +301,7 @@ fn a_constraint_holds_for_every_document() {
     );
     assert!(!options.contains("prepare"), "{options}");
 
-    // No older release knows the level.
+    // Older releases do not have the level.
     let downgrade = r#"{"setFeatureCompatibilityVersion": "8.3", "confirm": true}"#;
     assert_eq!(code(&s.run("admin", downgrade)), 332);
     s.ok(r#"{"collMod": "c", "validationLevel": "strict"}"#);
@@ -360,7 +360,7 @@ fn settings_of_a_query_come_with_it_since_9_0() {
     assert_eq!(s.code(&find(&hint("{}"))), 9646000);
     let by_id = format!(r#"{{"find": "c", "filter": {{"_id": 1}}, "querySettings": {twice}}}"#);
     s.ok(&by_id);
-    // What was set for the shape goes before.
+    // The settings of the shape take precedence.
     let set = format!(
         r#"{{"setQuerySettings": {{"find": "c", "filter": {{"a": 1, "b": 1}}, "$db": "db"}},
             "settings": {b}}}"#

@@ -1,4 +1,4 @@
-//! Replies as clients see them: errors, handshake, sessions.
+//! Replies to clients: errors, handshake, sessions.
 
 use crate::behaviour::{send, serve, store};
 use commands::{Config, Dispatcher, Outcome, Request, WaitFor};
@@ -161,7 +161,7 @@ fn more_to_come_is_never_answered() {
 fn malformed_bodies_are_answered() {
     let s = service();
     let mut c = s.connect("127.0.0.1:1");
-    // A string whose declared length runs past its document.
+    // A string whose declared length exceeds its document.
     let bytes = [
         20u8, 0, 0, 0, 2, b'p', 0, 99, 0, 0, 0, b'x', 0, 0, 0, 0, 0, 0, 0, 0,
     ];

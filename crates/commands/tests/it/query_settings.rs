@@ -41,7 +41,7 @@ impl Db {
         reply.doc().field("code").as_i64_exact().unwrap_or(0)
     }
 
-    /// The index a find uses.
+    /// The index that a find uses.
     fn index(&mut self, filter: &str) -> Option<String> {
         let explain = format!("{{'explain': {{'find': 'c', 'filter': {filter}}}}}");
         let reply = self.run("test", &explain);

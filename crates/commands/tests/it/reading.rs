@@ -1,5 +1,5 @@
-//! Reads of a server that does not hold the database, beside the one that does: two services over
-//! one engine, of which one writes and announces what it changes.
+//! Reads on a server that does not hold the database, next to the server that holds it: two
+//! services over one engine; only one of them writes, and it announces its changes.
 
 use crate::behaviour::{send, serve};
 use crate::interrupts::{code, json};
@@ -18,20 +18,20 @@ use storage::{
 };
 use store::Store;
 
-/// Where the writer's announcements are counted.
+/// The key of the counter of the writer's announcements.
 const ANNOUNCED: &[u8] = b"announced";
 
-/// Which rows are announced.
+/// Selects the rows that are announced.
 type Kept = fn(Table, &[u8]) -> bool;
 
-/// The engine of the writer.
+/// The engine of the server that writes.
 struct Written {
     inner: Arc<MemoryEngine>,
     kept: OnceLock<Kept>,
     number: AtomicU64,
 }
 
-/// The engine of the reader: its latest state is that of the newest moment.
+/// The engine of the server that reads; for it, the latest state is the snapshot `newest`.
 struct Read {
     inner: Arc<MemoryEngine>,
     newest: RwLock<Arc<dyn Snapshot>>,
@@ -72,7 +72,7 @@ macro_rules! reads {
 reads!(Written, self, self.inner);
 reads!(Read, self, self.newest.read());
 
-/// Forwards what both engines do alike.
+/// Forwards the calls that both engines implement alike.
 macro_rules! alike {
     () => {
         fn caps(&self) -> &Caps {
@@ -183,7 +183,7 @@ impl Follower for Read {
     }
 }
 
-/// A server that holds the database, and one that reads it.
+/// A server that holds the database, and one that only reads it.
 struct Pair {
     holder: Arc<Dispatcher>,
     reading: Reading,
@@ -231,7 +231,7 @@ impl Pair {
         reply
     }
 
-    /// What the reader answers; `None` when it hands the command on.
+    /// The reply of the reading server; `None` when it forwards the command.
     fn read(&mut self, db: &str, command: &str) -> Option<DocBuf> {
         let mut body = json(command);
         body.put("$db", db);
@@ -243,7 +243,7 @@ impl Pair {
     }
 }
 
-/// What a reply says of data.
+/// The parts of a reply that depend on data.
 fn told(reply: Doc<'_>) -> DocBuf {
     DocBuf::build(|w| {
         for (name, value) in reply.iter() {
@@ -317,7 +317,7 @@ fn each_change_is_in_the_next_read() {
                     let (found, expected) = (told(found.doc()), told(expected.doc()));
                     assert_eq!(found, expected, "{read} after {write}");
                 }
-                // The holder's error.
+                // The error comes from the holder.
                 None => assert_ne!(code(&expected), 0, "{read} after {write}: {expected:?}"),
             }
         }
@@ -442,7 +442,7 @@ fn what_is_no_read_of_now_is_handed_on() {
         ("db", r#"{"find": "system.js"}"#),
         ("local", r#"{"find": "oplog.rs"}"#),
         ("admin", r#"{"find": "system.users"}"#),
-        // Errors are the holder's.
+        // The holder answers requests that fail.
         ("db", r#"{"find": "capped", "filter": {"$nothing": 1}}"#),
         ("db", r#"{"find": "capped", "unknown": 1}"#),
     ] {
@@ -463,7 +463,7 @@ fn rights_are_those_of_the_next_read() {
     let told = |name: &str, db: &str| {
         doc! { "authInfo": { "authenticatedUsers": [{ "user": name, "db": db }] } }
     };
-    // The holder's connection of the administrator.
+    // The administrator's connection to the holder.
     let mut admin = p.reading.dispatcher().connect("127.0.0.1:3");
     assert!(p.reading.log_in(&mut admin, told("root", "admin").doc()));
     p.writer.identity = std::mem::take(&mut admin.identity);

@@ -1,4 +1,4 @@
-//! How often a query asks an engine that lies on another machine: once for many rows.
+//! How often a query calls an engine on another machine: once for many rows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use storage::{Caps, MemoryEngine, Table};
 
 use crate::behaviour::{send, serve};
 
-/// Counts reads of documents and of index entries: each is a request.
+/// Counts reads of documents and of index entries; each is a request.
 #[derive(Default)]
 struct Reads(AtomicU64);
 
@@ -61,8 +61,8 @@ impl Counted {
         reply
     }
 
-    /// How many documents a command's first batch has, and how often it asked the engine. The
-    /// second run counts: the first also finds its plan.
+    /// The number of documents in a command's first batch, and how many requests it needs. The
+    /// second run is measured, because the first one also chooses the plan.
     fn reads_of(&self, command: &DocBuf) -> (usize, u64) {
         self.run(command);
         let before = self.engine.observer().0.load(Ordering::Relaxed);

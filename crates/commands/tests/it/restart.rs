@@ -1,5 +1,5 @@
-//! Everything that a client can set for the whole server is as it was set after a restart, except
-//! what MongoDB forgets as well.
+//! After a restart, all server-wide settings of clients have their values, except those that
+//! MongoDB loses as well.
 
 use crate::access::{code, run};
 use crate::behaviour::{send, serve};
@@ -7,7 +7,7 @@ use commands::{Config, Connection, Dispatcher, StoreHooks, SystemClock};
 use model::{DocBuf, Value, doc, extjson};
 use std::sync::Arc;
 
-/// What is sent to set something, by the database it is sent to.
+/// The commands that set something, with their databases.
 const SET: &[(&str, &str)] = &[
     (
         "admin",
@@ -90,7 +90,7 @@ const SET: &[(&str, &str)] = &[
         "{'createRole': 'r', 'roles': ['read'], 'privileges': [], 'authenticationRestrictions': \
             [{'clientSource': ['10.0.0.0/8']}]}",
     ),
-    // Last, because it blocks what would come behind it.
+    // Last, because it blocks later commands.
     (
         "admin",
         "{'setUserWriteBlockMode': 1, 'global': true, 'reason': \
@@ -98,7 +98,7 @@ const SET: &[(&str, &str)] = &[
     ),
 ];
 
-/// What tells of it.
+/// The commands that read the settings.
 const ASKED: &[(&str, &str)] = &[
     ("admin", "{'getClusterParameter': '*'}"),
     ("admin", "{'getDefaultRWConcern': 1}"),
@@ -130,7 +130,7 @@ const ASKED: &[(&str, &str)] = &[
     ("d", "{'insert': 'capped', 'documents': [{}]}"),
 ];
 
-/// What is forgotten, as in MongoDB: how it is set, and what is asked.
+/// Settings that are lost, as in MongoDB: the command that sets each, and the one that reads it.
 const FORGOTTEN: &[(&str, &str, &str)] = &[
     (
         "admin",
@@ -160,7 +160,7 @@ fn start(engine: &Arc<storage::MemoryEngine>) -> (Arc<Dispatcher>, Connection) {
     (server, conn)
 }
 
-/// The answer without what is another at each time.
+/// The reply without the parts that differ each time.
 fn ask(s: &Dispatcher, c: &mut Connection, (db, command): (&str, &str)) -> String {
     let reply = send(s, c, db, json(command).doc());
     let kept = DocBuf::build(|w| {
@@ -198,7 +198,7 @@ fn what_was_set_is_there_after_a_restart() {
     for ((before, after), (_, set, _)) in defaults.iter().zip(&changed).zip(FORGOTTEN) {
         assert_ne!(before, after, "{set}");
     }
-    // Profiling makes a collection, which stays.
+    // Profiling creates a collection, which is kept.
     assert_eq!(run(&s, &mut c, "d", json("{'profile': 0}")), 0);
     let (db, block) = SET[SET.len() - 1];
     assert_eq!(run(&s, &mut c, db, json(block)), 0);
@@ -214,7 +214,7 @@ fn what_was_set_is_there_after_a_restart() {
     assert_eq!(forgotten(&s, &mut c), defaults);
 }
 
-/// Each cluster parameter that there is is among those that are set above.
+/// Every existing cluster parameter is among the commands above.
 #[test]
 fn every_cluster_parameter_is_set_before_the_restart() {
     let (s, mut c) = start(&Arc::new(storage::MemoryEngine::new()));

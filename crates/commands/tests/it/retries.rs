@@ -1,4 +1,4 @@
-//! Retryable writes: a retry is answered from the session's record, also by another run of the
+//! Retryable writes: a retry is answered from the session's record, also after a restart of the
 //! server.
 
 use crate::behaviour::send;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use storage::MemoryEngine;
 use store::Store;
 
-/// A clock the test moves.
+/// A clock that the test moves.
 #[derive(Debug, Default)]
 struct Hand(AtomicI64);
 
@@ -22,7 +22,7 @@ impl Clock for Hand {
     }
 }
 
-/// A server over data that outlives it.
+/// A server over data that survives its process.
 struct Server {
     engine: Arc<MemoryEngine>,
     clock: Arc<Hand>,
@@ -52,7 +52,7 @@ impl Server {
             conn,
         }
     }
-    /// The process dies; its memory is gone, the engine's content stays.
+    /// The process ends: its memory is lost, the engine's content stays.
     fn restarted(self) -> Server {
         Server::over(self.engine)
     }
@@ -139,7 +139,7 @@ fn a_retry_runs_only_what_was_not_done() {
         })
     };
     assert_eq!(s.session(1, insert(0, 2)), doc! { "n": 2i32, "ok": 1.0 });
-    // The third document is new: the driver sent the same statement numbers and one more.
+    // The third document is new: the driver sends the same statement numbers and one more.
     let again = doc! { "n": 3i32, "retriedStmtIds": [0i32, 1i32], "ok": 1.0 };
     assert_eq!(s.session(1, insert(0, 3)), again);
     let mut s = s.restarted();
@@ -171,7 +171,7 @@ fn a_retry_runs_only_what_was_not_done() {
         doc! { "n": 1i32, "retriedStmtIds": [0i32], "ok": 1.0 }
     );
     assert_eq!(s.docs().len(), 3);
-    // A statement that did nothing is not remembered, so it is run again.
+    // A statement that changed nothing is not recorded, so it is run again.
     let none = || doc! { "delete": "c", "deletes": [{ "q": { "_id": 99i32 }, "limit": 1i32 }] };
     assert_eq!(s.session(4, none()), doc! { "n": 0i32, "ok": 1.0 });
     assert_eq!(s.session(4, none()), doc! { "n": 0i32, "ok": 1.0 });
@@ -239,7 +239,7 @@ fn numbers_go_forward_and_statements_are_single() {
     assert_eq!(s.code(4, insert(2)), 225);
     let mut s = s.restarted();
     assert_eq!(s.code(4, insert(2)), 225);
-    // Begun and failed also counts.
+    // A failed write also uses its number.
     assert_eq!(s.code(6, insert(1)), 11000);
     assert_eq!(s.code(5, insert(1)), 225);
     assert_eq!(s.code(6, insert(1)), 11000);
@@ -273,7 +273,7 @@ fn numbers_go_forward_and_statements_are_single() {
         s.session(10, ids(vec![2, 4])),
         doc! { "n": 2i32, "retriedStmtIds": [2i32, 4i32], "ok": 1.0 }
     );
-    // The same number twice in one command is one statement.
+    // A number that occurs twice in one command is one statement.
     let mut twice = update(vec![inc(50), inc(50)]);
     twice.put("stmtIds", doc! { "a": [3i32, 3i32] }.doc().field("a"));
     s.session(11, twice);
@@ -282,7 +282,7 @@ fn numbers_go_forward_and_statements_are_single() {
             .iter()
             .any(|d| d.contains("50") && d.contains("n: 1"))
     );
-    // A retry of an update that was a delete.
+    // A retry as an update of a write that was a delete.
     s.session(
         12,
         doc! { "delete": "c", "deletes": [{ "q": { "_id": 51i32 }, "limit": 1i32 }] },
@@ -375,8 +375,8 @@ fn long_lists_of_results_are_split_and_replaced() {
     assert!(rows(&s) >= 4);
     s.session(2, ups(2000, 1));
     assert_eq!(rows(&s), 1, "the parts of the number before are gone");
-    // With the session its record ends: at once when it ends, by a sweep when an earlier run left
-    // it.
+    // The record of a session is removed with the session: immediately when the session ends, or by
+    // the sweep if an earlier run has left it.
     let end = doc! { "endSessions": [{ "id": Binary { subtype: 4, bytes: &[9; 16] } }] };
     s.run(end);
     assert_eq!(rows(&s), 0);
@@ -392,7 +392,7 @@ fn long_lists_of_results_are_split_and_replaced() {
     assert_eq!(rows(&s), 0);
 }
 
-/// The client of a session that was killed goes on: a driver sends what it got no reply for again.
+/// The client of a killed session may continue: a driver repeats a request that got no reply.
 #[test]
 fn a_retry_after_its_session_was_killed_runs_nothing() {
     let lsid = doc! { "id": Binary { subtype: 4, bytes: &[9; 16] } };

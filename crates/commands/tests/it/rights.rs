@@ -1,5 +1,5 @@
-//! Attacks on rights by arguments that a second reader would take for something else: numbers that
-//! are no whole ones, null beside a name, fields given twice, names of somebody else's sessions.
+//! Attacks on authorization by arguments that two parsers could read differently: numbers that are
+//! not integers, null next to a name, duplicate fields, sessions of other users.
 
 use crate::access::{code, run, user, with_root};
 use crate::behaviour::send;
@@ -10,7 +10,8 @@ fn decimal(text: &str) -> Value<'static> {
     Value::from(Decimal128::parse(text).expect("a decimal"))
 }
 
-/// A role of database `d` with these privileges, and a connection of a new user that has it.
+/// Creates a role of database `d` with these privileges and a new user with the role; returns a
+/// connection of the user.
 fn with_role(s: &Dispatcher, root: &mut Connection, name: &str, privileges: DocBuf) -> Connection {
     let role = DocBuf::build(|w| {
         w.put("createRole", name);
@@ -126,7 +127,7 @@ fn a_level_of_the_profiler_is_asked_about_as_it_is_set() {
     assert_eq!(now.doc().field("was").as_i64_exact(), Some(1));
 }
 
-/// The numbers of sessions of two users.
+/// How many sessions two users have.
 fn sessions(s: &Dispatcher, a: &mut Connection, b: &mut Connection) -> (usize, usize) {
     let list = doc! { "aggregate": 1i32, "pipeline": [ { "$listLocalSessions": {} } ],
     "cursor": {} };
@@ -142,7 +143,7 @@ fn sessions(s: &Dispatcher, a: &mut Connection, b: &mut Connection) -> (usize, u
     (count(a), count(b))
 }
 
-/// The digest that sessions of a user of `admin` carry.
+/// The user digest in session ids of a user of `admin`.
 fn digest(name: &str) -> [u8; 32] {
     use sha2::{Digest, Sha256};
     Sha256::digest(format!("{name}@admin").as_bytes()).into()
@@ -165,7 +166,7 @@ fn sessions_are_ended_by_their_user_whatever_the_client_says_of_the_owner() {
     assert_eq!(run(&s, &mut a, "d", ping), 0);
     assert_eq!(sessions(&s, &mut a, &mut b), (1, 0));
     let mut stranger = s.connect(crate::access::ELSEWHERE);
-    // What is sent, and whether it is about the session when somebody with the right sends it.
+    // The command, and whether it ends the session when a user with the right sends it.
     let attacks = [
         (false, doc! { "endSessions": [ { "id": id } ] }),
         (false, doc! { "endSessions": [ { "id": id, "uid": of_a } ] }),
@@ -210,7 +211,7 @@ fn sessions_are_ended_by_their_user_whatever_the_client_says_of_the_owner() {
     assert_eq!(run(&s, &mut b, "admin", foreign.clone()), 13);
     assert_eq!(run(&s, &mut a, "admin", foreign), 0);
     assert_eq!(sessions(&s, &mut a, &mut b), (0, 0));
-    // Who has the right may, by any of them.
+    // A user with the right can end the session with each of them.
     for (ends, kill) in &attacks[2..] {
         let ping = doc! { "ping": 1i32, "lsid": { "id": id } };
         assert_eq!(run(&s, &mut a, "d", ping), 0);
@@ -228,7 +229,7 @@ fn half_of_a_view_is_not_changed_unseen() {
     let view = doc! { "create": "v", "viewOn": "secret", "pipeline": [
     { "$project": { "_id": 1i32 } } ] };
     assert_eq!(run(&s, &mut root, "d", view), 0);
-    // The empty name is in no role; whoever has a right to it by accident learns nothing.
+    // No role covers the empty name; a user who has a right to it by accident learns nothing.
     let privileges = doc! { "p": [
     { "resource": { "db": "d", "collection": "v" }, "actions": ["find", "collMod"] } ] };
     let mut c = with_role(&s, &mut root, "changer", privileges);
@@ -283,8 +284,8 @@ fn a_name_of_buckets_is_asked_about_with_its_collection() {
     assert_eq!(code(&listed), 0);
 }
 
-/// What comes beside the body of a message is no way around: a pipeline that came so was not asked
-/// about at all, and did not run either.
+/// Regression: a pipeline that was sent as a document sequence was not authorized; it was not
+/// executed either.
 #[test]
 fn a_pipeline_beside_the_body_is_refused() {
     let (s, mut root) = with_root();

@@ -1,4 +1,4 @@
-//! Random commands that name collections in every place where a command can: as their own value,
+//! Random commands with collection names in every possible place: as the value of the first field,
 //! in stages at any depth, in views, in commands inside commands.
 
 use crate::rights_touch::NAMES;
@@ -7,11 +7,11 @@ use commands::registry;
 use model::extjson;
 use serde_json::{Value as Json, json};
 
-/// What a random command is about.
+/// Parameters of random commands.
 pub(crate) struct Shape<'a> {
-    /// The namespace that it often names.
+    /// The namespace that is used most often.
     pub(crate) often: &'a str,
-    /// A cursor of somebody else, or 0.
+    /// A cursor of another user, or 0.
     pub(crate) cursor: i64,
 }
 
@@ -21,7 +21,7 @@ struct Maker<'r, 'a> {
     db: &'a str,
 }
 
-/// A command and its database.
+/// A random command and its database.
 pub(crate) fn command(random: &mut Random, shape: &Shape<'_>) -> (String, Json) {
     let (own, _) = shape.often.split_once('.').unwrap_or_default();
     let db = match random.below(8) {
@@ -71,7 +71,7 @@ impl Maker<'_, '_> {
         (self.db.to_owned(), command)
     }
 
-    /// A command from the templates, over the collection that most commands use.
+    /// A command from the templates, on the collection that most commands use.
     fn template(&mut self) -> (String, Json) {
         let (db, text) = TEMPLATES[self.random.below(TEMPLATES.len())];
         let (own, coll) = self.shape.often.split_once('.').unwrap_or_default();
@@ -82,7 +82,7 @@ impl Maker<'_, '_> {
             .replace("'d.o'", "'d.c1'")
             .replace("'db': 'd'", &format!("'db': '{own}'"))
             .replace("'d.$cmd'", &format!("'{own}.$cmd'"));
-        // Operations of `applyOps` have a field of this name.
+        // Operations of `applyOps` have a field `o` instead of this name.
         let text = text.replace("'c1': {", "'o': {");
         let body = extjson::from_document(template(&text).doc(), extjson::Mode::Canonical);
         let db = if db == "d" { own } else { db };
@@ -111,7 +111,7 @@ impl Maker<'_, '_> {
         }
     }
 
-    /// Where a pipeline writes to.
+    /// A stage that writes.
     fn end(&mut self) -> Json {
         let coll = self.coll();
         let db = if self.random.below(3) == 0 {
@@ -183,7 +183,7 @@ impl Maker<'_, '_> {
             .collect()
     }
 
-    /// A whole pipeline of a command.
+    /// The complete pipeline of a command.
     fn stages(&mut self) -> Vec<Json> {
         let mut all = Vec::new();
         if self.random.below(8) == 0 {

@@ -1,7 +1,7 @@
-//! What a command opens is never more than its user has rights on. Random commands of every kind,
-//! nested at random, are sent by users that lack all rights, the right to write or the right to
-//! read on one collection; an observer below the store records which collections' rows were really
-//! read, scanned and written. The store's keys say it, so no path of reading can be forgotten.
+//! A command never opens more data than its user has rights to. Random commands of every kind,
+//! nested at random, are sent by users who lack all rights, the right to write or the right to read
+//! on one collection; an observer below the store records which collections' rows were really read,
+//! scanned and written. It uses the store's keys, so it sees every way of reading.
 //! `QUARRY_RIGHTS=n` sends that many commands, `QUARRY_SEED=n` begins with another seed.
 
 use crate::access::{code, run, user, with_root_over};
@@ -18,17 +18,17 @@ use storage::{BatchOp, Caps, IDENT_BYTES, MemoryEngine, Observed, Table};
 use store::{Collection, ReadView};
 
 const COMMANDS: usize = 5000;
-/// They stop the server, or log the user out: what comes behind them would all be refused.
+/// Commands that stop the server or log the user out: all later commands would be refused.
 const LEFT_OUT: &[&str] = &["fsync", "shutdown", "configureFailPoint", "logout"];
-/// Sums over all collections, by a right on the database that all users have.
+/// Commands that sum over all collections; they need a right on the database, which all users have.
 const SUMS: &[&str] = &["dbStats", "dbstats"];
 
-/// Collections of database `d`, and one of `e`; the last of `d` is not there until a command makes
-/// it.
+/// Collections of database `d`, and one of `e`; the last of `d` does not exist until a command
+/// creates it.
 pub(crate) const NAMES: &[&str] = &["d.c0", "d.c1", "d.c2", "d.cap", "d.ts", "e.x"];
 const VIEWS: &[(&str, &[&str])] = &[("d.v0", &["d.c0"]), ("d.v1", &["d.c1", "d.c2", "d.c0"])];
 const MADE: &str = "d.w";
-/// Actions on a collection that read.
+/// Actions that read a collection.
 pub(crate) const LOOKS: &[&str] = &[
     "find",
     "collStats",
@@ -38,7 +38,7 @@ pub(crate) const LOOKS: &[&str] = &[
     "planCacheRead",
     "changeStream",
 ];
-/// Actions on a collection that may change it.
+/// Actions that may change a collection.
 pub(crate) const CHANGES: &[&str] = &[
     "insert",
     "update",
@@ -56,7 +56,7 @@ pub(crate) const CHANGES: &[&str] = &[
     "bypassDocumentValidation",
 ];
 
-/// For each table, the identifiers of which rows were read, scanned and written.
+/// For each table, the identifiers whose rows were read, scanned and written.
 #[derive(Debug, Default)]
 struct Opened {
     read: BTreeSet<(Table, u32)>,
@@ -68,8 +68,8 @@ struct Opened {
 struct Recorder(Mutex<Opened>);
 
 thread_local! {
-    /// What the test's own thread scans while it asks for the identifiers of a collection: what was
-    /// dropped before is swept by another thread.
+    /// The identifiers that this thread scans while the test asks for those of a collection.
+    /// Another thread may sweep dropped data at the same time.
     static ASKED: RefCell<Option<BTreeSet<(Table, u32)>>> = const { RefCell::new(None) };
 }
 
@@ -116,7 +116,7 @@ impl Observer for Recorder {
     }
 }
 
-/// What a user lacks on one collection; it has everything on all others.
+/// The rights that a user lacks on one collection; it has all rights on the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lack {
     All,
@@ -131,7 +131,7 @@ struct Requester {
 }
 
 impl Requester {
-    /// Quoted names of what a view of its making must not be over.
+    /// The quoted names that must not be in the definition of a view that the user creates.
     fn hidden(&self) -> Vec<String> {
         let views = VIEWS.iter().filter(|(_, below)| below.contains(&self.on));
         let all = views.map(|(v, _)| *v).chain([self.on]);
@@ -144,7 +144,7 @@ fn namespace(text: &str) -> Namespace {
     Namespace::parse(text).expect("a namespace")
 }
 
-/// A privilege: these actions on one collection.
+/// A privilege for these actions on one collection.
 fn privilege(on: &str, actions: &[&[&str]]) -> DocBuf {
     let (db, coll) = on.split_once('.').unwrap_or((on, ""));
     DocBuf::build(|w| {
@@ -157,7 +157,7 @@ fn privilege(on: &str, actions: &[&[&str]]) -> DocBuf {
 }
 
 impl Lack {
-    /// Whether a view over these collections would show what it lacks.
+    /// Whether a view over these collections would show data that the user may not read.
     fn hides(self, on: &str, below: &[&str]) -> bool {
         self != Lack::Changes && below.contains(&on)
     }
@@ -192,8 +192,8 @@ impl Lack {
     }
 }
 
-/// A name of the test may have become a view, which shows what its maker may read, or a capped
-/// collection, which is read by who inserts.
+/// Checks the kind of a collection. One of the test's names may now be a view, which shows what its
+/// creator may read, or a capped collection, which inserts read.
 fn is_of_its_kind(found: &Collection, name: &str) -> bool {
     let is_series = found.options().doc().contains("timeseries");
     !found.is_view() && found.is_capped() == (name == "cap") && is_series == (name == "ts")
@@ -204,7 +204,7 @@ struct Search {
     engine: Arc<Observed<Recorder>>,
     root: Connection,
     random: Random,
-    /// Commands by what came of them.
+    /// Counts of commands by their outcome.
     outcomes: BTreeMap<&'static str, usize>,
 }
 
@@ -235,7 +235,7 @@ impl Search {
         let mut all = Vec::new();
         for (i, on) in NAMES.iter().enumerate() {
             for lacks in [Lack::All, Lack::Changes, Lack::Looks] {
-                // A capped collection and buckets are read by who inserts.
+                // Inserts read a capped collection and buckets.
                 if lacks == Lack::Looks && matches!(*on, "d.cap" | "d.ts") {
                     continue;
                 }
@@ -256,7 +256,7 @@ impl Search {
         all
     }
 
-    /// Makes what is not there as it should be.
+    /// Creates the collections that are missing or of another kind.
     fn fill(&mut self) {
         let there = |s: &Search, ns: &str| s.server.service().store.collection(&namespace(ns));
         if matches!(there(self, MADE), Ok(Some(_))) {
@@ -311,14 +311,15 @@ impl Search {
         }
     }
 
-    /// Identifiers of a collection's rows now.
+    /// The current identifiers of a collection's rows.
     fn idents(&self, ns: &str) -> BTreeSet<(Table, u32)> {
         let found = self.server.service().store.collection(&namespace(ns));
         let Ok(Some(coll)) = found else {
             return BTreeSet::new();
         };
         ASKED.set(Some(BTreeSet::new()));
-        // A scan in the order of arrival may know the keys and open no cursor: by key, too.
+        // A scan in insertion order may know the keys and open no cursor, so a scan by key is made
+        // as well.
         let mut scans = [
             coll.scan(&ReadView::LATEST, false),
             coll.scan_keys(&ReadView::LATEST, None, None, false),
@@ -332,7 +333,7 @@ impl Search {
         all
     }
 
-    /// What the views show, as text; a view that is gone shows nothing.
+    /// The documents of the views as text; a dropped view has none.
     fn views(&self) -> String {
         let names = VIEWS.iter().map(|(v, _)| *v).chain([MADE]);
         let shown = names.filter_map(|v| {
@@ -343,7 +344,7 @@ impl Search {
         shown.collect()
     }
 
-    /// Sends one command; what it opened, and the code of the reply.
+    /// Sends a command; returns what it opened and the code of the reply.
     fn send(&mut self, who: &mut Requester, db: &str, body: &DocBuf) -> (Opened, i64) {
         let mut whole = body.clone();
         if !whole.doc().contains("$db") {
@@ -371,7 +372,7 @@ impl Search {
         *self.outcomes.entry(what).or_default() += 1;
     }
 
-    /// A random command that is often about what the user lacks.
+    /// A random command, often on the collection on which the user lacks rights.
     fn next(&mut self, who: &Requester) -> (String, DocBuf) {
         let shape = Shape {
             often: who.on,
@@ -386,7 +387,7 @@ impl Search {
         (db, body)
     }
 
-    /// A cursor of somebody else over a collection, now and then.
+    /// Sometimes opens a cursor of another user over a collection.
     fn cursor_of_root(&mut self, ns: &str) -> i64 {
         if self.random.below(20) > 0 {
             return 0;
@@ -405,7 +406,7 @@ impl Search {
             .unwrap_or(0)
     }
 
-    /// One command; what is wrong with what it opened.
+    /// Sends one command; returns an error if it opened more than allowed.
     fn step(&mut self, who: &mut Requester) -> Option<String> {
         self.fill();
         let (db, body) = self.next(who);
@@ -487,7 +488,8 @@ fn a_command_opens_only_what_its_user_has_rights_on() {
     );
 }
 
-/// The recorder sees what an operation opens: else the search above could find nothing.
+/// Checks that the recorder sees what an operation opens; otherwise the search above would find
+/// nothing.
 #[test]
 fn the_recorder_sees_reads_and_writes_of_every_collection() {
     let mut search = Search::new(1);

@@ -1,6 +1,7 @@
-//! Mutated arguments of every command, by users that may not see or change what they are about:
-//! by nobody, by a user without roles, and by users that may do anything but touch one collection.
-//! Each is answered with 13 or with what is wrong with its arguments; what it may not touch stays
+//! Commands with mutated arguments, sent by clients that may not see or change the data: an
+//! unauthenticated client, a user without roles, and users with all rights except those on one
+//! collection. Each reply is 13 or an error of the arguments; data that the client may not touch is
+//! neither changed nor shown. The seed is fixed, so that a failure can be reproduced.
 //! as it is and is not shown. The seed is fixed, so that a failure is found again.
 
 use crate::access::{ELSEWHERE, log_in, run, user, with_root};
@@ -11,13 +12,13 @@ use model::{Decimal128, Doc, DocBuf, Namespace, ObjectId, OwnedValue, Value, doc
 use std::sync::Arc;
 use store::ReadView;
 
-/// What stands in every document that must not be shown.
+/// The text in every document that must not be shown.
 const MARK: &str = "unseen-by-others";
-/// The collection that one of the users has no right on, and the one that it has all on.
+/// The collection on which one of the users has no rights, and the one on which it has all.
 const CLOSED: &str = "n";
 const OPEN: &str = "o";
 
-/// A request in JSON for every way to name a collection; `n` is the one that is closed.
+/// A request for every way to name a collection; `n` is the closed one.
 pub(crate) const TEMPLATES: &[(&str, &str)] = &[
     ("d", "{'find': 'n', 'filter': {'a': 1}, 'limit': 1}"),
     ("d", "{'count': 'n', 'query': {}, 'limit': 0, 'skip': 0}"),
@@ -226,10 +227,10 @@ pub(crate) const TEMPLATES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Commands that stop or hold back the server, or let anybody in.
+/// Commands that stop or block the server, or disable access control.
 const LEFT_OUT: &[&str] = &["fsync", "shutdown", "configureFailPoint"];
 
-/// Commands that answer anybody who is logged in, about itself or about nothing.
+/// Commands that answer every authenticated user about itself, or reveal no data.
 const ANSWER_ALL: &[&str] = &[
     "aggregate",
     "currentOp",
@@ -241,12 +242,12 @@ const ANSWER_ALL: &[&str] = &[
     "usersInfo",
 ];
 
-/// Errors that tell what there is, so that they must not come before 13.
+/// Errors that reveal whether something exists, so they must not come before 13.
 const TELLING: &[i64] = &[
     11, 26, 27, 31, 48, 67, 85, 86, 166, 361, 11_000, 17_419, 51_002, 51_003, 40_573,
 ];
 
-/// Numbers from a seed: splitmix64.
+/// Random numbers from a seed: splitmix64.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -263,7 +264,7 @@ impl Random {
     }
 }
 
-/// Values that two readers may take for different things.
+/// Values that two parsers may read differently.
 pub(crate) fn values() -> Vec<OwnedValue> {
     let decimal = |text: &str| Decimal128::parse(text).expect("a decimal");
     let d = doc! {
@@ -288,7 +289,7 @@ pub(crate) fn values() -> Vec<OwnedValue> {
     d.doc().iter().map(|(_, v)| v.to_owned_value()).collect()
 }
 
-/// Fields that say what a command is about, in one place or another.
+/// Fields that determine the target of some command.
 const FIELDS: &[&str] = &[
     "from",
     "coll",
@@ -334,7 +335,7 @@ const FIELDS: &[&str] = &[
     "validator",
 ];
 
-/// A document with one of its values, at any depth, changed.
+/// Mutates one value of a document at any depth.
 pub(crate) struct Mutator<'r> {
     random: &'r mut Random,
     values: &'r [OwnedValue],
@@ -350,7 +351,7 @@ impl<'r> Mutator<'r> {
         self.values[at].clone()
     }
 
-    /// Changes something in a document; `top` for that of a command.
+    /// Changes a value in a document; `top` for the document of the command.
     pub(crate) fn change(&mut self, d: Doc<'_>, top: bool) -> DocBuf {
         let fields = d.iter().count();
         let at = self.random.below(fields);
@@ -382,7 +383,7 @@ impl<'r> Mutator<'r> {
         }
     }
 
-    /// A name that stands in the document, or one that means the same elsewhere.
+    /// A name of a field in the document, or a name with the same meaning in another command.
     fn name_of(&mut self, d: Doc<'_>, at: usize) -> &'static str {
         let (name, _) = d.iter().nth(at).unwrap_or_default();
         let known = FIELDS.iter().copied().find(|f| *f == name);
@@ -390,7 +391,7 @@ impl<'r> Mutator<'r> {
     }
 }
 
-/// A document with the value at a place replaced, or left out.
+/// A document with one value replaced or removed.
 fn replaced(d: Doc<'_>, at: usize, by: Option<Value<'_>>) -> DocBuf {
     DocBuf::build(|w| {
         for (i, (name, old)) in d.iter().enumerate() {
@@ -403,7 +404,7 @@ fn replaced(d: Doc<'_>, at: usize, by: Option<Value<'_>>) -> DocBuf {
     })
 }
 
-/// A document with a field given twice.
+/// A document with a duplicate field.
 fn twice(d: Doc<'_>, at: usize, v: Value<'_>, before: bool) -> DocBuf {
     DocBuf::build(|w| {
         for (i, (name, old)) in d.iter().enumerate() {
@@ -418,7 +419,7 @@ fn twice(d: Doc<'_>, at: usize, v: Value<'_>, before: bool) -> DocBuf {
     })
 }
 
-/// A document with one field more.
+/// A document with one more field.
 fn with_field(d: Doc<'_>, name: &str, v: Value<'_>, at: usize) -> DocBuf {
     DocBuf::build(|w| {
         for (i, (n, old)) in d.iter().enumerate() {
@@ -433,7 +434,7 @@ fn with_field(d: Doc<'_>, name: &str, v: Value<'_>, at: usize) -> DocBuf {
     })
 }
 
-/// A command by an alias, in other case, or inside `explain`.
+/// A command under an alias, in another case, or inside `explain`.
 fn renamed(d: Doc<'_>, random: &mut Random) -> DocBuf {
     let (name, _) = d.first().unwrap_or_default();
     let spec = registry::all().map(|c| &c.spec).find(|s| s.name == name);
@@ -454,7 +455,7 @@ pub(crate) fn template(text: &str) -> DocBuf {
     extjson::parse_document(&text.replace('\'', "\"")).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
-/// A plain request of a command that no template has.
+/// A minimal request of a command without a template.
 pub(crate) fn plain(spec: &Spec) -> DocBuf {
     DocBuf::build(|w| {
         w.put(spec.name, CLOSED);
@@ -471,12 +472,12 @@ pub(crate) fn plain(spec: &Spec) -> DocBuf {
     })
 }
 
-/// Whoever sends requests, and what it must not touch.
+/// A client that sends requests, and what it must not touch.
 struct Requester {
     name: &'static str,
     conn: Connection,
     closed: Vec<Namespace>,
-    /// It may do nothing at all.
+    /// The client has no rights at all.
     powerless: bool,
 }
 
@@ -491,7 +492,7 @@ fn namespace(text: &str) -> Namespace {
     Namespace::parse(text).expect("a namespace")
 }
 
-/// All actions that data knows, as a role on one collection.
+/// A role with all actions on data, for one collection.
 fn everything_on(coll: &str) -> DocBuf {
     DocBuf::build(|w| {
         w.doc("resource").put("db", "d").put("collection", coll);
@@ -519,7 +520,7 @@ impl Walk {
         run(&self.server, &mut self.root, db, command)
     }
 
-    /// Makes what is not there.
+    /// Creates the missing collections.
     fn fill(&mut self) {
         for coll in [CLOSED, OPEN] {
             let mark = if coll == CLOSED { MARK } else { "plain" };
@@ -529,8 +530,8 @@ impl Walk {
         self.as_root("d", doc! { "create": "v", "viewOn": OPEN, "pipeline": [] });
     }
 
-    /// A user of all rights on data and the server, but none on the closed collection, and none to
-    /// give rights away.
+    /// A user with all rights on data and on the server, but none on the closed collection and none
+    /// to grant rights.
     fn closed_user(&mut self) -> Connection {
         let role = DocBuf::build(|w| {
             w.put("createRole", "closed");
@@ -549,7 +550,7 @@ impl Walk {
         user(&self.server, &mut self.root, "most", roles)
     }
 
-    /// A collection as it is: identity, options, indexes, documents.
+    /// The state of a collection: identity, options, indexes, documents.
     fn state_of(&self, ns: &Namespace) -> String {
         let coll = self.server.service().store.collection(ns).expect("a look");
         let Some(coll) = coll else {
@@ -572,12 +573,12 @@ impl Walk {
         all
     }
 
-    /// The state of each namespace that is closed to somebody.
+    /// The states of all namespaces that are closed to some client.
     fn states(&self, all: &[Namespace]) -> Vec<String> {
         all.iter().map(|ns| self.state_of(ns)).collect()
     }
 
-    /// Sends a request as somebody.
+    /// Sends a request as this client.
     fn send(&mut self, who: &mut Requester, db: &str, body: &DocBuf, in_sequences: bool) {
         let mut held: Vec<(String, Vec<u8>)> = Vec::new();
         let mut whole = DocBuf::build(|w| {
@@ -664,7 +665,7 @@ impl Walk {
     }
 }
 
-/// Whether it is an aggregation over a collection, or explains one.
+/// Whether the command is an aggregation over a collection, or explains one.
 fn reads_collection(body: Doc<'_>) -> bool {
     match body.first() {
         Some(("aggregate", own)) => own.as_str().is_some(),
@@ -747,5 +748,5 @@ fn mutated_arguments_touch_nothing_that_is_not_theirs() {
     walk.end();
 }
 
-/// Mutations of each template.
+/// Mutations per template.
 const TRIES: usize = 200;

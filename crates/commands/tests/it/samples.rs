@@ -1,14 +1,14 @@
-//! Samples of documents are drawn in the background: queries of a large collection are planned by
-//! what is there, and none waits for a sample.
+//! Samples of documents are drawn in the background: queries of a large collection are planned with
+//! the current sample, and none waits for a new one.
 
 use crate::standalone::Standalone;
 use serde_json::{Value as Json, json};
 
-/// More than a query draws a sample of.
+/// More documents than a query itself draws a sample of.
 const DOCUMENTS: i64 = 21_000;
 
-/// Half of the documents have `d` 1 and one in ten has `c` 1; the index of `d` is preferred by
-/// points, as the first of two equalities.
+/// Half of the documents have `d` 1 and one in ten has `c` 1. Without estimates, the index of `d`
+/// is preferred because its equality comes first.
 fn filled() -> Standalone {
     let mut server = Standalone::new();
     let indexes = json!([{ "name": "d", "key": { "d": 1 } }, { "name": "c", "key": { "c": 1 } }]);
@@ -26,13 +26,13 @@ fn find() -> Json {
     json!({ "find": "t", "filter": { "c": 1, "d": 1 }, "sort": { "e": 1 }, "limit": 5 })
 }
 
-/// `c` is 1 in four of five documents, and `d` in one of ten.
+/// Changes the data so that `c` is 1 in four of five documents, and `d` in one of ten.
 fn turn_around(server: &mut Standalone) {
     server.ok(&json!({ "update": "t", "updates": [
         { "q": { "c": { "$gt": 2 } }, "u": { "$set": { "c": 1, "d": 0 } }, "multi": true }] }));
 }
 
-/// The index of the plan, and what is expected of its keys.
+/// The index of the plan, and the expected number of its keys.
 fn planned(server: &mut Standalone) -> (String, Option<f64>) {
     let e = server.ok(&json!({ "explain": find(), "verbosity": "queryPlanner" }));
     let mut stage = &e["queryPlanner"]["winningPlan"];
@@ -62,7 +62,7 @@ fn a_plan_changes_after_the_data_by_what_the_background_has_drawn() {
     let keys = keys.expect("an estimate");
     assert!((1200.0..3000.0).contains(&keys), "{keys}");
 
-    // Nothing has changed: the same sample.
+    // The data has not changed, so the sample is kept.
     server.work("samples");
     assert_eq!(planned(&mut server), ("c".to_owned(), Some(keys)));
 

@@ -476,7 +476,7 @@ fn parameters_limit_scripts() {
     );
 }
 
-/// Functions of `system.js` are there for `$where` and `mapReduce`, of their own database only;
+/// Functions in `system.js` are available to `$where` and `mapReduce` in their database only;
 /// `$function` does not see them, as in MongoDB.
 #[test]
 fn stored_functions_are_seen_by_where_and_map_reduce() {
@@ -504,7 +504,8 @@ fn stored_functions_are_seen_by_where_and_map_reduce() {
     let function = "{'aggregate': 'c', 'pipeline': [{'$project': {'x': {'$function': {'body': \
         'function(n) { return isLarge(n); }', 'args': ['$n'], 'lang': 'js'}}}}], 'cursor': {}}";
     assert_eq!(db.code(function), 139);
-    // What is stored later counts from the next command on; what is no function breaks it.
+    // A function that is stored later is available from the next command on; a value that is not a
+    // function makes the command fail.
     let replace = "{'update': 'system.js', 'updates': [{'q': {'_id': 'limit'}, 'u': {'$set': \
         {'value': 30}}}]}";
     assert_eq!(db.code(replace), 0);

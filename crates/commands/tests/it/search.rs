@@ -1,5 +1,5 @@
-//! Search indexes from the outside: built, followed, searched, changed, dropped; what a server
-//! without a log says.
+//! Search indexes, as clients see them: built, updated, searched, redefined, dropped; and the
+//! errors of a server without a log.
 
 use crate::behaviour::{logging_store, logging_store_of, send, serve, store};
 use commands::{Config, Connection, Dispatcher, workers};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A server with its feeder at work.
+/// A server with a running feeder.
 pub(crate) struct Server {
     dispatcher: Arc<Dispatcher>,
     conn: Connection,
@@ -56,7 +56,7 @@ impl Server {
         &self.dispatcher
     }
 
-    /// Ends the feeder, as the end of a server does.
+    /// Stops the feeder, as the end of a server does.
     pub(crate) fn stop(&mut self) {
         self.stop.store(true, Ordering::Release);
         if let Some(feeder) = self.feeder.take() {
@@ -110,7 +110,7 @@ impl Server {
         self.ok(&doc! { "createSearchIndexes": "c", "indexes": [&index] });
     }
 
-    /// What `$listSearchIndexes` says of an index.
+    /// The entry of an index in `$listSearchIndexes`.
     pub(crate) fn index(&mut self, name: &str) -> Option<DocBuf> {
         let stage = doc! { "$listSearchIndexes": { "name": name } };
         self.aggregate("c", &[stage]).pop()
@@ -133,7 +133,7 @@ impl Server {
         }
     }
 
-    /// `_id`s of the documents with a word, the best first.
+    /// The `_id` values of documents with a word, best first.
     pub(crate) fn found(&mut self, word: &str) -> Vec<i64> {
         let text = doc! { "$search": { "text": { "query": word, "path": "t" } } };
         let docs = self.aggregate("c", &[text]);
@@ -223,7 +223,7 @@ fn an_index_follows_every_change() {
     s.ok(&doc! { "update": "c", "updates": [&set] });
     s.wait_found("four", &[2]);
     assert!(s.found("two").is_empty());
-    // A document is never returned once it is gone, whether the index knows or not.
+    // A deleted document is never returned, even if the index still contains it.
     s.stop();
     s.ok(&doc! { "delete": "c", "deletes": [{ "q": { "_id": 3i32 }, "limit": 1i32 }] });
     assert!(s.found("three").is_empty());
@@ -283,7 +283,7 @@ fn an_index_in_a_folder_goes_on_where_it_was() {
         .expect("the folder")
         .count();
     assert_eq!(files, 1);
-    // While nobody feeds it.
+    // The feeder is not running.
     s.ok(&doc! { "delete": "c", "deletes": [{ "q": { "_id": 1i32 }, "limit": 1i32 }] });
     s.insert(&[doc! { "_id": 3i32, "t": "one" }]);
     drop(s);
@@ -327,7 +327,7 @@ fn the_log_is_held_for_an_index_that_is_behind() {
         s.insert(&[doc! { "_id": n, "t": "later", "pad": pad.as_str() }]);
     }
     s.ok(&doc! { "delete": "c", "deletes": [{ "q": { "_id": 0i32 }, "limit": 1i32 }] });
-    // What the index has may go, and nothing else.
+    // Only the entries that the index has read may be deleted.
     store.truncate_log().expect("no failure");
     let states = store.log_consumers().expect("no failure");
     let oldest = store.log().expect("a log").oldest();
@@ -348,14 +348,14 @@ fn the_log_is_held_for_an_index_that_is_behind() {
             .starts_with("search/")
     );
     drop(s);
-    // It goes on where it was; then the log may be cut.
+    // The feeder continues at its position; then the log may be truncated.
     let mut s = Server::over(store.clone(), Some(folder.path().to_owned()));
     s.wait_ready("default");
     assert!(s.found("first").is_empty());
     assert_eq!(s.count("later"), 150);
     assert!(store.truncate_log().expect("no failure"));
     assert!(store.log().expect("a log").oldest() > oldest);
-    // Beyond the bound it is STALE for the log, and is built again.
+    // Beyond the limit, the index is STALE for the log and is built again.
     s.stop();
     for n in 151..=400 {
         s.insert(&[doc! { "_id": n, "t": "later", "pad": pad.as_str() }]);
@@ -478,7 +478,7 @@ fn vectors_are_searched_and_fused_with_texts() {
         ],
     );
     let ids: Vec<_> = fused.iter().map(|d| d.doc().field("_id")).collect();
-    // 1/61 + 1/62 for the first, then the second of either, by _id.
+    // 1/61 + 1/62 for the first, then the second of both lists, by _id.
     assert_eq!(ids[0].as_i64_exact(), Some(1));
     assert_eq!(fused.len(), 3);
     let text_on_vectors = doc! { "$search": { "index": "vectors",

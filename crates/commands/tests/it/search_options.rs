@@ -1,4 +1,4 @@
-//! Options of `$search` as a client sees them: metadata, `$$SEARCH_META`, stored fields, and
+//! Options of `$search`, as clients see them: metadata, `$$SEARCH_META`, stored fields, and
 //! `$scoreFusion`.
 
 use crate::search::{Server, aggregate};
@@ -80,7 +80,7 @@ fn metadata_of_a_search_is_there_for_later_stages() {
             doc! { "_id": 1i32, "k": "b" }
         ]
     );
-    // Without a search there is nothing.
+    // Without a search, the variable is missing.
     let project = doc! { "$project": { "_id": 0i32, "m": "$$SEARCH_META" } };
     let none = s.aggregate("c", &[doc! { "$match": { "_id": 1i32 } }, project]);
     assert_eq!(none, [doc! {}]);
@@ -123,7 +123,7 @@ fn scores_of_several_searches_become_one() {
             );
         }
     };
-    // Likeness to the vector: 1, 1/2, (1 + 1/sqrt 2) / 2. Text: BM25 of one word in three texts.
+    // Similarity to the vector: 1, 1/2, (1 + 1/sqrt 2) / 2. Text: BM25 of one word in three texts.
     let third = (1.0 + 0.5f64.sqrt()) / 2.0;
     let average = 5.0 / 3.0;
     let text =
@@ -148,7 +148,7 @@ fn scores_of_several_searches_become_one() {
     );
     let sum = doc! { "method": "expression", "expression": {
     "$add": ["$$near", { "$multiply": ["$$text", 10i32] }] } };
-    // The least becomes 0, the greatest 1.
+    // The smallest score becomes 0, the largest 1.
     near(
         scores(fusion("minMaxScaler", sum)),
         &[(2, 10.0), (1, 1.0), (3, (third - 0.5) / 0.5)],

@@ -1,4 +1,4 @@
-//! Search on a standalone server: the log that is kept for it alone, and what clients see of that.
+//! Search on a standalone server: its log exists only for search; and what clients see of it.
 
 use crate::behaviour::feeding_store;
 use crate::search::{Server, aggregate, dynamic};
@@ -61,7 +61,7 @@ fn changes_made_while_nobody_feeds_are_caught_up_with() {
     assert_eq!(s.found("one"), [3, 2]);
 }
 
-/// Collections without search indexes are not logged, and no client sees that others are.
+/// Collections without search indexes are not logged, and clients cannot see the log.
 #[test]
 fn the_log_is_for_search_alone() {
     let store = feeding_store();

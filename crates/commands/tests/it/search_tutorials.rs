@@ -1,15 +1,15 @@
-//! The shapes of the manual's tutorials of `$search` over data of our own, with values computed by
+//! The examples in the manual's tutorials of `$search`, with our own data and values computed by
 //! hand.
 
 use crate::search::Server;
 use model::{Doc, DocBuf, Value, doc};
 
-/// Days of January 2020, in milliseconds.
+/// A day of January 2020 as a date.
 fn day(n: i64) -> Value<'static> {
     Value::Date(1_577_836_800_000 + (n - 1) * 86_400_000)
 }
 
-/// Six films, the field types that the tutorials index them with, and synonyms.
+/// Six films, an index with the field types of the tutorials, and synonyms.
 fn films() -> Server {
     let mut s = Server::new();
     let point = |lng: f64, lat: f64| doc! { "type": "Point", "coordinates": [lng, lat] };
@@ -65,21 +65,21 @@ fn films() -> Server {
 }
 
 impl Server {
-    /// `_id`s of what a search finds, the best first.
+    /// The `_id` values of the results of a search, best first.
     fn ids(&mut self, spec: &DocBuf) -> Vec<i64> {
         let found = self.aggregate("c", &[doc! { "$search": spec }]);
         let id = |d: &DocBuf| d.doc().field("_id").as_i64_exact().unwrap_or(-1);
         found.iter().map(id).collect()
     }
 
-    /// The same in the order of `_id`.
+    /// The same, ordered by `_id`.
     fn set(&mut self, spec: &DocBuf) -> Vec<i64> {
         let mut ids = self.ids(spec);
         ids.sort_unstable();
         ids
     }
 
-    /// `_id`s and scores.
+    /// The `_id` values and scores.
     fn scores(&mut self, spec: &DocBuf) -> Vec<(i64, f64)> {
         let score = doc! { "$project": { "s": { "$meta": "searchScore" } } };
         let found = self.aggregate("c", &[doc! { "$search": spec }, score]);
@@ -149,7 +149,7 @@ fn words_phrases_and_patterns() {
             "query": "harbor AND NOT lights OR plot:(icy AND road)" } },
             vec![1, 3],
         ),
-        // A whole value, as it is.
+        // The complete value, unchanged.
         (
             doc! { "text": { "path": { "value": "title", "multi": "whole" },
             "query": "Harbor Lights" } },
@@ -163,7 +163,7 @@ fn words_phrases_and_patterns() {
             doc! { "equals": { "path": "title", "value": "harbor lights" } },
             vec![],
         ),
-        // Languages and several analyzers.
+        // Languages and multiple analyzers.
         (text("lang", "haus"), vec![1]),
         (text("title", "run"), vec![]),
         (
@@ -202,7 +202,7 @@ fn beginnings_of_words() {
         [] as [i64; 0],
         "not the beginning"
     );
-    // Longer than maxGrams: the first seven letters count.
+    // Longer than maxGrams: the first seven letters are used.
     assert_eq!(s.set(&auto("automobility", none())), [4]);
     assert_eq!(s.set(&auto("lig har", none())), [1, 2]);
     let in_order = || doc! { "tokenOrder": "sequential" };
@@ -240,7 +240,8 @@ fn clauses_of_a_compound() {
         let spec = compound(clauses);
         assert_eq!(s.set(&spec), wanted, "{spec:?}");
     }
-    // A filter scores nothing, constants add up: 5 has both, 1 and 2 the first alone.
+    // A filter adds nothing to the score, and constants are added: 5 has both, 1 and 2 only the
+    // first.
     let constant = |path: &str, query: &str, value: i32| {
         doc! { "text": { "path": path, "query": query,
         "score": { "constant": { "value": value } } } }
@@ -268,7 +269,7 @@ fn ranges_and_nearness() {
     assert!((found[3].1 - 1.0 / 3.0).abs() < 1e-6, "{found:?}");
     let near = doc! { "near": { "path": "rating", "origin": 7i32, "pivot": 1i32 } };
     assert_eq!(s.ids(&near)[..2], [3, 6]);
-    // Places: a degree of latitude is 111,318.8 m.
+    // Geometry: a degree of latitude is 111,318.8 m.
     let origin = || doc! { "type": "Point", "coordinates": [0i32, 0i32] };
     let circle = doc! { "geoWithin": { "path": "at",
     "circle": { "center": &origin(), "radius": 120_000i32 } } };
@@ -296,7 +297,7 @@ fn buckets_of_facets() {
     let spec = doc! { "facet": { "operator": &operator, "facets": &facets },
     "count": { "type": "total" } };
     let meta = s.aggregate("c", &[doc! { "$searchMeta": &spec }]);
-    // All but film 4. Dramas are 1, 2, 5; action 3, 5; years 5, 6 / 1, 2 / 3.
+    // All films but 4. Dramas are 1, 2, 5; action 3, 5; years 5, 6 / 1, 2 / 3.
     let wanted = doc! {
         "count": { "total": 5i64 },
         "facet": {
@@ -313,7 +314,7 @@ fn buckets_of_facets() {
         }
     };
     assert_eq!(meta, [wanted]);
-    // The same beside the documents, by the variable.
+    // The same metadata with the documents, from the variable.
     let replace = doc! { "$replaceWith": { "n": "$$SEARCH_META.count.total" } };
     let found = s.aggregate(
         "c",
@@ -360,7 +361,7 @@ fn sentences_are_shown() {
         texts(&found[0]),
         ["text:A sailor returns to the ", "hit:harbor", "text:."]
     );
-    // The sentence alone in which it was found.
+    // Only the sentence that contains the hit.
     assert_eq!(texts(&found[1]), ["text:A ", "hit:harbor", "text: waits."]);
 }
 
@@ -372,7 +373,7 @@ fn synonyms_stand_for_each_other() {
     };
     assert_eq!(s.set(&with("plot", "car")), [3, 4, 5]);
     assert_eq!(s.set(&with("plot", "vehicle")), [3, 4, 5]);
-    // An explicit one stands for others, not the other way.
+    // An explicit synonym replaces others, but not in the other direction.
     assert_eq!(s.set(&with("title", "port")), [1, 2]);
     s.insert(&[doc! { "_id": 7i32, "title": "Port of Call" }]);
     s.wait("film 7", |s| s.set(&text("title", "port")) == [7]);
@@ -423,7 +424,7 @@ fn likeness_and_order_and_pages() {
         ))[..4],
         [1, 2, 3, 4]
     );
-    // Pages of two, forth and back.
+    // Pages of two documents, forwards and backwards.
     let page = |s: &mut Server, options: DocBuf| {
         let token = doc! { "$project": { "token": { "$meta": "searchSequenceToken" } } };
         let stages = [

@@ -1,4 +1,4 @@
-//! Every argument of every operator, option and stage of search, refused where it is wrong.
+//! Every argument of every operator, option and stage of search is refused when it is invalid.
 
 use crate::interrupts::json;
 use crate::search::{Server, aggregate};
@@ -28,7 +28,7 @@ fn refused(s: &mut Server, stage: &DocBuf, code: i64, part: &str) {
     assert!(message.contains(part), "{stage:?}: {message}");
 }
 
-/// Specifications of `$search` and a part of the message.
+/// Specifications of `$search`, and a part of the expected message.
 const SEARCH: &[(&str, &str)] = &[
     (r#"{}"#, "exactly one operator"),
     (r#"{"bogus": {}}"#, "neither a known operator nor an option"),

@@ -1,13 +1,13 @@
-//! The shapes of the manual's tutorials of `$vectorSearch` and of hybrid search over data of our
-//! own, with values computed by hand.
+//! The examples in the manual's tutorials of `$vectorSearch` and of hybrid search, with our own
+//! data and values computed by hand.
 
 use crate::search::Server;
 use model::{Binary, DocBuf, Value, doc};
 
-/// Five points on and off the axes, with what they are filtered by.
+/// Five points on and off the axes, with fields for filters.
 fn points() -> Server {
     let mut s = Server::new();
-    // int8 3 and 4 behind their type and padding; bits 1010 0000.
+    // int8 values 3 and 4 after their type and padding; bits 1010 0000.
     let whole = [[0x03, 0, 3, 4], [0x03, 0, 4, 3], [0x03, 0, 252, 3]];
     let bits = [
         [0x10, 0, 0b1010_0000],
@@ -50,7 +50,7 @@ fn stage(options: DocBuf) -> DocBuf {
     doc! { "$vectorSearch": &spec }
 }
 
-/// `_id`s and scores of a pipeline.
+/// The `_id` values and scores of a pipeline.
 fn scores(s: &mut Server, stages: &[DocBuf], name: &str) -> Vec<(i64, f64)> {
     let mut all = stages.to_vec();
     all.push(doc! { "$project": { "s": { "$meta": name } } });
@@ -133,8 +133,8 @@ fn filters_come_before_the_comparison() {
 fn whole_numbers_and_bits() {
     let mut s = points();
     let query = |bytes: &'static [u8]| Value::Binary(Binary { subtype: 9, bytes });
-    // The product of (3, 4) with (3, 4), (4, 3), (-4, 3) is 25, 24, 0; scores fall
-    // with it.
+    // The products of (3, 4) with (3, 4), (4, 3), (-4, 3) are 25, 24, 0; the scores have the same
+    // order.
     let spec = doc! { "path": "w", "queryVector": query(&[0x03, 0, 3, 4]), "exact": true,
     "limit": 3i32 };
     let found = scores(&mut s, &[stage(spec)], "vectorSearchScore");
@@ -144,14 +144,14 @@ fn whole_numbers_and_bits() {
         found[0].1 > found[1].1 && found[1].1 > found[2].1,
         "{found:?}"
     );
-    // Bits differ in 0, 1 and 8 places of 8: 1 - 0, 1 - 1 / 8, 0.
+    // 0, 1 and 8 of 8 bits differ: 1 - 0, 1 - 1 / 8, 0.
     let spec = doc! { "path": "b", "queryVector": query(&[0x10, 0, 0b1010_0000]), "exact": true,
     "limit": 3i32 };
     let found = scores(&mut s, &[stage(spec)], "vectorSearchScore");
     check(&found, &[(1, 1.0), (2, 0.875), (3, 0.0)]);
 }
 
-/// Words on one side, vectors on the other.
+/// A text search on one side, a vector search on the other.
 fn hybrid() -> DocBuf {
     let near = stage(
         doc! { "path": "v", "queryVector": [1.0, 0.0], "exact": true,
@@ -168,7 +168,7 @@ fn words_and_vectors_by_rank() {
     let spec = doc! { "input": { "pipelines": &hybrid() },
     "combination": { "weights": { "vector": 0.5, "text": 2i32 } } };
     let found = scores(&mut s, &[doc! { "$rankFusion": &spec }], "score");
-    // By vector 1, 3, 2; by text 1, 2.
+    // Order by vector: 1, 3, 2; by text: 1, 2.
     let rank = |n: f64| 1.0 / (60.0 + n);
     check(
         &found,
@@ -187,14 +187,14 @@ fn words_and_vectors_by_score() {
         doc! { "$scoreFusion": { "input": { "pipelines": &hybrid(),
         "normalization": normalization }, "combination": &combination } }
     };
-    // 1 has 1 and 2; 2 has 0.5 and 2; 3 has 0.8 alone.
+    // Document 1 has scores 1 and 2; 2 has 0.5 and 2; 3 has only 0.8.
     let found = scores(&mut s, &[fused("none", doc! {})], "score");
     check(&found, &[(1, 1.5), (2, 1.25), (3, 0.4)]);
     let weighted = doc! { "method": "expression", "expression": { "$add": [
     { "$multiply": ["$$vector", 10i32] }, "$$text"] } };
     let found = scores(&mut s, &[fused("none", weighted)], "score");
     check(&found, &[(1, 12.0), (3, 8.0), (2, 7.0)]);
-    // From 0.5 to 1 for vectors; texts are all the same and become 0.
+    // Vector scores go from 0.5 to 1; the text scores are all the same and become 0.
     let found = scores(
         &mut s,
         &[fused("minMaxScaler", doc! { "method": "avg" })],
@@ -227,7 +227,7 @@ fn a_score_of_ones_own() {
         &found,
         &[(1, of(2.0)), (3, of(1.6)), (2, of(1.0)), (4, of(0.0))],
     );
-    // Over documents that nothing has scored: years 2000 to 2015.
+    // Documents without a score: years 2000 to 2015.
     let year = || doc! { "score": "$year", "normalization": "minMaxScaler", "scoreDetails": true };
     let sort = doc! { "$sort": { "_id": 1i32 } };
     let found = scores(&mut s, &[sort.clone(), score(year())], "score");
@@ -248,7 +248,7 @@ fn a_score_of_ones_own() {
         details.doc().field("normalization").as_str(),
         Some("minMaxScaler")
     );
-    // As an input of a fusion.
+    // The same stage as an input of a fusion.
     let spec = doc! { "input": { "pipelines": { "years": [&sort, &score(year())] },
     "normalization": "none" } };
     let found = scores(&mut s, &[doc! { "$scoreFusion": &spec }], "score");

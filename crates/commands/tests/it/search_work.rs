@@ -1,12 +1,12 @@
-//! Search is work like any other: it is seen while it runs, ended by killOp and time limits,
-//! explained and counted.
+//! Searches are operations like any other: currentOp shows them, killOp and time limits end them,
+//! and they are explained and counted.
 
 use crate::interrupts::{code, soon, start};
 use crate::search::{Server, aggregate};
 use model::{Doc, DocBuf, Value, doc};
 use std::time::Instant;
 
-/// So many documents that showing what was found in them takes seconds.
+/// So many documents that highlighting them all takes seconds.
 fn many() -> Server {
     let mut s = Server::new();
     let words = "a fox runs through the wood and over the hill. ".repeat(60);
@@ -26,7 +26,7 @@ fn many() -> Server {
     s
 }
 
-/// A search with highlights of every document, in one batch.
+/// A search that highlights every document in one batch.
 fn long_search() -> DocBuf {
     let search = doc! { "$search": { "text": { "path": "t", "query": "fox" },
     "highlight": { "path": "t" } } };
@@ -121,7 +121,7 @@ fn a_search_is_explained() {
         Some(1),
         "{explained:?}"
     );
-    // Without statistics nothing is run.
+    // Without execution statistics, the search is not run.
     let planned = s.ok(&doc! { "explain": &aggregate, "verbosity": "queryPlanner" });
     let stages = planned.doc().field("stages").as_array().expect("stages");
     let first = stages.get(0).and_then(|v| Some(v.as_doc()?.to_buf()));

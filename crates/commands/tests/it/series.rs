@@ -1,5 +1,5 @@
-//! Time-series collections as tools see them: the options they print are those they accept, buckets
-//! are read and restored under `system.buckets.NAME`.
+//! Time-series collections, as tools see them: the listed options are accepted by create, and
+//! buckets are read and restored under `system.buckets.NAME`.
 
 use crate::aggregation::{ask, ask_on, batch, code, found};
 use crate::protocol::service;
@@ -32,7 +32,7 @@ fn at(ms: i64) -> String {
     format!(r#"{{"$date": {{"$numberLong": "{ms}"}}}}"#)
 }
 
-/// Two sensors, three hours; `_id`s are numbers.
+/// Measurements of two sensors for three hours; their `_id` values are numbers.
 fn fill(s: &Arc<Dispatcher>, coll: &str) {
     let docs: Vec<String> = (0..300)
         .map(|i| {
@@ -80,7 +80,7 @@ fn the_options_printed_are_accepted() {
             entry(&s, "copy").doc().field("options").as_doc(),
             printed.doc().field("options").as_doc()
         );
-        // What is printed of the buckets makes the collection as well.
+        // The listed options of the buckets create the collection as well.
         let buckets = entry(&s, "system.buckets.c");
         let shown = buckets.doc().field("options").as_doc().unwrap().to_buf();
         assert_eq!(buckets.doc().field("type").as_str(), Some("collection"));
@@ -94,7 +94,7 @@ fn the_options_printed_are_accepted() {
             assert_eq!(code(&s, &format!(r#"{{"drop": "{coll}"}}"#)), 0);
         }
     }
-    // Another span than that of the granularity is no form of it.
+    // A span that differs from the granularity's is refused.
     let other = r#"{"create": "c", "timeseries": {"timeField": "t", "granularity": "hours",
         "bucketMaxSpanSeconds": 3600}}"#;
     assert_eq!(code(&s, other), 72);
@@ -124,7 +124,7 @@ fn buckets_are_shown_and_restored() {
             }
         }
     }
-    // Counted, and by every way of reading.
+    // The buckets are counted and read in every way.
     let number = i32::try_from(buckets.len()).unwrap();
     let counted = ask(&s, r#"{"count": "system.buckets.c"}"#);
     assert_eq!(
@@ -162,8 +162,8 @@ fn buckets_are_shown_and_restored() {
 fn compressed_buckets_are_restored() {
     let s = service();
     create(&s, "c");
-    // Three times a second apart (a difference of differences, then two zeros), and ints 7, 8,
-    // none.
+    // Three times at intervals of a second (a second difference, then two zeros), and ints 7, 8,
+    // missing.
     let column = |bytes: &[u8]| {
         DocBuf::build(|w| {
             w.put("", model::Binary { subtype: 7, bytes });
@@ -217,7 +217,7 @@ fn compressed_buckets_are_restored() {
         })
         .collect();
     assert_eq!(plain, wanted);
-    // What is no bucket is refused, and nothing of it is kept.
+    // A document that is not a bucket is refused and leaves no data.
     assert_eq!(restore(&model::doc! { "_id": 1i32, "v": 1i32 }), 2);
     assert_eq!(documents(&s, r#"{"find": "c"}"#).len(), 3);
 }
@@ -297,7 +297,7 @@ fn reads_unpack_the_buckets_they_need() {
         (stage, returned, n("bucketsUnpacked"))
     };
     assert_eq!(explain("{}"), ("COLLSCAN".to_owned(), 300, buckets));
-    // An hour of both sensors: the buckets that begin in it, and those that reach into it.
+    // An hour of both sensors: the buckets that begin in it, and those that extend into it.
     let from = 1_700_000_000_000 + HOUR;
     let hour = format!(
         r#"{{"t": {{"$gte": {}, "$lt": {}}}}}"#,
@@ -386,7 +386,7 @@ fn raw_data_is_buckets() {
             "rawData": true}"#,
     );
     assert_eq!(counted.len(), 2);
-    // A bucket that was read is written back under its name in another collection.
+    // A bucket that was read can be inserted into another collection under its name.
     create(&s, "copy");
     for bucket in &raw {
         let insert = DocBuf::build(|w| {
@@ -396,7 +396,7 @@ fn raw_data_is_buckets() {
         assert_eq!(code(&s, &json(insert.doc())), 0);
     }
     assert_eq!(n(r#"{"count": "copy"}"#), Some(300));
-    // They are not changed one by one, and nobody is told that they were.
+    // Buckets cannot be changed individually, and such commands fail.
     for write in [
         r#"{"delete": "c", "deletes": [{"q": {}, "limit": 0}], "rawData": true}"#,
         r#"{"delete": "system.buckets.c", "deletes": [{"q": {}, "limit": 0}]}"#,
@@ -405,7 +405,7 @@ fn raw_data_is_buckets() {
         r#"{"update": "system.buckets.c", "updates": [{"q": {}, "u": {"$set": {"meta": 1}},
             "upsert": true}]}"#,
         r#"{"findAndModify": "c", "query": {}, "remove": true, "rawData": true}"#,
-        // Nor does anything take the option that would do nothing with it.
+        // Commands on which the option would have no effect refuse it.
         r#"{"listIndexes": "c", "rawData": true}"#,
         r#"{"createIndexes": "c", "indexes": [{"key": {"meta": 1}, "name": "m"}],
             "rawData": true}"#,
@@ -422,7 +422,7 @@ fn raw_data_is_buckets() {
     let first = batch(&reply)[0].doc().field("code").as_i64_exact();
     assert_eq!(first, Some(20), "{reply:?}");
     assert_eq!(n(r#"{"count": "c"}"#), Some(300));
-    // Of any other collection it is as without.
+    // For any other collection, the option has no effect.
     assert_eq!(
         code(
             &s,
@@ -454,7 +454,7 @@ fn a_collection_is_changed_and_dropped_by_the_name_of_its_buckets() {
     assert!(documents(&s, r#"{"listCollections": 1}"#).is_empty());
 }
 
-/// What is unpacked is no more than projection, order and filter look at; the result is the same.
+/// Only the fields that projection, sort and filter need are unpacked; the result is the same.
 #[test]
 fn a_projection_leaves_the_same_as_of_a_plain_collection() {
     let s = service();
@@ -500,7 +500,8 @@ fn a_projection_leaves_the_same_as_of_a_plain_collection() {
     }
 }
 
-/// Tools validate whatever listCollections names; the buckets were not found.
+/// Regression: tools validate every collection that listCollections returns, but the buckets were
+/// not found.
 #[test]
 fn buckets_are_validated_under_their_name() {
     let s = service();

@@ -1,5 +1,5 @@
-//! An index is read once for each value of its first field where the query does not name that field
-//! and it has few values, if that costs less than reading all. A scan finds the same documents.
+//! When a query has no condition on the first field of an index and that field has few values, the
+//! index is read once per value, if that costs less than a scan. Both find the same documents.
 
 use crate::standalone::Standalone;
 use serde_json::{Value as Json, json};
@@ -34,7 +34,7 @@ fn values() -> Vec<Json> {
     ]
 }
 
-/// What is found, by its ids, and the number of entries and documents that were looked at.
+/// The ids of the results, and the number of entries and documents examined.
 fn found(server: &mut Standalone, find: &Json) -> (Vec<i64>, u64, u64) {
     let mut find = find.clone();
     find["batchSize"] = json!(10_000);
@@ -79,7 +79,7 @@ fn few_values_of_the_first_field_are_passed_over() {
             assert!(docs <= matching, "{filter}: {docs}");
             let sorted = json!({ "find": "t", "filter": filter, "sort": { "_id": -1 } });
             agrees(&mut server, &sorted);
-            // Again, as kept plans would be.
+            // Again, as with a cached plan.
             assert_eq!(agrees(&mut server, &find), (keys, docs));
         }
         let e = server.ok(&json!({ "explain": { "find": "t", "filter": { "b": 5 } },

@@ -1,6 +1,6 @@
-//! Transactions, snapshot reads and their cursors keep the collections, views and indexes of their
-//! time, whatever other clients do to the catalog; a write of a transaction to a name that leads
-//! elsewhere by then conflicts.
+//! Transactions, snapshot reads and their cursors use the collections, views and indexes of their
+//! snapshot, whatever other clients do to the catalog; a write of a transaction conflicts when the
+//! name now belongs to another collection.
 
 use crate::behaviour::{logging_store, send, serve};
 use crate::interrupts::{code, json};
@@ -9,10 +9,10 @@ use model::{Binary, DocBuf, Timestamp, Value, doc};
 use std::sync::Arc;
 use store::Store;
 
-/// More than are deleted one by one when a collection is dropped.
+/// More documents than are deleted individually when a collection is dropped.
 const DOCUMENTS: i32 = 1100;
 
-/// Each kind of change, as commands for database `d` (those with `admin` before them for `admin`).
+/// Each kind of change, as commands for database `d` (or for `admin` with that prefix).
 const CHANGES: &[(&str, &[&str])] = &[
     ("drop", &["{'drop': 'c'}"]),
     (
@@ -38,7 +38,7 @@ const CHANGES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Changes that leave the collection under its name.
+/// Changes after which the name still belongs to the same collection.
 const SMALLER_CHANGES: &[(&str, &[&str])] = &[
     ("dropIndexes", &["{'dropIndexes': 'c', 'index': '*'}"]),
     (
@@ -100,7 +100,7 @@ struct Server {
 }
 
 impl Server {
-    /// With `c`, a view `v` on it, and `left`, `other`, `unrelated` beside it.
+    /// A server with `c`, a view `v` on it, and `left`, `other`, `unrelated`.
     fn new() -> Server {
         let store = logging_store();
         let dispatcher = serve(Config::default(), Arc::clone(&store));
@@ -150,13 +150,13 @@ impl Server {
     }
 }
 
-/// What a client adds to its commands.
+/// The fields that a client adds to its commands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Reads {
     Latest,
-    /// A snapshot session: the time once it is known.
+    /// A snapshot session, with its time once it is known.
     Snapshot(Option<Timestamp>),
-    /// A transaction, which has begun or not.
+    /// A transaction, and whether it has begun.
     Transaction(bool),
 }
 
@@ -211,7 +211,7 @@ impl Client {
         }
     }
 
-    /// What a read finds.
+    /// The results of a read.
     fn found(&mut self, read: &str) -> String {
         let reply = self.run(read);
         assert_eq!(code(&reply), 0, "{read}: {reply:?}");
@@ -241,7 +241,8 @@ fn assert_same(found: &[String], expected: &[String], what: &str) {
     }
 }
 
-/// A reader reads `first`, another client changes the catalog, the reader reads everything.
+/// A reader reads `first`, another client changes the catalog, and the reader then reads
+/// everything.
 fn read_beside(reads: Reads, first: &str, change: &(&str, &[&str])) {
     let s = Server::new();
     let (name, commands) = change;
@@ -253,7 +254,7 @@ fn read_beside(reads: Reads, first: &str, change: &(&str, &[&str])) {
     s.client().all(commands);
     s.store.sweep_dropped().expect("a sweep");
     assert_same(&reader.everything(), &expected, &what);
-    // And once more, as it is known by then what the names led to.
+    // And again, when the collections of the names have already been looked up.
     s.store.sweep_dropped().expect("a sweep");
     assert_same(&reader.everything(), &expected, &what);
     let now = s.client().run(READS[6]);
@@ -283,7 +284,7 @@ fn a_snapshot_session_reads_what_was_there_beside_every_change_of_the_catalog() 
     }
 }
 
-/// The rest of a cursor comes from the same state as its first batch.
+/// The remaining batches of a cursor come from the same state as the first.
 #[test]
 fn a_parked_cursor_of_a_snapshot_goes_on_beside_every_change_of_the_catalog() {
     let finds = [
@@ -393,7 +394,7 @@ fn a_collection_made_since_is_not_there_for_a_transaction_and_cannot_be_made_by_
     }
 }
 
-/// Their order and their buckets are of the time of the reader, too.
+/// Their order and their buckets are those of the reader's snapshot, too.
 #[test]
 fn capped_and_time_series_collections_are_read_as_they_were() {
     let reads = [
@@ -446,7 +447,7 @@ fn capped_and_time_series_collections_are_read_as_they_were() {
     }
 }
 
-/// What readers have kept on disk goes when they have ended.
+/// Data that is kept on disk for readers is deleted after they have ended.
 #[test]
 fn dropped_data_goes_when_the_last_reader_that_sees_it_has_ended() {
     let s = Server::new();

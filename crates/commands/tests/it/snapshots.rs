@@ -1,4 +1,5 @@
-//! Read concern `snapshot`: one state for all batches of a cursor, and again by its cluster time.
+//! Read concern `snapshot`: all batches of a cursor read one state, which can be read again by its
+//! cluster time.
 
 use crate::behaviour::send;
 use crate::interrupts::{code, fill, json};
@@ -16,7 +17,7 @@ impl Client<'_> {
         send(self.service, &mut self.conn, "db", json(command).doc())
     }
 
-    /// Values of `_id` of all batches, and the cluster time of the first; `between` runs after the
+    /// The `_id` values of all batches, and the cluster time of the first; `between` runs after the
     /// first batch.
     fn all(&mut self, command: &str, between: &[&str]) -> (Vec<i64>, Option<Timestamp>) {
         let mut reply = self.run(command);
@@ -96,7 +97,7 @@ fn a_cursor_reads_one_state_and_its_time_names_it() {
         let (mut seen, at) = c.all(&read.replace("AT", ""), CHANGES);
         seen.sort_unstable();
         assert_eq!(seen, (0..40).collect::<Vec<_>>(), "{read}");
-        // The same state once more, by its time; and the present one without.
+        // The same state again by its time, and the current state without one.
         let at = at.expect("the time of the state");
         let again = format!(
             r#", "atClusterTime": {{"$timestamp": {{"t": {}, "i": {}}}}}"#,

@@ -1,5 +1,5 @@
-//! A standalone server with an empty database in memory that one client sends commands to as JSON;
-//! what most tests need.
+//! A standalone server with an empty database in memory and one client that sends commands as JSON;
+//! most tests use it.
 
 use crate::behaviour::{send, serve, store};
 use commands::workers::{self, Schedule};
@@ -22,7 +22,7 @@ impl Standalone {
         })
     }
 
-    /// The same as another server.
+    /// A server with another configuration.
     pub(crate) fn of(config: Config) -> Standalone {
         let service = serve(config, store());
         let conn = service.connect("127.0.0.1:50000");
@@ -34,19 +34,19 @@ impl Standalone {
         send(&self.service, &mut self.conn, db, command.doc())
     }
 
-    /// Index entries and documents that the last command has looked at.
+    /// The index entries and documents that the last command examined.
     pub(crate) fn examined(&self) -> operation::Examined {
         self.conn.examined()
     }
 
-    /// One round of a background worker, by its name.
+    /// Runs one round of the background worker with this name.
     pub(crate) fn work(&self, worker: &str) {
         let worker = workers::find(worker).expect("a worker of that name");
         let service = self.service.service().arc().expect("a shared service");
         Schedule::new(&service, [worker]).run_due(&service, &|| true);
     }
 
-    /// The reply in JSON that keeps every type apart.
+    /// The reply as JSON that preserves every type.
     pub(crate) fn send(&mut self, command: &Json) -> Json {
         self.send_to("db", command)
     }
@@ -58,14 +58,14 @@ impl Standalone {
         extjson::from_document(reply.doc(), extjson::Mode::Canonical)
     }
 
-    /// The reply with plain numbers, whether it is an error or not.
+    /// The reply with plain numbers; it may be an error.
     pub(crate) fn answer(&mut self, command: &Json) -> Json {
         let command = extjson::document(command).expect("a document");
         let reply = self.run("db", &command);
         extjson::from_document(reply.doc(), extjson::Mode::Relaxed)
     }
 
-    /// The same; the command has to succeed.
+    /// The same; the command must succeed.
     pub(crate) fn ok(&mut self, command: &Json) -> Json {
         let reply = self.answer(command);
         assert_eq!(reply["ok"], json!(1.0), "{command}: {reply}");

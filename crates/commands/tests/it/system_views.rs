@@ -1,4 +1,5 @@
-//! `system.views`: listed and read as the collection that MongoDB keeps of a database's views.
+//! `system.views` is listed and read like the collection in which MongoDB stores a database's
+//! views.
 
 use crate::behaviour::{send, serve, store};
 use commands::{Config, Connection, Dispatcher};

@@ -1,6 +1,7 @@
-//! Wake-ups of tails, without a clock: another operation runs whole at each moment of a getMore in
-//! turn, before and behind every call to the engine. The getMore then shows what came, or its
-//! connection was woken; else it would wait until its time is up.
+//! Wake-ups of tailing cursors, without depending on the clock: another operation runs completely
+//! at each moment of a getMore in turn, before and after every call to the engine. The getMore must
+//! then return the new data, or its connection must be woken; otherwise it would wait until its
+//! time limit.
 
 use crate::behaviour::serve;
 use crate::interrupts::code;
@@ -14,10 +15,10 @@ use storage::{Caps, CommitPos, MemoryEngine, StorageError};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Runs a job at the moment of this number; there are two at each call, before and behind it.
+/// Runs a job at the moment of this number; each call has two moments, before and after it.
 #[derive(Default)]
 struct AtMoment {
-    /// Moments until then; 0 when there is no job.
+    /// Moments until the job runs; 0 without a job.
     left: AtomicUsize,
     job: Mutex<Option<Job>>,
 }
@@ -28,7 +29,7 @@ impl AtMoment {
         self.left.store(moment + 1, Ordering::SeqCst);
     }
 
-    /// The job, when it has not run; it will not be run here any more.
+    /// Takes the job if it has not run; it will not run here any more.
     fn take(&self) -> Option<Job> {
         self.left.store(0, Ordering::SeqCst);
         self.job.lock().unwrap().take()
@@ -42,7 +43,7 @@ impl AtMoment {
         if before == Ok(1)
             && let Some(job) = self.job.lock().unwrap().take()
         {
-            // Not on this thread, which is in the middle of a command.
+            // Not on this thread, which is executing a command.
             std::thread::spawn(job).join().unwrap();
         }
     }
@@ -60,7 +61,7 @@ impl Observer for AtMoment {
     }
 }
 
-/// A server with a capped collection `c` of one document.
+/// A server with a capped collection `c` that contains one document.
 struct Server {
     engine: Arc<Observed<AtMoment>>,
     service: Arc<Dispatcher>,
@@ -99,10 +100,10 @@ fn shown(reply: &DocBuf) -> usize {
     batch.unwrap_or(Array::EMPTY).len()
 }
 
-/// A tail, what comes in, and what a getMore then shows: so many documents, or an error.
+/// A tailing cursor, an operation, and the result of a getMore: a number of documents, or an error.
 struct Case {
     opens: DocBuf,
-    /// Database and collection of the cursor.
+    /// The database and collection of the cursor.
     of: (&'static str, &'static str),
     comes: DocBuf,
     shows: (usize, i64),
@@ -132,21 +133,21 @@ fn cases() -> Vec<Case> {
         of(&find, c, &drop, (0, 175)),
         of(&watch, c, &insert, (1, 0)),
         of(&watch_all, ("db", "$cmd.aggregate"), &insert, (1, 0)),
-        // With the event that ends the stream.
+        // Includes the event that ends the stream.
         of(&watch, c, &drop, (2, 0)),
         of(&log, ("local", "oplog.rs"), &insert, (1, 0)),
     ]
 }
 
-/// One getMore during which something comes at a moment; behind the last one it comes while the
-/// getMore waits, and the answer is false.
+/// A getMore during which the operation runs at a moment. After the last moment, the operation runs
+/// while the getMore waits, and the result is false.
 fn comes_at(case: &Case, moment: usize) -> bool {
     let server = Server::new();
     let mut tail = Client::new(&server.service);
     let id = cursor_id(&tail.send(&case.opens));
     let (db, coll) = case.of;
     let more = |ms: i32| doc! { "getMore": id, "collection": coll, "maxTimeMS": ms, "$db": db };
-    // Behind what was there.
+    // Moves the cursor past the existing documents.
     assert_eq!(code(&tail.send(&more(0))), 0);
     let body = more(3_600_000);
 
@@ -182,8 +183,8 @@ fn what_comes_at_any_moment_of_a_get_more_ends_its_wait() {
         while comes_at(&case, moments) {
             moments += 1;
         }
-        // Two looks at least, before and behind being registered. Who reads the log does not look
-        // at the engine before something has come.
+        // At least two reads, before and after the registration. A reader of the log does not read
+        // from the engine before there is a new entry.
         let of_log = case.opens.doc().contains("aggregate") || case.of.0 == "local";
         assert!(moments >= 4 || of_log, "{:?}: {moments}", case.opens);
     }

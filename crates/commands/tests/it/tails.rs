@@ -1,4 +1,4 @@
-//! Tailable cursors: what they show, how they wait, how they end.
+//! Tailable cursors: what they return, how they wait, how they end.
 
 use crate::behaviour::send;
 use crate::interrupts::{code, json};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// A connection that waits as the network layer lets it: until woken or until the deadline.
+/// A connection that waits as in the network layer: until it is woken or until the deadline.
 #[derive(Default)]
 pub(crate) struct Bell {
     rung: Mutex<bool>,
@@ -18,7 +18,7 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// True when it was rung since the last look.
+    /// True when it was rung since the last call.
     pub(crate) fn take(&self) -> bool {
         std::mem::take(&mut *self.rung.lock().unwrap())
     }
@@ -38,7 +38,7 @@ pub(crate) struct Client {
     service: Arc<Dispatcher>,
     conn: Connection,
     bell: Arc<Bell>,
-    /// Times the server let it wait.
+    /// How often the server made it wait.
     pub(crate) waits: usize,
 }
 
@@ -80,11 +80,11 @@ impl Client {
     pub(crate) fn run(&mut self, command: &str) -> DocBuf {
         self.send(&json(command))
     }
-    /// Handles a request once; what it waits for is left to the caller.
+    /// Handles a request once; the caller decides what happens during a wait.
     pub(crate) fn handle(&mut self, request: &Request<'_>, reply: &mut Vec<u8>) -> Outcome {
         self.service.handle(&mut self.conn, request, reply)
     }
-    /// True when it was woken since the last look.
+    /// True when it was woken since the last call.
     pub(crate) fn was_woken(&self) -> bool {
         self.bell.take()
     }
@@ -149,7 +149,7 @@ fn arrival_order_counts_not_ids() {
     insert(&mut c, &[30]);
     insert(&mut c, &[5, 40]);
     assert_eq!(cursor(&c.more(id, 0)), (id, vec![30, 5, 40]));
-    // Two more push the two oldest out; both directions of the natural order know.
+    // Two more inserts push out the two oldest documents, in both directions of the natural order.
     insert(&mut c, &[1, 99]);
     assert_eq!(cursor(&c.run(r#"{"find": "c"}"#)).1, [30, 5, 40, 1, 99]);
     assert_eq!(
@@ -163,11 +163,12 @@ fn arrival_order_counts_not_ids() {
     );
 }
 
-/// A getMore that is looked at step by step: nothing of it depends on how fast the machine is.
+/// A getMore that is executed step by step, so that the test does not depend on the machine's
+/// speed.
 struct Waiting<'c> {
     client: &'c mut Client,
     body: DocBuf,
-    /// Until when it waits, monotonic microseconds; it has an end when the reply is there.
+    /// The end of its wait, monotonic microseconds; the reply when it has ended.
     until_us: Result<u64, DocBuf>,
 }
 
@@ -184,7 +185,7 @@ impl<'c> Waiting<'c> {
         }
     }
 
-    /// Goes on once, as behind a wake-up or when the time is up.
+    /// Runs the next step, as after a wake-up or at the end of the wait.
     fn go_on(&mut self) {
         self.until_us = step(self.client, &self.body, true);
     }
@@ -200,7 +201,7 @@ impl<'c> Waiting<'c> {
     }
 }
 
-/// Handles a request once: the end of its wait, or its reply.
+/// Handles a request once; returns the end of its wait, or its reply.
 fn step(client: &mut Client, body: &DocBuf, waited: bool) -> Result<u64, DocBuf> {
     let (mut request, mut reply) = (Request::new(body.doc()), Vec::new());
     request.waited = waited;
@@ -239,7 +240,7 @@ fn waits_until_data_comes_or_time_is_up() {
         assert_eq!(cursor(&waiting.ends()), (id, vec![]));
         assert!(!c.was_woken());
     }
-    // The same by the time the network waits.
+    // The same with the time that the network layer waits.
     let begin = Instant::now();
     assert_eq!(cursor(&c.more(id, 150)), (id, vec![]));
     assert!(begin.elapsed() >= Duration::from_millis(150));
@@ -250,7 +251,7 @@ fn waits_until_data_comes_or_time_is_up() {
     insert(&mut other, &[2]);
     assert!(waiting.client.was_woken());
     assert_eq!(cursor(&waiting.ends()), (id, vec![2]));
-    // A drop ends the wait.
+    // Dropping the collection ends the wait.
     let mut waiting = Waiting::begin(&mut c, &more(id, 3_600_000));
     assert_eq!(code(&other.run(r#"{"drop": "c"}"#)), 0);
     assert!(waiting.client.was_woken());
@@ -318,7 +319,7 @@ fn a_wait_is_an_operation() {
         assert_eq!(code(&other.more(id, 0)), 43, "{how} ends the cursor");
     }
     assert_eq!(results, [11_601, 237, 279]);
-    // The connection of a wait breaks: the cursor ends with it.
+    // The waiting connection breaks, which ends the cursor.
     let (id, _) = cursor(&c.run(TAIL));
     let mut w = Client::new(&s);
     Waiting::begin(&mut w, &more(id, 20_000));
@@ -379,8 +380,8 @@ fn what_cannot_be_tailed() {
     }
     let (id, _) = cursor(&c.run(r#"{"find": "c", "tailable": true}"#));
     assert_eq!(code(&c.more(id, 5)), 2, "maxTimeMS needs awaitData");
-    // A hint other than the natural order counts for nothing, and a limit ends the documents, not
-    // the cursor.
+    // A hint other than the natural order is ignored, and a limit ends the documents, but not the
+    // cursor.
     let (id, first) =
         cursor(&c.run(r#"{"find": "c", "tailable": true, "hint": {"_id": 1}, "limit": 2}"#));
     assert_eq!(first, [1]);
@@ -392,8 +393,8 @@ fn what_cannot_be_tailed() {
     );
 }
 
-/// Many writers at once, ids in no order: a tail sees every document once, and in the order a
-/// second tail sees them.
+/// Many concurrent writers with unordered ids: a tailing cursor returns every document once, and in
+/// the same order as a second one.
 #[test]
 fn none_is_missed_under_concurrent_inserts() {
     const WRITERS: i64 = 4;
@@ -405,7 +406,8 @@ fn none_is_missed_under_concurrent_inserts() {
         let mut t = Client::new(s);
         std::thread::spawn(move || {
             let (id, mut seen) = cursor(&t.run(TAIL));
-            // How long data takes is up to the machine; `tail_races` has that it ends a wait.
+            // The time until data arrives depends on the machine; `tail_races` tests that data ends
+            // the wait.
             while seen.last() != Some(&LAST) {
                 seen.extend(cursor(&t.more(id, 1000)).1);
             }
@@ -417,8 +419,8 @@ fn none_is_missed_under_concurrent_inserts() {
         .map(|w| {
             let mut c = Client::new(&s);
             std::thread::spawn(move || {
-                // Large batches have their numbers long before they are visible; small ones
-                // overtake them if they may.
+                // Large batches get their numbers long before they are visible; a bug would let
+                // small batches overtake them.
                 let ids: Vec<i64> = (0..EACH).map(|n| (EACH - n) * WRITERS + w).collect();
                 ids.chunks(if w == 0 { 100 } else { 1 })
                     .for_each(|ids| insert(&mut c, ids));

@@ -1,5 +1,5 @@
-//! Text indexes and `$text` from the outside: results and scores against every document looked at
-//! one by one, and entries after many changes against those of a fresh build.
+//! Text indexes and `$text`, as clients see them: results and scores are compared with a check of
+//! every document, and entries after many changes with those of a fresh build.
 
 use crate::behaviour::{send, serve, store};
 use commands::{Config, Connection, Dispatcher};
@@ -82,7 +82,7 @@ impl Client {
     fn search(&mut self, words: &str) -> Vec<i64> {
         self.ids(doc! { "$text": { "$search": words } })
     }
-    /// The entries of the text index, without its ident.
+    /// The entries of the text index, without its identifier.
     fn entries(&self) -> Vec<Vec<u8>> {
         let coll = self
             .service
@@ -410,7 +410,7 @@ fn document(rng: &mut StdRng, id: i32) -> DocBuf {
     })
 }
 
-/// Inserts, replacements, changes of fields with and without text, and deletions.
+/// A random insert, replacement, change of fields with or without text, or delete.
 fn change(c: &mut Client, rng: &mut StdRng) {
     let id = rng.random_range(0..40i32);
     let q = doc! { "_id": id };

@@ -1,5 +1,5 @@
-//! Logging in by tokens of an identity provider: the messages of MONGODB-OIDC, roles, the end of a
-//! token, and attacks. How tokens are verified is tested in `crates/identity-oidc`.
+//! Logging in by tokens of an identity provider: the messages of MONGODB-OIDC, roles, the expiry of
+//! a token, and attacks. `crates/identity-oidc` has the tests of the verification.
 
 use crate::access::{ELSEWHERE, HERE, code, log_in, run};
 use crate::behaviour::{send, serve, store};
@@ -30,7 +30,7 @@ fn now_s() -> f64 {
 }
 
 impl Idp {
-    /// A provider, and a server that believes it; roles are in the token when `claim` is true.
+    /// A provider, and a server that accepts its tokens; with `claim`, tokens contain the roles.
     fn new(claim: bool) -> Idp {
         let (random, how) = (SystemRandom::new(), &ECDSA_P256_SHA256_FIXED_SIGNING);
         let der = EcdsaKeyPair::generate_pkcs8(how, &random).unwrap();
@@ -81,7 +81,7 @@ impl Idp {
         self.token(user, now_s() + 600.0)
     }
 
-    /// The first user, and a role for a group of the provider.
+    /// Creates the first user, and a role for a group of the provider.
     fn root(&self) -> Connection {
         let s = &self.server;
         let mut c = s.connect(HERE);
@@ -159,11 +159,11 @@ fn a_person_is_told_where_to_log_in_and_then_logged_in() {
     "authenticatedUserRoles": [ { "role": "okta/Admins", "db": "admin" },
         { "role": "readWrite", "db": "d" } ] };
     assert_eq!(info, wanted);
-    // The role is changed: so are the rights, with the next request.
+    // When the role changes, the rights change with the next request.
     let take = doc! { "updateRole": "okta/Admins", "roles": [] };
     assert_eq!(run(s, &mut root, "admin", take), 0);
     assert_eq!(find(s, &mut c), 13);
-    // A second token is no part of this conversation.
+    // This conversation accepts no second token.
     let again = go_on(s, &mut c, &doc! { "jwt": idp.good("ann").as_str() });
     assert_eq!(code(&again), 17);
 }
@@ -256,7 +256,7 @@ fn an_expired_token_ends_what_it_has_begun_and_another_goes_on() {
     let s = &idp.server;
     let _root = idp.root();
     let mut c = s.connect(ELSEWHERE);
-    // It is good for another second, of the minute that clocks may be apart.
+    // The token is valid for one more second, because clocks may differ by a minute.
     let short = idp.token("ann", now_s() - 59.0);
     assert!(is_done(&with_token(s, &mut c, &short)));
     assert_eq!(find(s, &mut c), 0);

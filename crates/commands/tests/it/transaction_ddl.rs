@@ -1,5 +1,5 @@
-//! Collections and indexes that are made in a transaction: nobody else sees them before its commit,
-//! and they go when it is aborted.
+//! Collections and indexes that are created in a transaction: other clients do not see them before
+//! its commit, and an abort removes them.
 
 use crate::behaviour::{logging_store, send, serve};
 use crate::interrupts::json;
@@ -40,7 +40,7 @@ impl Client {
         reply.doc().field("code").as_i64_exact().unwrap_or(0)
     }
 
-    /// Outside of a transaction.
+    /// Runs a command outside of a transaction.
     fn run(&mut self, command: &str) -> i64 {
         self.send("d", &json(&command.replace('\'', "\"")))
     }
@@ -61,12 +61,12 @@ impl Client {
         self.send(db, &command)
     }
 
-    /// A statement of the transaction.
+    /// Runs a statement of the transaction.
     fn say(&mut self, command: &str) -> i64 {
         self.say_to("d", command)
     }
 
-    /// The documents a command finds.
+    /// How many documents a command finds.
     fn found(&mut self, db: &str, command: &DocBuf) -> usize {
         let reply = send(&self.service, &mut self.conn, db, command.doc());
         let cursor = reply.doc().field("cursor").as_doc().expect("a cursor");
@@ -99,7 +99,7 @@ impl Client {
         assert_eq!(self.say_to("admin", "{'abortTransaction': 1}"), 0);
     }
 
-    /// The names of collections and of the indexes of `n`.
+    /// The names of collections, and of the indexes of `n`.
     fn names(&mut self) -> (Vec<String>, Vec<String>) {
         let mut names = |command: DocBuf| {
             let reply = send(&self.service, &mut self.conn, "d", command.doc());
@@ -178,7 +178,7 @@ fn only_collections_of_its_own_get_indexes() {
         }
         assert_eq!(c.say(last), code, "{commands:?}");
     };
-    // Nothing has to be built.
+    // The index exists, so nothing has to be built.
     refused(&mut c, &[INDEX], 0);
     refused(&mut c, &[UNIQUE], 263);
     let other = |command: &str| command.replace("'n'", "'m'");
@@ -256,14 +256,14 @@ fn only_the_transaction_sees_what_it_has_made_before_the_commit() {
 fn two_who_make_one_collection_conflict() {
     let mut a = Client::new();
     let mut b = a.beside();
-    // The first of two transactions has it.
+    // The first of two transactions may create it.
     a.begin();
     assert_eq!(a.say(INSERT), 0);
     b.begin();
     assert_eq!(b.say(INSERT), 112);
     a.commit();
     assert_eq!(a.count(FIND), 1);
-    // Who makes it outside of a transaction has it, and waits for nobody.
+    // A client outside of a transaction may create it without waiting.
     assert_eq!(a.run("{'drop': 'n'}"), 0);
     for made in [CREATE, INSERT, INDEX] {
         a.begin();
@@ -274,7 +274,7 @@ fn two_who_make_one_collection_conflict() {
         assert_eq!(a.count(LISTED), 1);
         assert_eq!(a.run("{'drop': 'n'}"), 0);
     }
-    // A name is free again after an abort.
+    // After an abort, the name can be used again.
     a.begin();
     assert_eq!(a.say(CREATE), 0);
     a.abort();

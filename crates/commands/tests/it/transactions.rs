@@ -1,4 +1,5 @@
-//! Multi-document transactions: what their statements see, conflicts, commit, abort, expiry, codes.
+//! Multi-document transactions: the state that statements read, conflicts, commit, abort, expiry,
+//! codes.
 
 use crate::behaviour::send;
 use crate::interrupts::json;
@@ -58,7 +59,7 @@ impl Server {
         s
     }
 
-    /// Makes a collection of the documents `{_id: n, a: n}` below `n`.
+    /// Creates a collection of the documents `{_id: n, a: n}` below `n`.
     pub(crate) fn fill(&self, name: &str, n: i32) {
         let docs: Vec<String> = (0..n)
             .map(|i| format!(r#"{{"_id": {i}, "a": {i}}}"#))
@@ -77,7 +78,7 @@ impl Server {
         self.clock.0.fetch_add(ms, Ordering::Relaxed);
     }
 
-    /// The process dies; its memory is gone, the engine's content stays.
+    /// The process ends: its memory is lost, the engine's content stays.
     fn restarted(self) -> Server {
         Server::over(self.engine)
     }
@@ -93,7 +94,7 @@ impl Server {
     }
 }
 
-/// A client with a session of its own.
+/// A client with its own session.
 pub(crate) struct Client {
     dispatcher: Arc<Dispatcher>,
     conn: Connection,
@@ -118,7 +119,7 @@ fn is_transient(r: &DocBuf) -> bool {
 }
 
 impl Client {
-    /// Outside of a transaction.
+    /// Runs a command outside of a transaction.
     pub(crate) fn run(&mut self, command: &str) -> DocBuf {
         send(&self.dispatcher, &mut self.conn, "db", json(command).doc())
     }
@@ -137,7 +138,7 @@ impl Client {
         send(&self.dispatcher, &mut self.conn, db, command.doc())
     }
 
-    /// A statement of the transaction.
+    /// Runs a statement of the transaction.
     pub(crate) fn say(&mut self, command: &str) -> DocBuf {
         let mut command = json(command);
         if !std::mem::replace(&mut self.started, true) {
@@ -146,7 +147,7 @@ impl Client {
         self.with_number("db", command)
     }
 
-    /// A statement that succeeds.
+    /// Runs a statement that must succeed.
     pub(crate) fn ok(&mut self, command: &str) -> DocBuf {
         let r = self.say(command);
         assert_eq!(code(&r), 0, "{command}: {r:?}");
@@ -169,7 +170,7 @@ impl Client {
     }
 }
 
-/// Values of `_id` and `a` in a reply, in their order.
+/// The values of `_id` and `a` in a reply, in order.
 pub(crate) fn pairs(r: &DocBuf) -> Vec<(i64, i64)> {
     let cursor = r
         .doc()
@@ -275,7 +276,7 @@ fn the_first_updater_wins() {
         "a conflict aborts: {r:?}"
     );
     assert_eq!(code(&a.commit()), 0);
-    // What was committed after the beginning cannot be changed either.
+    // A change that was committed after the transaction began conflicts as well.
     b.begin().ok(FIND);
     a.begin().set(2, 30);
     assert_eq!(code(&a.commit()), 0);
@@ -438,8 +439,8 @@ fn writers_outside_wait_for_the_transaction() {
     assert_eq!(pairs(&t.run(FIND)), vec![(0, 6)]);
 }
 
-// A transaction that stays open holds up who changes its collection, and nobody else: not other
-// changes of the catalog, and not for ever who is told to stop.
+// An open transaction delays changes of its collection, but no other operations and no other
+// changes of the catalog; a delayed change can be interrupted.
 #[test]
 fn a_change_of_the_catalog_that_waits_for_a_transaction_holds_up_nobody_else() {
     let s = Server::with(1);
@@ -498,7 +499,7 @@ fn a_change_of_the_catalog_that_waits_for_a_transaction_holds_up_nobody_else() {
     assert_eq!(pairs(&t.run(FIND)), vec![(0, 5)]);
 }
 
-/// A client of the network layer: it is told to wait instead of waiting on its thread.
+/// A client as in the network layer: the server tells it to wait, instead of waiting on its thread.
 pub(crate) struct Linked {
     conn: Connection,
     pub(crate) bell: Arc<Bell>,
@@ -532,8 +533,8 @@ impl Linked {
     }
 }
 
-// Each of them held a thread until the transaction ended; with enough of them the server answered
-// nobody, not even the commit they waited for.
+// Regression: each waiting writer held a thread until the transaction ended; with enough writers
+// the server answered no request, not even the commit.
 #[test]
 fn writers_that_wait_for_a_transaction_hold_no_thread() {
     let s = Server::with(3);
@@ -568,7 +569,8 @@ fn writers_that_wait_for_a_transaction_hold_no_thread() {
         assert_eq!(queue.doc().field("writers").as_i64_exact(), Some(n));
     };
     queue(waiting.len() as i64);
-    // One is killed, one has no more time, and one goes: none of them has written.
+    // One is killed, one reaches its time limit, and the client of one disconnects: none of them
+    // has written.
     let (mut killed, mut late) = (Linked::new(&s), Linked::new(&s));
     assert_eq!(killed.run(&s, &plain, false), None);
     let mut admin = s.client(3);
@@ -588,7 +590,7 @@ fn writers_that_wait_for_a_transaction_hold_no_thread() {
     let mut gone = Linked::new(&s);
     assert_eq!(gone.run(&s, &plain, false), None);
     drop(gone);
-    // Somebody else's commit wakes nobody.
+    // The commit of another transaction wakes none of them.
     assert_eq!(code(&t2.commit()), 0);
     assert!(waiting.iter().all(|(client, _)| !client.bell.take()));
     assert_eq!(code(&t.commit()), 0);
@@ -766,9 +768,7 @@ fn arguments_and_commands_that_belong_to_no_transaction_are_refused() {
     assert_eq!(code(&t.run(r#"{"commitTransaction": 1}"#)), 13);
 }
 
-/// Transfers between accounts by many sessions: every state that a transaction sees has the same
-/// sum, and so has the last.
-// Drivers send the transaction's read concern with its first statement, whatever that is.
+/// Drivers send the transaction's read concern with its first statement, whichever command that is.
 #[test]
 fn a_write_may_name_the_read_concern_of_its_transaction() {
     let s = Server::with(1);
@@ -870,14 +870,14 @@ fn a_collection_made_for_an_aborted_transaction_goes() {
     assert_eq!(names(&mut other), Vec::<String>::new());
     assert_eq!(code(&t.abort()), 0);
     assert_eq!(names(&mut other), Vec::<String>::new());
-    // One that somebody else has made stays, and so does one that was committed.
+    // A collection that another client has created stays, and so does a committed one.
     t.begin().ok(&insert("a"));
     assert_eq!(code(&other.run(&insert("a").replace('1', "2"))), 0);
     assert_eq!(code(&t.abort()), 0);
     t.begin().ok(&insert("b"));
     assert_eq!(code(&t.commit()), 0);
     assert_eq!(names(&mut other), ["a", "b"]);
-    // An error aborts as well.
+    // An error aborts the transaction as well.
     t.begin().ok(&insert("c"));
     assert_ne!(code(&t.say(&insert("c"))), 0);
     let r = t.say(r#"{"insert": "b", "documents": [{"_id": 1}]}"#);

@@ -1,4 +1,4 @@
-//! What the server says of single operations, indexes, sizes and itself is true.
+//! The server's reports about single operations, indexes, sizes and itself are correct.
 
 use crate::access::{user, with_root};
 use crate::behaviour::send;

@@ -1,4 +1,4 @@
-//! Documents that expire: every form of it, what stays, and what the monitor counts.
+//! Expiring documents: every kind of rule, documents that stay, and the monitor's counters.
 
 use crate::behaviour::send;
 use commands::{
@@ -14,7 +14,7 @@ use store::Store;
 /// Milliseconds since the epoch at which the tests begin.
 const START_MS: i64 = 1_700_000_000_000;
 
-/// A clock the test moves.
+/// A clock that the test moves.
 #[derive(Debug)]
 struct Hand(AtomicI64);
 
@@ -68,7 +68,7 @@ impl Server {
         )
     }
 
-    /// Runs a command that must go well.
+    /// Runs a command that must succeed.
     #[track_caller]
     fn ok(&mut self, command: &DocBuf) -> DocBuf {
         let reply = self.run(command);
@@ -100,13 +100,13 @@ impl Server {
         self.monitor.pass(&service, &|| true);
     }
 
-    /// The clock goes on by so many seconds, then the monitor makes a pass.
+    /// Moves the clock forward by this many seconds and runs a pass of the monitor.
     fn after(&mut self, seconds: i64) {
         self.clock.0.fetch_add(seconds * 1000, Ordering::Relaxed);
         self.pass();
     }
 
-    /// The ids that are left, which are numbers.
+    /// The remaining ids, which are numbers.
     fn ids(&mut self, coll: &str) -> Vec<i64> {
         let r = self.ok(&doc! { "find": coll, "sort": { "_id": 1i32 }, "batchSize": 100_000i32 });
         let batch = r
@@ -139,7 +139,7 @@ impl Server {
     }
 }
 
-/// A date so many seconds after the start.
+/// A date this many seconds after the start.
 fn at(seconds: i64) -> Value<'static> {
     Value::Date(START_MS + seconds * 1000)
 }
@@ -231,7 +231,7 @@ fn a_partial_index_expires_only_what_it_holds() {
         &doc! { "kind": "session", "n": { "$gt": 5i32 } },
     );
     s.index("c", &spec);
-    // Its filter is in the collation of the index.
+    // The partial filter uses the collation of the index.
     let mut folded = ttl_index(0);
     folded.put("partialFilterExpression", &doc! { "kind": "session" });
     folded.put("collation", &doc! { "locale": "en", "strength": 2i32 });
@@ -459,7 +459,7 @@ fn the_monitor_sleeps_as_long_as_it_is_told_while_it_runs() {
         "db",
         doc! { "insert": "c", "documents": [{ "_id": 1i32, "at": Value::Date(0) }] },
     );
-    // By default the first pass is a minute away.
+    // By default the first pass starts after a minute.
     run(
         "admin",
         doc! { "setParameter": 1i32, "ttlMonitorSleepSecs": 1i32 },

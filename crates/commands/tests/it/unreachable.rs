@@ -1,5 +1,5 @@
-//! A cluster that does not answer for a while: clients get an error that drivers repeat a command
-//! by, nothing is written, and the same command succeeds afterwards.
+//! A cluster that is unreachable for some time: clients get an error after which drivers repeat the
+//! command, nothing is written, and the same command succeeds afterwards.
 
 use crate::behaviour::{send, serve};
 use crate::interrupts::{code, json};
@@ -15,7 +15,7 @@ use storage::{
 };
 use store::Store;
 
-/// An engine whose cluster can be taken away.
+/// An engine whose cluster can be made unreachable.
 struct Remote {
     inner: Arc<MemoryEngine>,
     is_away: AtomicBool,
@@ -120,7 +120,7 @@ fn a_write_that_does_not_reach_the_data_is_one_that_drivers_repeat() {
     let reply = server.send(&insert);
     assert_eq!(code(&reply), 6, "{reply:?}");
     assert_eq!(labels(&reply), ["RetryableWriteError"], "{reply:?}");
-    // A driver does not repeat what has no number, and is not told to.
+    // A driver does not repeat a command without a number, and gets no label for it.
     let reply = server.send(r#"{"insert": "c", "documents": [{"_id": 2}]}"#);
     assert_eq!((code(&reply), labels(&reply)), (6, Vec::new()), "{reply:?}");
     server.set_away(false);

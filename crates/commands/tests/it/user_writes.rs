@@ -1,5 +1,5 @@
-//! `setUserWriteBlockMode`: what it holds back and what not, whom it is not for, and that a restart
-//! does not lift it.
+//! `setUserWriteBlockMode`: which writes it blocks, which users may write in spite of it, and that
+//! a restart does not lift the block.
 
 use crate::access::{log_in, run as run_code, user, with_root};
 use crate::behaviour::{logging_store, send, serve};
@@ -20,13 +20,13 @@ impl Client {
         Client { service, conn }
     }
 
-    /// The reply to a command on the database `d`, or on the one it names.
+    /// The reply to a command on the database `d`, or on the database that the command names.
     pub(crate) fn run(&mut self, command: &str) -> DocBuf {
         let command = json(&command.replace('\'', "\""));
         send(&self.service, &mut self.conn, "d", command.doc())
     }
 
-    /// The code of the command, or of its first write that failed; 0 when all is well.
+    /// The code of the command or of its first failed write; 0 for success.
     pub(crate) fn code(&mut self, command: &str) -> i64 {
         let reply = self.run(command);
         let code = |d: model::Doc<'_>| d.field("code").as_i64_exact();
@@ -44,7 +44,7 @@ impl Client {
     }
 }
 
-/// A server with a little of everything.
+/// A server with some data of every kind.
 pub(crate) fn filled() -> Client {
     let mut c = Client::over(logging_store());
     for command in [
@@ -137,10 +137,10 @@ fn it_survives_a_restart() {
     drop(c);
     let mut c = Client::over(Arc::clone(&store));
     assert_eq!(c.code(WRITES[0]), 371);
-    // Blocked for one reason, it is not blocked again for another.
+    // Writes that are blocked for one reason cannot be blocked for another.
     let other = "{'setUserWriteBlockMode': 1, 'global': true, '$db': 'admin'}";
     assert_eq!((c.code(other), c.code(with)), (20, 0));
-    // Nor is it let go for another.
+    // The block cannot be lifted for another reason either.
     let ends = with.replace("true", "false");
     assert_eq!(c.code(&other.replace("true", "false")), 20);
     assert_eq!((c.code(WRITES[0]), c.code(&ends)), (371, 0));
@@ -207,7 +207,7 @@ fn users_with_the_right_pass() {
     let mut claims = insert();
     claims.put("mayBypassWriteBlocking", true);
     assert_eq!(run_code(&s, &mut writer, "d", claims), 6_317_500);
-    // Users are kept in `admin`, which is not blocked.
+    // Users are stored in `admin`, which is not blocked.
     let mut again = s.connect("127.0.0.1:50001");
     assert_eq!(log_in(&s, &mut again, ("w", "admin"), "pw"), 0);
 }

@@ -1,5 +1,5 @@
-//! Writes and changes of the catalog that wait for a transaction without a thread: also one that
-//! has written something goes on where it was.
+//! Writes and changes of the catalog that wait for a transaction without a thread: a command that
+//! has already written something continues where it was.
 
 use crate::interrupts::json;
 use crate::observability::int;
@@ -10,7 +10,7 @@ pub(crate) fn number(r: &DocBuf, name: &str) -> Option<i64> {
     r.doc().field(name).as_i64_exact()
 }
 
-/// A server with `n` documents, and a transaction that has set `a` of one of them to 1000.
+/// A server with `n` documents, and a transaction that has set the `a` of one of them to 1000.
 pub(crate) fn with_claim(n: i32, id: i32) -> (Server, Client) {
     let s = Server::with(n);
     let mut t = s.client(1);
@@ -45,7 +45,7 @@ fn a_statement_of_many_documents_goes_on_in_its_middle() {
                 let make = r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}]}"#;
                 assert_eq!(code(&other.run(make)), 0);
                 assert_eq!(code(&t.begin().set(HELD, 1000)), 0);
-                // The changes move the documents forward in the index.
+                // The update moves the documents forward in the index.
                 filter = r#"{"a": {"$gte": 0}}"#;
             }
             let update = json(&format!(
@@ -53,7 +53,7 @@ fn a_statement_of_many_documents_goes_on_in_its_middle() {
                     "u": [{{"$set": {{"a": {{"$add": ["$a", 1]}}, "at": "$$NOW"}}}}]}}]}}"#
             ));
             let mut client = begins(&s, &update);
-            // What it has done so far is there for everybody.
+            // The changes made so far are visible to everybody.
             let changed = pairs(&other.run(
                 r#"{"find": "c", "filter": {"at": {"$exists": 1}},
                 "batchSize": 1000}"#,
@@ -124,7 +124,7 @@ fn many_deletes_and_batches_of_statements_keep_what_they_did() {
         .get(0)
         .and_then(|e| e.as_doc().map(|d| d.field("index").as_i64_exact()));
     assert_eq!((errors.len(), at), (1, Some(Some(1))), "{r:?}");
-    // 290 to 501, twice one more, and the new one: the delete goes on behind it.
+    // 290 to 501, two single documents, and the new one: the delete continues after it.
     let matched = number(&r, "n").expect("n");
     assert_eq!(upserted, Some(1));
     assert_eq!(matched, 215, "{r:?}");
@@ -151,7 +151,7 @@ fn inserts_of_several_batches_go_on_behind_what_they_wrote() {
                 .ok(r#"{"insert": "c", "documents": [{"_id": 1280}]}"#);
             let mut documents: Vec<String> =
                 (1000..1400).map(|i| format!(r#"{{"_id": {i}}}"#)).collect();
-            // One that was there before, and one that can never be stored.
+            // One document already exists, and one can never be stored.
             documents[5] = r#"{"_id": 0}"#.to_owned();
             documents[390] = r#"{"_id": [1]}"#.to_owned();
             if ordered {
@@ -213,7 +213,7 @@ fn a_retry_beside_one_that_waits_writes_nothing_twice() {
         let numbers = list.iter().flat_map(|l| l.iter());
         numbers.filter_map(|v| v.as_i64_exact()).collect()
     };
-    // The first is called; the second looks before it has run.
+    // The first one is woken; the second tries before the first has run.
     let r = second.run(&s, &update, true).expect("a reply");
     assert_eq!((number(&r, "n"), retried(&r)), (Some(3), vec![0]), "{r:?}");
     let r = ends(&s, &mut first, &update);
@@ -226,7 +226,7 @@ fn a_retry_beside_one_that_waits_writes_nothing_twice() {
     assert_eq!(all, vec![(0, 1), (1, 1001), (2, 3)]);
 }
 
-// Each of them held a thread, and with enough of them the server answered nobody.
+// Regression: each of them held a thread, and with enough of them the server answered no request.
 #[test]
 fn a_thousand_that_have_written_wait_without_a_thread() {
     let (s, mut t) = with_claim(1001, 1000);
@@ -301,7 +301,7 @@ fn changes_of_the_catalog_wait_without_a_thread_and_keep_newcomers_out() {
         let mut t = s.client(1);
         assert_eq!(code(&t.begin().set(0, 1000)), 0);
         let change = json(command);
-        // One whose client goes lets everybody in again.
+        // When the client of a waiting change disconnects, other operations may continue.
         let update = r#"{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"b": 1}}}]}"#;
         let gone = begins(&s, &change);
         let mut writer = begins(&s, &json(update));
@@ -315,7 +315,7 @@ fn changes_of_the_catalog_wait_without_a_thread_and_keep_newcomers_out() {
             pairs(&other.run(r#"{"find": "c", "filter": {"_id": 1}}"#)).len(),
             1
         );
-        // The transaction itself goes on.
+        // The transaction itself can continue.
         assert_eq!(code(&t.set(0, 1001)), 0);
         assert_eq!(code(&t.commit()), 0);
         assert!(!writer.bell.take(), "{command}");
@@ -325,7 +325,8 @@ fn changes_of_the_catalog_wait_without_a_thread_and_keep_newcomers_out() {
     }
 }
 
-/// It has written something, so it cannot be refused any more, and it does not queue for a ticket.
+/// The statement has written something, so it cannot be refused any more, and it does not queue for
+/// a ticket.
 #[test]
 fn a_statement_goes_on_in_its_middle_however_many_wait_for_tickets() {
     let (s, mut t) = with_claim(DOCS, HELD);
@@ -339,7 +340,7 @@ fn a_statement_goes_on_in_its_middle_however_many_wait_for_tickets() {
         commands::workers::run_shared_once(s.dispatcher().service());
         s.advance_ms(2);
     }
-    // Another write has the only ticket, until its time is over.
+    // Another write holds the only ticket until its time limit.
     let mut busy = s.client(3);
     let busy = std::thread::spawn(move || {
         busy.run(
@@ -358,7 +359,8 @@ fn a_statement_goes_on_in_its_middle_however_many_wait_for_tickets() {
     assert_eq!(code(&busy.join().expect("a reply")), 50);
 }
 
-/// The profile said how long a write took, and not that it had waited for a transaction.
+/// Regression: the profile showed the duration of a write, but not that it had waited for a
+/// transaction.
 #[test]
 fn the_profile_tells_of_a_wait_for_a_document() {
     let (s, mut t) = with_claim(3, 1);

@@ -1,5 +1,5 @@
-//! What takes long and waits for a transaction without a thread: builds of indexes, validate,
-//! `$out`, `$merge`, convertToCapped. Each goes on where it was, as often as it waits.
+//! Long commands that wait for a transaction without a thread: builds of indexes, validate, `$out`,
+//! `$merge`, convertToCapped. Each continues where it was, however often it waits.
 
 use crate::interrupts::json;
 use crate::transactions::{Client, Linked, Server, code, pairs};
@@ -12,10 +12,10 @@ use storage::{Caps, MemoryEngine, Table};
 
 const DOCS: i32 = 600;
 const HELD: i32 = 300;
-/// Far more than one server has threads.
+/// Far more than a server has threads.
 const MANY: usize = 700;
 
-/// Runs a job when a build begins to read the documents, and counts its steps.
+/// Runs a job when a build begins to read documents, and counts its steps.
 #[derive(Default)]
 struct InTheMiddle {
     steps: AtomicUsize,
@@ -33,7 +33,7 @@ impl Observer for InTheMiddle {
             && self.steps.fetch_add(1, Ordering::SeqCst) == 0
             && let Some(job) = self.job.lock().unwrap().take()
         {
-            // Not on the thread of the build, which is in the middle of a command.
+            // Not on the thread of the build, which is executing a command.
             std::thread::spawn(job).join().unwrap();
         }
         Ok(())
@@ -48,7 +48,7 @@ struct Build {
     builder: Linked,
 }
 
-/// A build that waits for a transaction which has come in while it ran.
+/// A build that waits for a transaction which began while the build was running.
 fn build_in_its_middle(unique: bool) -> Build {
     let engine = Arc::new(Observed::new(
         Arc::new(MemoryEngine::new()),
@@ -88,7 +88,7 @@ fn a_build_that_meets_a_claim_goes_on_where_it_was() {
     for (unique, commits) in [(false, true), (false, false), (true, true), (true, false)] {
         let mut b = build_in_its_middle(unique);
         let mut other = b.server.client(2);
-        // It keeps nobody out.
+        // The build does not block other writes.
         let write = r#"{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 5000}}},
             {"q": {"_id": 500}, "u": {"$set": {"a": 6000}}}]}"#;
         assert_eq!(code(&other.run(write)), 0);
@@ -106,7 +106,7 @@ fn a_build_that_meets_a_claim_goes_on_where_it_was() {
             (Some(1), Some(2))
         );
         assert!(!r.doc().contains("note"), "{r:?}");
-        // It has not read the documents again.
+        // The documents were not read again.
         assert_eq!(b.engine.observer().steps.load(Ordering::SeqCst), 1);
         is_valid(&b.server);
         let a = if commits { 1000 } else { HELD };
@@ -121,7 +121,7 @@ fn many_wait_for_the_build_of_another_and_take_over_when_its_client_goes() {
         let mut b = build_in_its_middle(false);
         let mut waiting: Vec<_> = (0..MANY).map(|_| begins(&b.server, &b.command)).collect();
         assert_eq!(code(&b.transaction.lock().unwrap().commit()), 0);
-        // The transaction is in their way no more, the build is.
+        // The transaction has ended, but they still wait for the build.
         for client in &mut waiting {
             assert!(client.bell.take());
             assert_eq!(client.run(&b.server, &b.command, true), None);
@@ -148,7 +148,7 @@ fn many_wait_for_the_build_of_another_and_take_over_when_its_client_goes() {
 fn a_build_that_fails_behind_a_wait_leaves_nothing() {
     let mut b = build_in_its_middle(true);
     let mut other = b.server.client(2);
-    // Read already, and not yet.
+    // One document was already read by the build, the other was not.
     let write = r#"{"update": "c", "updates": [{"q": {"_id": 590}, "u": {"$set": {"a": 599}}}]}"#;
     assert_eq!(code(&other.run(write)), 0);
     assert_eq!(code(&b.transaction.lock().unwrap().commit()), 0);
@@ -168,7 +168,7 @@ fn a_build_that_fails_behind_a_wait_leaves_nothing() {
 #[test]
 fn merge_goes_on_behind_the_documents_it_has_written() {
     let merges = [
-        // Sorted first, and as they are read.
+        // First with a sort, then in the order of the scan.
         r#"{"aggregate": "d", "cursor": {}, "pipeline": [{"$sort": {"_id": 1}}, {"$merge":
             {"into": "c", "whenMatched": [{"$set": {"a": {"$add": ["$a", 1]}}}]}}]}"#,
         r#"{"aggregate": "d", "cursor": {}, "pipeline": [{"$match": {"_id": {"$gte": 0}}},
@@ -226,7 +226,7 @@ fn what_replaces_a_collection_or_looks_at_it_alone_waits_without_a_thread() {
         let mut t = s.client(1);
         assert_eq!(code(&t.begin().set(HELD, 1000)), 0);
         let change = json(command);
-        // One goes while it waits, one has no more time.
+        // The client of one disconnects while it waits, and one reaches its time limit.
         drop(begins(&s, &change));
         let mut limited = change.clone();
         limited.put("maxTimeMS", 10i32);
@@ -264,15 +264,16 @@ fn indexes(s: &Server) -> usize {
     cursor.field("firstBatch").as_array().map_or(0, |b| b.len())
 }
 
-/// Nobody built its index again, so writers went on maintaining it, and it refused what an index
-/// that is not there must not refuse.
+/// Regression: nobody continued the build of the index. Writers went on maintaining it, and it
+/// refused duplicates although it did not exist.
 #[test]
 fn a_build_whose_client_goes_leaves_nothing() {
     let b = build_in_its_middle(true);
     let mut other = b.server.client(2);
     drop(b.builder);
     let expire = || commands::workers::run_shared_once(b.server.dispatcher().service());
-    // The transaction is in the way; this neither waits for it nor keeps others out.
+    // The transaction still blocks the removal; the worker neither waits for it nor blocks other
+    // operations.
     expire();
     let insert = |id: i32| format!(r#"{{"insert": "c", "documents": [{{"_id": {id}, "a": 1}}]}}"#);
     assert_eq!(code(&other.run(&insert(5000))), 11000);
@@ -309,7 +310,7 @@ fn an_index_that_becomes_unique_waits_without_a_thread() {
             commands::workers::run_shared_once(s.dispatcher().service());
             client = Linked::new(&s);
         } else {
-            // It waits for the transaction to change the options, then for it to read the document.
+            // It waits for the transaction twice: to change the options, and to read the document.
             assert_eq!(code(&if commits { t.commit() } else { t.abort() }), 0);
             assert!(client.bell.take());
         }
@@ -354,7 +355,7 @@ fn a_rebuild_in_its_middle_goes_on_where_it_was() {
             drop(client);
             assert_eq!(code(&t.lock().unwrap().commit()), 0);
             commands::workers::run_shared_once(s.dispatcher().service());
-            // The old one serves as it did.
+            // The old index can still be used.
             let r = other.run(r#"{"count": "c", "query": {"a": 5}, "hint": "a"}"#);
             assert_eq!(number(&r, "n"), Some(1), "{r:?}");
         } else {
@@ -391,7 +392,7 @@ fn apply_ops_goes_on_behind_what_it_has_applied() {
     assert_eq!(code(&t.begin().set(HELD, 1000)), 0);
     let mut client = begins(&s, &apply);
     assert_eq!(code(&t.commit()), 0);
-    // The next one is in the way of the index.
+    // The next transaction blocks the build of the index.
     assert_eq!(code(&t.begin().set(HELD + 1, 1001)), 0);
     assert!(client.bell.take());
     assert_eq!(client.run(&s, &apply, true), None);

@@ -1,6 +1,7 @@
-//! A generated walk of the tables: every command's arguments, every stage, expression, accumulator,
-//! window function, update and query operator of the registries with every BSON type and odd values
-//! in every place. None may panic, end its connection, answer 1 (InternalError) or take long.
+//! Generated calls from the tables: every command's arguments, every stage, expression,
+//! accumulator, window function, update and query operator of the registries, with every BSON type
+//! and odd values in every place. No call may panic, close its connection, return 1 (InternalError)
+//! or take long.
 
 use crate::behaviour::{serve, store};
 use commands::{Config, Connection, Dispatcher, Outcome, Request, registry};
@@ -9,10 +10,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A call's bound. Debug builds on busy machines are slow; what is unbounded takes far longer.
+/// Longest duration of a call. Debug builds on busy machines are slow; an unbounded call takes far
+/// longer.
 const TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Each BSON type, and the values at which rules bend.
+/// A value of each BSON type, and special values of each.
 fn odd_values() -> Vec<OwnedValue> {
     let decimal = |text: &str| Decimal128::parse(text).expect("a decimal");
     let long_text = "x".repeat(70_000);
@@ -51,7 +53,7 @@ struct Walk {
     wrong: Vec<String>,
 }
 
-/// How long this thread could have run and had no processor: other programs' time.
+/// How long this thread was ready to run but had no processor, because of other programs.
 fn queued() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux has this file");
     let nanos = stat.split_whitespace().nth(1).and_then(|n| n.parse().ok());
@@ -73,7 +75,7 @@ impl Walk {
         walk
     }
 
-    /// One document of every type at `a`, and a few shapes for stages.
+    /// A collection with one document of every type at `a`, and some documents for stages.
     fn fill(&mut self) {
         let values = odd_values();
         let docs: Vec<DocBuf> = values
@@ -148,7 +150,7 @@ impl Walk {
         }
     }
 
-    /// One stage over a collection.
+    /// Runs one stage over a collection.
     fn stage(&mut self, stage: &DocBuf) {
         self.call(
             "test",
@@ -156,7 +158,7 @@ impl Walk {
         );
     }
 
-    /// One expression over one document of each type.
+    /// Runs one expression over a document of each type.
     fn expression(&mut self, e: Value<'_>) {
         self.call(
             "test",
@@ -184,8 +186,8 @@ impl Walk {
     }
 }
 
-/// What a message shows as Rust's `Debug` does: a variant of a value, an option, a string or list
-/// in a wrapper. No value of this walk holds such a text.
+/// The text in a message that looks like Rust's `Debug` output: a variant of a value, an option, a
+/// string or list in a wrapper. No value of this test contains such a text.
 fn rust_form(message: &str) -> Option<&'static str> {
     const FORMS: [&str; 23] = [
         "Some(",
@@ -217,13 +219,13 @@ fn rust_form(message: &str) -> Option<&'static str> {
     }
     FORMS.into_iter().find(|form| {
         let mut places = message.match_indices(form);
-        // A word of its own: `isString(` and `CodeWithScope` are none.
+        // It must be a separate word: `isString(` and `CodeWithScope` do not count.
         places.any(|(at, _)| !message[..at].ends_with(|c: char| c.is_alphanumeric()))
     })
 }
 
-/// The message when a reply says InternalError or prints a Rust form, for the command or for one
-/// write of it.
+/// The message of a reply with InternalError or with a Rust form, for the command or for one of its
+/// writes.
 fn internal(reply: Doc<'_>) -> Option<String> {
     let of = |d: Doc<'_>| {
         let message = d.field("errmsg");
@@ -238,8 +240,8 @@ fn internal(reply: Doc<'_>) -> Option<String> {
     of(reply).or(first.and_then(of))
 }
 
-/// A document once with each of its values, at any depth, replaced by `v`; once without it, and
-/// once with it twice.
+/// Calls `each` with variants of a document: each value, at any depth, replaced by `v`, removed,
+/// and duplicated.
 fn mutations(d: Doc<'_>, v: Value<'_>, each: &mut dyn FnMut(DocBuf)) {
     for (at, (name, old)) in d.iter().enumerate() {
         let with = |replacement: Option<Value<'_>>, twice: bool| {
@@ -285,7 +287,7 @@ fn template(text: &str) -> DocBuf {
     extjson::parse_document(&text.replace('\'', "\"")).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
-/// Values for arguments that must be there: by name, where a type alone does not do.
+/// Values for required arguments: by name, if the type is not sufficient.
 fn plausible(name: &str) -> DocBuf {
     match name {
         "documents" => doc! { "": [{}] },
@@ -306,7 +308,7 @@ fn arguments_of_commands() {
     let values = odd_values();
     let mut walk = Walk::new();
     for spec in registry::all().map(|c| &c.spec) {
-        // It would hold back every write after it.
+        // The command would block every later write.
         if spec.name == "fsync" {
             walk.service.service().flush().expect("a flush");
             continue;
@@ -347,7 +349,8 @@ fn arguments_of_commands() {
     walk.end("arguments of commands");
 }
 
-/// A good specification of each stage that takes a document; the others take what they are given.
+/// A valid specification of each stage that takes a document; the others use their argument as it
+/// is.
 const STAGES: &[&str] = &[
     "{'$bucket': {'groupBy': '$c', 'boundaries': [0, 10, 20], 'default': 'o', 'output': {'n': \
         {'$sum': 1}}}}",
@@ -431,7 +434,7 @@ fn stages() {
     walk.end("stages");
 }
 
-/// A good form of each expression that takes named arguments.
+/// A valid form of each expression with named arguments.
 const EXPRESSIONS: &[&str] = &[
     "{'$filter': {'input': '$b', 'as': 'x', 'cond': {'$gt': ['$$x', 1]}, 'limit': 1}}",
     "{'$map': {'input': [1, 2], 'as': 'x', 'in': {'$add': ['$$x', 1]}}}",
@@ -507,7 +510,7 @@ fn expressions() {
                 walk.expression(Value::Document(doc! { name: [a.get(), b.get()] }.doc()));
             }
         }
-        // On the values of documents, unknown while parsing.
+        // With values of documents, which are unknown while parsing.
         for args in [
             doc! { name: "$a" },
             doc! { name: ["$a", "$a"] },
@@ -580,7 +583,7 @@ fn accumulators() {
     walk.end("accumulators");
 }
 
-/// Update operators with a good argument.
+/// Update operators with a valid argument.
 const UPDATES: &[&str] = &[
     "{'$set': {'x.y': 1}}",
     "{'$unset': {'b.0': 1}}",
@@ -637,7 +640,7 @@ fn updates() {
     walk.end("updates");
 }
 
-/// Query operators with a good argument.
+/// Query operators with a valid argument.
 const QUERIES: &[&str] = &[
     "{'a': {'$eq': 1}}",
     "{'a': {'$ne': 1}}",

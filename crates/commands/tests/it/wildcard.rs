@@ -1,5 +1,5 @@
-//! Wildcard indexes: no result differs with one, `validate` finds nothing after changes, explain
-//! shows the path that is read.
+//! Wildcard indexes: results are the same as without one, `validate` finds no error after changes,
+//! and explain shows the path that is read.
 
 use crate::standalone::Standalone;
 use serde_json::{Value as Json, json};
@@ -23,7 +23,7 @@ impl Server {
         self.ok(json!({ "createIndexes": "c", "indexes": [spec] }));
     }
 
-    /// The documents, or the error's code.
+    /// The documents, or the code of the error.
     fn find(&mut self, command: &Json) -> Result<Vec<Json>, Json> {
         let reply = self.send(command);
         match reply.pointer("/cursor/firstBatch").and_then(Json::as_array) {
@@ -72,8 +72,8 @@ fn scalar(g: &mut Dice) -> Json {
     }
 }
 
-/// Documents and arrays inside each other, empty ones among them, names that are numbers or have
-/// points.
+/// A random value: nested documents and arrays, some of them empty, and field names that are
+/// numbers or contain dots.
 fn value(g: &mut Dice, depth: usize) -> Json {
     match g.roll(if depth == 0 { 3 } else { 9 }) {
         0..=2 => scalar(g),
@@ -162,7 +162,7 @@ fn spec(g: &mut Dice) -> Json {
     spec
 }
 
-/// `flat`: no document has arrays, so that equal sort keys are equal values.
+/// A random query. `flat`: no document has arrays, so equal sort keys are equal values.
 fn question(g: &mut Dice, flat: bool) -> Json {
     let mut find = json!({ "find": "c", "filter": filter(g), "batchSize": 1000 });
     let order = if g.roll(2) == 0 { 1 } else { -1 };
@@ -171,13 +171,13 @@ fn question(g: &mut Dice, flat: bool) -> Json {
         let path = g.pick(&["a", "b"]);
         find["filter"] = json!({ path: condition(g, 1) });
         find["sort"] = json!({ path: order });
-        // Only that path's values are told in order.
+        // Only the values of that path have a determined order.
         find["projection"] = json!({ "_id": 0, path: 1 });
     }
     find
 }
 
-/// Changes of all kinds.
+/// Random changes of all kinds.
 fn changes(g: &mut Dice, count: usize) -> Vec<Json> {
     let one = |g: &mut Dice| match g.roll(6) {
         0 => json!({ "delete": "c", "deletes": [{ "q": { "_id": g.roll(count) }, "limit": 1 }] }),
@@ -290,7 +290,7 @@ fn explain_shows_the_path_and_its_bounds() {
         (&json!(10), &json!(20))
     );
 
-    // Of equal ones the normal index, and a wildcard index gives an order only of its own path.
+    // Of equal plans, the normal index is preferred; a wildcard index only sorts by its own path.
     let plan = s.winning(json!({ "find": "c", "filter": { "p": 3 } }));
     assert_eq!(plan["indexName"], json!("p_1"));
     for (sort, sorted) in [(json!({ "a": -1 }), true), (json!({ "d": 1 }), false)] {
@@ -335,7 +335,7 @@ fn a_hinted_index_that_cannot_answer_is_refused() {
         ask("wild", json!({ "$or": [{ "a.b": 1 }, { "c": 1 }] })),
         one
     );
-    // Every document is in a compound one.
+    // A compound wildcard index contains every document.
     assert_eq!(
         ask("behind", json!({ "t": null })),
         Ok(vec![json!({ "_id": 2 })])
@@ -433,6 +433,6 @@ fn a_path_with_other_fields_needs_no_projection_and_must_not_overlap_them() {
         let create = json!({ "createIndexes": "c", "indexes": [{ "key": key, "name": "no" }] });
         assert_eq!(s.send(&create)["code"], json!(67), "{create}");
     }
-    // A name that only begins alike is another field.
+    // A name with the same prefix is another field.
     s.index(json!({ "key": { "ab": 1, "a.$**": 1 }, "name": "alike" }));
 }

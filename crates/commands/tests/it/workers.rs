@@ -1,5 +1,5 @@
-//! Background workers: all have their turns, one that fails or panics hurts no other, and clients
-//! see how far each has come.
+//! Background workers: all get their turns, a failure or panic of one affects no other, and clients
+//! see their progress.
 
 use crate::behaviour::{send, serve};
 use crate::interrupts::json;
@@ -117,7 +117,7 @@ fn every_worker_has_a_name_of_its_own() {
     }
 }
 
-/// A round a second would let it grow by all that is written in a second.
+/// Regression: with one round per second, the log would grow by everything written in a second.
 #[test]
 fn a_small_log_is_cut_when_it_has_grown_and_not_a_second_later() {
     let mb = 1 << 20;
@@ -145,7 +145,7 @@ fn a_small_log_is_cut_when_it_has_grown_and_not_a_second_later() {
             let insert = json(&insert);
             send(&server, &mut conn, "db", insert.doc());
             most = most.max(log.size_bytes());
-            // As fast as a device; all of it in less than a second.
+            // At the speed of a device; all of it takes less than a second.
             std::thread::sleep(Duration::from_millis(4));
         }
         ends.store(true, Ordering::Release);

@@ -78,7 +78,7 @@ fn validators_explain_log_and_are_bypassed() {
     let mut bypass = bad();
     bypass.put("bypassDocumentValidation", 1.5);
     c.ok(bypass);
-    // An update of a document that is invalid already: refused when strict, allowed when moderate.
+    // An update of a document that is already invalid: refused when strict, allowed when moderate.
     let touch = |n: i32| {
         doc! { "update": "v", "updates": [{ "q": { "_id": 1i32 },
         "u": { "$set": { "n": n } } }] }
@@ -107,7 +107,7 @@ fn validators_explain_log_and_are_bypassed() {
         );
         c.ok(merge(true));
     }
-    // Warnings only, then both.
+    // First only warnings, then both warnings and errors.
     c.ok(doc! { "collMod": "v", "validationAction": "warn" });
     c.ok(doc! { "insert": "v", "documents": [{ "_id": 70i32, "a": -7i32 }] });
     let logged = |c: &mut Client| {
@@ -192,7 +192,7 @@ fn write_concerns_no_single_member_can_satisfy() {
         );
     }
     assert_eq!(c.docs("c").len(), 8);
-    // Refused as a whole: not a set, or no write concern at all.
+    // Refused as a whole: not a set member, or not a write concern.
     assert_eq!(
         with(&mut c, doc! { "w": 51i32 })
             .doc()
@@ -270,7 +270,7 @@ fn updates_take_sort_hint_let_and_constants() {
 #[test]
 fn bulk_write_hands_out_large_results_in_batches() {
     let mut c = Client::new();
-    // Twenty results of a megabyte each: their cursor does not fit into one reply.
+    // Twenty results of a megabyte each do not fit into one reply.
     let id = |n: usize| format!("{n:02}{}", "x".repeat(1 << 20));
     let bulk = |errors_only: bool| {
         DocBuf::build(|w| {
@@ -334,7 +334,7 @@ fn bulk_write_hands_out_large_results_in_batches() {
         .filter_map(|d| d.doc().field("idx").as_i64_exact())
         .collect();
     assert_eq!(places, (0..22).collect::<Vec<_>>());
-    // Only the failures: both inserts now.
+    // Only the errors: now both inserts.
     let r = c.ok(bulk(true));
     let failed = batch(r.doc(), "firstBatch");
     assert_eq!(
