@@ -1,6 +1,5 @@
 //! `explain` shows the planner's estimates next to the execution statistics, but only where the
 //! planner has made an estimate.
-//! with estimates.
 
 use crate::standalone::Standalone;
 use serde_json::{Value as Json, json};

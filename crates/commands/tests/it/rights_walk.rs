@@ -383,7 +383,7 @@ impl<'r> Mutator<'r> {
         }
     }
 
-    /// A name of a field in the document, or a name with the same meaning in another command.
+    /// The name of the field if it is a known one, otherwise a random known name.
     fn name_of(&mut self, d: Doc<'_>, at: usize) -> &'static str {
         let (name, _) = d.iter().nth(at).unwrap_or_default();
         let known = FIELDS.iter().copied().find(|f| *f == name);
