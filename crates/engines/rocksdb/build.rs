@@ -6,7 +6,7 @@ use std::process::{Command, Stdio, exit};
 const SOURCES: [&str; 2] = ["encrypted_fs", "watched_fs"];
 
 fn main() {
-    // Asked at run time: a folder of build output may be shared by clones at other places.
+    // Read at run time: clones at different paths may share a folder of build output.
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let source = |name: &str| here.join("shim").join(name).with_extension("cc");
     for name in SOURCES {
@@ -29,8 +29,8 @@ fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
     let object = |name: &str| out.join(name).with_extension("o");
     for name in SOURCES {
-        // As natives/rocksdb/rocksdb.mk compiles the archive, which has no run-time type
-        // information.
+        // The same options as for the archive in natives/rocksdb/rocksdb.mk, which has no run-time
+        // type information.
         run(Command::new("c++")
             .args(["-O2", "-std=c++20", "-fPIC", "-fno-rtti", "-w"])
             .args(["-include", "cstdint", "-DNDEBUG", "-DOS_LINUX"])
@@ -43,7 +43,7 @@ fn main() {
             .arg(object(name)));
     }
     let archive = out.join("libquarry_file_systems.a");
-    // `ar` adds to an archive that is there.
+    // `ar` would add to an existing archive.
     let _ = std::fs::remove_file(&archive);
     run(Command::new("ar")
         .arg("crsD")

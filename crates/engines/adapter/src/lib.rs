@@ -1,9 +1,10 @@
-//! From an adapter's text in C to functions that can be called: the C compiler of the user's
-//! machine against the header of the user's own library, then the loader. So the offsets of every
-//! version are the compiler's business, and no licence of a library reaches this program.
+//! Compiles and loads an adapter written in C: the C compiler of the user's machine compiles it
+//! against the header of the user's own library. So the compiler handles the layouts of every
+//! version of the library, and no part of the library is distributed with this program.
 //!
-//! Promises: one clear line when compiler, header or library is absent, or when this program is a
-//! static file, which cannot load one. Must not know: which library it is, what the functions do.
+//! Promises: one clear line when compiler, header or library is missing, or when this program is
+//! statically linked and cannot load a library. Must not know: which library it is, what the
+//! functions do.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,29 +13,30 @@ use libloading::Library;
 
 const SOURCE: &str = "adapter.c";
 
-/// A static program that loads a library gets a second C library, which nobody has prepared: the
+/// A statically linked program that loads a library gets a second, uninitialised C library: the
 /// first thread that it starts ends the process.
 const STATIC: bool = cfg!(target_feature = "crt-static");
 
-/// What an adapter is made of.
+/// The parts of an adapter.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec<'a> {
-    /// The library in words, for messages.
+    /// The name of the library for messages.
     pub engine: &'a str,
-    /// The adapter's text in C.
+    /// The C source of the adapter.
     pub source: &'a str,
-    /// The text it includes as `adapter.h`.
+    /// The text that it includes as `adapter.h`.
     pub header: &'a str,
-    /// The directory of the library's header; the compiler's own places without it.
+    /// The directory of the library's header; without it the compiler searches its default
+    /// directories.
     pub include: Option<&'a str>,
     /// The shared library: a path, or a name that the linker finds.
     pub library: &'a str,
-    /// What to do when it cannot be made.
+    /// What the user can do when the adapter cannot be made.
     pub advice: &'a str,
 }
 
 impl Spec<'_> {
-    /// Why it cannot be made, in one line.
+    /// The message that the adapter cannot be made, in one line.
     pub fn failed(&self, reason: &str) -> String {
         let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
         format!(
@@ -43,8 +45,8 @@ impl Spec<'_> {
         )
     }
 
-    /// Compiles the adapter and loads it. Its files are gone afterwards: what is loaded stays
-    /// loaded.
+    /// Compiles the adapter and loads it. Its files are deleted afterwards; the loaded code remains
+    /// in memory.
     ///
     /// # Errors
     /// There is no compiler, header or library, or this program is a static file.
@@ -108,7 +110,7 @@ impl Spec<'_> {
     }
 }
 
-/// The line of the compiler's complaint that says why.
+/// The line of the compiler's output that gives the reason.
 fn reason(complaint: &str) -> String {
     let tells = |line: &&str| {
         [

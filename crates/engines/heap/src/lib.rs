@@ -1,20 +1,20 @@
 //! A global allocator that counts the bytes each thread has allocated and not freed. Promises:
-//! exact (the sizes asked for, so the capacity of a vector and the chunks of an arena), one
-//! addition to a thread-local word per call. Must not know: what the bytes are for, and who bounds
-//! them. It stands beside the storage engines because `unsafe` code is allowed only here.
+//! exact (it counts requested sizes, so the capacity of a vector and the chunks of an arena), one
+//! addition to a thread-local word per call. Must not know: what the bytes are for, who limits
+//! them. It is among the storage engines because `unsafe` code is allowed only here.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 
 thread_local! {
-    // A constant without a destructor: no registration at first use, usable until the thread's last
-    // instruction.
+    // A constant without a destructor needs no registration at first use and can be used until the
+    // thread ends.
     static BYTES: Cell<isize> = const { Cell::new(0) };
 }
 
-/// Bytes allocated less bytes freed by the calling thread since it began. Negative in a thread that
-/// frees what others allocated. Always 0 when [`Counting`] is not the process's allocator. Memory
-/// of C and C++ libraries is not in it.
+/// Bytes allocated minus bytes freed by the calling thread since it started. Negative in a thread
+/// that frees memory of other threads. Always 0 when [`Counting`] is not the process's allocator.
+/// Does not include memory of C and C++ libraries.
 #[inline]
 pub fn thread_bytes() -> isize {
     BYTES.get()
@@ -25,7 +25,7 @@ fn add(bytes: isize) {
     BYTES.set(BYTES.get().wrapping_add(bytes));
 }
 
-/// `A`, counted. To be the `#[global_allocator]` of a binary or of a test.
+/// The allocator `A` with counting, for the `#[global_allocator]` of a binary or a test.
 #[derive(Debug)]
 pub struct Counting<A>(pub A);
 
@@ -63,7 +63,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         // SAFETY: as in `dealloc`; the caller answers for `new_size`.
         let new = unsafe { self.0.realloc(ptr, layout, new_size) };
-        // After a failure the old block is still there.
+        // When reallocation fails, the old block remains allocated.
         if !new.is_null() {
             add((new_size as isize).wrapping_sub(layout.size() as isize));
         }

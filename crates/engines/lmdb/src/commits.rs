@@ -1,5 +1,6 @@
-//! The commit path: batches that come while a transaction is being flushed wait, and the next
-//! transaction takes them all. One thread leads, the others sleep; nobody is handed over.
+//! The commit path: batches that arrive while a transaction is being flushed wait, and the next
+//! transaction takes all of them. One thread leads, the others sleep; leadership is not handed
+//! over.
 
 use std::time::Instant;
 
@@ -16,7 +17,7 @@ use crate::error::classify;
 use crate::tables::Tables;
 use storage::emulate::long_keys::{is_bucket, place, retained};
 
-/// One transaction takes no more than this, so that no batch waits long for large neighbours.
+/// Most bytes of one transaction, so that no batch waits long for large ones.
 const TRANSACTION_BYTES_MAX: usize = 32 << 20;
 
 struct Waiting {
@@ -30,7 +31,7 @@ struct Queue {
     done: FxHashMap<u64, Result<CommitPos>>,
     next_ticket: u64,
     leading: bool,
-    /// A flush failed: nobody knows what the device has.
+    /// A flush failed: what the device holds is unknown.
     failed: bool,
     transactions: u64,
     busy_us: u64,
@@ -58,7 +59,7 @@ impl Commits {
         self.hooks.lock().push(hook);
     }
 
-    /// Transactions committed, and microseconds spent in them.
+    /// Number of transactions committed, and microseconds spent in them.
     pub(crate) fn totals(&self) -> (u64, u64) {
         let queue = self.queue.lock();
         (queue.transactions, queue.busy_us)
@@ -136,7 +137,7 @@ impl Commits {
             }
         }
         txn.commit().map_err(|e| classify("a commit", e))?;
-        // A transaction that changed nothing has no number of its own.
+        // A transaction that changed nothing does not get a number of its own.
         Ok(CommitPos(self.tables.last_commit()))
     }
 
@@ -158,7 +159,7 @@ impl Commits {
         }
     }
 
-    /// Removes what lies between two keys: whole entries at once, and parts of the buckets at both
+    /// Removes the keys between two keys: whole entries at once, and parts of the buckets at both
     /// ends.
     fn delete_range(
         &self,
@@ -214,7 +215,7 @@ impl Commits {
     }
 }
 
-/// The batches of the next transaction, in the order they came.
+/// The batches of the next transaction, in order of arrival.
 fn take_group(waiting: &mut Vec<Waiting>) -> Vec<Waiting> {
     let mut bytes = 0;
     let fits = waiting.iter().take_while(|w| {

@@ -1,4 +1,4 @@
-//! The engine itself: opening, reading the latest state, and what operators ask for.
+//! The LMDB engine: opening, reading the latest state, and maintenance operations.
 
 use std::fs;
 use std::fs::File;
@@ -24,8 +24,8 @@ use crate::rows;
 use crate::tables::Tables;
 use crate::view::View;
 
-/// Version of the layout this crate is responsible for. History: 1 one database per table, keys
-/// from 480 bytes on in buckets.
+/// Version of the layout that this crate defines. History: 1 one database per table, keys from 480
+/// bytes on in buckets.
 pub const DISK_FORMAT: u32 = 1;
 
 const MARKER: Marker<'_> = Marker {
@@ -33,33 +33,33 @@ const MARKER: Marker<'_> = Marker {
     format: DISK_FORMAT,
     details: "",
 };
-/// LMDB's name for it.
+/// LMDB's name of the data file.
 const DATA_FILE: &str = "data.mdb";
-/// Its name until it is whole.
+/// Name of the data file until it is complete.
 const NEW_DATA_FILE: &str = "data.mdb.new";
 const READERS_MAX: u32 = 8_192;
 /// Keys removed in one commit by [`Engine::drop_range`].
 const DROP_ROWS: usize = 4_096;
-/// Kept back for deletes and for the catalog: LMDB copies pages to change them.
+/// Space reserved for deletes and for the catalog: LMDB copies pages to change them.
 const RESERVE_BYTES: u64 = 64 << 20;
-/// What LMDB stores beside key and value.
+/// Bytes that LMDB stores for a row in addition to key and value.
 const ROW_OVERHEAD_BYTES: u64 = 10;
 
-/// How to open.
+/// Options for opening.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Directory.
     pub path: PathBuf,
-    /// Make it when it is not there.
+    /// Create the directory when it is missing.
     pub create: bool,
-    /// Address space for the file, and its largest size; takes no memory.
+    /// Address space for the file, which limits its size; takes no memory.
     pub map_bytes: usize,
     /// Change nothing in the directory: every write is refused.
     pub read_only: bool,
 }
 
 impl Config {
-    /// With what suits everybody: a map of 4 TiB.
+    /// Default options: a map of 4 TiB.
     pub fn at(path: impl Into<PathBuf>) -> Config {
         Config {
             path: path.into(),
@@ -79,7 +79,7 @@ pub struct LmdbEngine {
     dropped: RwLock<[Arc<IdentSet>; Table::ALL.len()]>,
     closed: AtomicBool,
     read_only: bool,
-    // Held by its lock: one process at a time.
+    // Locked while the engine is open: one process at a time.
     _lock: DirectoryLock,
 }
 
@@ -98,8 +98,9 @@ fn open_env(path: &Path, map_bytes: usize, more: EnvFlags) -> Result<Env<Without
     unsafe { options.open(path) }.map_err(|e| classify("opening", e))
 }
 
-/// LMDB writes a new file page by page, and takes one that a loss of power cut off for damaged. So
-/// a new file gets its name, which LMDB does not sync either, when all of it is on the device.
+/// Creates the data file. LMDB writes a new file page by page, and considers a file truncated by a
+/// loss of power damaged. So the new file gets its final name, which LMDB does not sync either,
+/// only when all of it is on the device.
 fn make_data_file(config: &Config) -> Result<()> {
     let (made, named) = (config.path.join(NEW_DATA_FILE), config.path.join(DATA_FILE));
     if named.exists() {
@@ -175,7 +176,7 @@ impl LmdbEngine {
             .map_err(|e| classify("a flush", e))
     }
 
-    /// Removes the first keys of a range in one commit. False when none was left.
+    /// Removes the first keys of a range in one commit. False when no key was left.
     fn drop_some(&self, table: Table, range: KeyRange<'_>) -> Result<bool> {
         let mut found = RowBatch::new();
         self.latest_rows(table, range, DROP_ROWS, &mut found)?;
@@ -207,7 +208,7 @@ impl LmdbEngine {
         rows::read(&self.tables, &self.tables.read()?, wanted, found)
     }
 
-    /// Removes the keys of all dropped idents now.
+    /// Removes the keys of all dropped idents immediately.
     ///
     /// # Errors
     /// Those of LMDB.
@@ -235,7 +236,7 @@ fn caps() -> Caps {
         persistent: true,
         key_bytes_max: 64 << 20,
         value_bytes_max: 64 << 20,
-        // One transaction keeps its changed pages in memory: at most 512 MiB of them.
+        // A transaction keeps its changed pages in memory: for this size at most 512 MiB.
         batch_bytes_max: 128 << 20,
         delete_range: true,
         checkpoint: true,
@@ -300,7 +301,7 @@ impl Engine for LmdbEngine {
     }
 
     fn durable_pos(&self) -> CommitPos {
-        // A commit is flushed before readers see it.
+        // A commit is flushed before readers can see it.
         self.last_pos()
     }
 
@@ -325,8 +326,8 @@ impl Engine for LmdbEngine {
         self.dropped.write()[table.index()] = idents;
     }
 
-    /// LMDB never rewrites data by itself: what `drop_range` has not removed is removed here, some
-    /// at each call.
+    /// LMDB never rewrites data by itself: each call removes some of the keys that `drop_range`
+    /// left.
     fn is_gone(&self, table: Table, ident: u32) -> Result<bool> {
         self.check_open()?;
         if !self.dropped.read()[table.index()].contains(ident) {
@@ -383,14 +384,15 @@ impl Engine for LmdbEngine {
         let file = self
             .tables
             .env
-            // Pages stay where they are, so that most of the next copy equals this one.
+            // Without compaction pages keep their places, so that most of the next copy equals this
+            // one.
             .copy_to_path(&copy, CompactionOption::Disabled);
         let file = file.map_err(|e| classify("a checkpoint", e))?;
         file.sync_all().map_err(fail)?;
         MARKER.write(path)
     }
 
-    /// LMDB keeps no checksums: what can be checked is that all is there, in order and readable.
+    /// LMDB has no checksums: this only checks that everything is readable and in order.
     fn verify(&self) -> Result<Verified> {
         self.check_open()?;
         check_order(self)

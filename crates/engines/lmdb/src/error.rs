@@ -1,4 +1,4 @@
-//! LMDB's errors sorted into `StorageError`. What LMDB said stays in `source()`.
+//! Maps LMDB's errors to `StorageError`. LMDB's own text is kept in `source()`.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use storage::{Cause, StorageError};
 
 const FILE: &str = "data.mdb";
 
-/// What LMDB said.
+/// The text of LMDB's error.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct EngineMessage(String);
 
-/// Sorts an error; `step` says what was tried.
+/// Maps an error; `step` names what was attempted.
 pub(crate) fn classify(step: &'static str, error: Error) -> StorageError {
     let cause = |text: String| Some(Arc::new(EngineMessage(text)) as Cause);
     match error {
@@ -29,7 +29,7 @@ pub(crate) fn classify(step: &'static str, error: Error) -> StorageError {
             StorageError::Busy("every slot for readers is taken".to_owned())
         }
         Error::Mdb(e @ (MdbError::Corrupted | MdbError::PageNotFound | MdbError::Invalid)) => {
-            // LMDB has one file, and does not say which page.
+            // LMDB has one file, and does not report the page.
             StorageError::Corrupt {
                 context: format!("file {FILE}, found by {step}"),
                 source: cause(e.to_string()),
@@ -49,7 +49,7 @@ fn is_full(error: &std::io::Error) -> bool {
     )
 }
 
-/// An entry that no version of this crate writes.
+/// The error for an entry that no version of this crate writes.
 pub(crate) fn corrupt(context: &str) -> StorageError {
     StorageError::Corrupt {
         context: context.to_owned(),

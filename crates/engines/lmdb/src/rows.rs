@@ -1,4 +1,4 @@
-//! Rows of a range: what cursors show and what range deletes remove.
+//! Reads the rows of a range, for cursors and for range deletes.
 
 use storage::emulate::RowRequest;
 use storage::{Result, RowBatch};
@@ -7,7 +7,7 @@ use crate::error::{classify, corrupt};
 use crate::tables::{Read, Tables};
 use storage::emulate::long_keys::{entries, is_bucket, stored_range};
 
-/// Replaces `rows` by the first of the range. True when there may be more.
+/// Replaces `rows` with the first rows of the range. True when there may be more.
 pub(crate) fn read(
     tables: &Tables,
     txn: &Read<'_>,
@@ -39,7 +39,7 @@ pub(crate) fn read(
     Ok(false)
 }
 
-/// Takes the rows of one stored entry. False when no more are wanted.
+/// Adds the rows of one stored entry. False when no more are wanted.
 fn take(wanted: RowRequest<'_>, stored: &[u8], value: &[u8], rows: &mut RowBatch) -> Result<bool> {
     let shown = |value| if wanted.keys_only { &[][..] } else { value };
     if !is_bucket(stored) {

@@ -1,4 +1,4 @@
-//! The environment and its six databases, and single keys in them.
+//! The environment and its six databases, and access to single keys.
 
 use heed::types::Bytes;
 use heed::{Database, Env, RoTxn, RwTxn, WithoutTls};
@@ -17,7 +17,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Opens the databases, or makes them.
+    /// Opens the databases, creating them if necessary.
     pub(crate) fn open(env: Env<WithoutTls>) -> Result<Tables> {
         let fail = |e| classify("opening", e);
         let mut txn = env.write_txn().map_err(fail)?;
@@ -28,7 +28,7 @@ impl Tables {
         }
         let databases = <[Database<Bytes, Bytes>; Table::ALL.len()]>::try_from(databases)
             .map_err(|_| crate::error::corrupt("the number of tables"))?;
-        // Scratch data means nothing to a new process.
+        // A new process does not need the scratch data of an earlier one.
         databases[Table::Tmp.index()]
             .clear(&mut txn)
             .map_err(fail)?;
@@ -36,7 +36,7 @@ impl Tables {
         Ok(Tables { env, databases })
     }
 
-    /// Opens databases that are there, without a write.
+    /// Opens existing databases without writing.
     pub(crate) fn existing(env: Env<WithoutTls>) -> Result<Tables> {
         let fail = |e| classify("opening", e);
         let txn = env.read_txn().map_err(fail)?;
@@ -48,7 +48,7 @@ impl Tables {
         }
         let databases = <[Database<Bytes, Bytes>; Table::ALL.len()]>::try_from(databases)
             .map_err(|_| crate::error::corrupt("the number of tables"))?;
-        // Keeps the handles for later transactions.
+        // The commit keeps the handles open for later transactions.
         txn.commit().map_err(fail)?;
         Ok(Tables { env, databases })
     }
@@ -58,7 +58,7 @@ impl Tables {
         self.databases[table.index()]
     }
 
-    /// A read of the latest state.
+    /// A read transaction on the latest state.
     pub(crate) fn read(&self) -> Result<Read<'_>> {
         self.env.read_txn().map_err(|e| classify("a read", e))
     }
@@ -105,7 +105,7 @@ impl Tables {
         self.set_bucket(txn, table, stored, &bucket)
     }
 
-    /// Writes a bucket; an empty one is none.
+    /// Writes a bucket; an empty bucket is deleted.
     pub(crate) fn set_bucket(
         &self,
         txn: &mut RwTxn<'_>,

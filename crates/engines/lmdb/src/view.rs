@@ -1,4 +1,4 @@
-//! A fixed state of all tables: one read transaction, which any thread may use, one at a time.
+//! A fixed state of all tables: one read transaction, which only one thread may use at a time.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::error::classify;
 use crate::rows;
 use crate::tables::Tables;
 
-/// The state and what keeps it.
+/// The read transaction and what it depends on.
 pub(crate) struct View {
     tables: Tables,
     txn: Mutex<RoTxn<'static, WithoutTls>>,
@@ -20,7 +20,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Fixes the latest state.
+    /// Takes a view of the latest state.
     pub(crate) fn take(tables: &Tables) -> Result<View> {
         let txn = tables.env.clone().static_read_txn();
         let txn = txn.map_err(|e| classify("a snapshot", e))?;

@@ -1,13 +1,13 @@
-//! What encryption costs: processor time of all threads for each insert and each point read, with
-//! encrypted data over data in the clear.
+//! The cost of encryption: processor time of all threads for each insert and each point read, with
+//! encrypted data compared with plain data.
 //!
 //! ```text
 //! cargo run --release -p quarry-engine-rocksdb --example encryption -- [KEYS] [ROUNDS]
 //! ```
-//! Both sides run in turns on the same data; the least disturbed round of each counts. Inserts are
-//! a document of 400 bytes (half of it compressible), two index entries and a log entry; flushes
-//! and one compaction of everything are part of them. Reads are of random documents: `cached` fits
-//! the block cache, `uncached` finds nearly all blocks in the system's page cache only.
+//! Both sides run alternately on the same data; the fastest round of each counts. An insert is a
+//! document of 400 bytes (half of it compressible), two index entries and a log entry; flushes and
+//! one compaction of everything are included. Reads are of random documents: in `cached` they fit
+//! into the block cache, in `uncached` nearly all blocks are only in the system's page cache.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

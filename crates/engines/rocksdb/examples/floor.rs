@@ -1,11 +1,12 @@
-//! What the storage trait costs over the raw crate calls, in CPU microseconds per operation.
+//! The cost of the storage trait compared with direct calls of the binding crate, in CPU
+//! microseconds per operation.
 //!
 //! ```text
 //! cargo run --release -p quarry-engine-rocksdb --example floor -- [KEYS] [DIRECTORY] [lru]
 //! ```
-//! Both sides run on one thread, on the same options and the same data, in turns, and the least
-//! disturbed of the turns counts (CPU time, so other processes matter little). "raw" is the binding
-//! crate used as its documentation suggests.
+//! Both sides run on one thread, with the same options and the same data, alternately, and the
+//! fastest round counts (CPU time, so other processes matter little). "raw" uses the binding crate
+//! as its documentation suggests.
 
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -50,7 +51,7 @@ struct Bench<'a> {
     keys: u32,
 }
 
-// Scattered but reproducible.
+// Scattered over the key space, but reproducible.
 fn key(number: u32) -> [u8; 16] {
     let mut key = [0; 16];
     key[..4].copy_from_slice(&1u32.to_be_bytes());
@@ -69,7 +70,7 @@ fn cpu_us() -> f64 {
     now.tv_sec as f64 * 1e6 + now.tv_nsec as f64 / 1e3
 }
 
-// `prepare` gives both sides the same start: empty memtables.
+// `prepare` gives both sides the same initial state: empty memtables.
 fn compare(
     name: &str,
     operations: usize,

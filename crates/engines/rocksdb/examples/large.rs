@@ -1,5 +1,5 @@
-//! What large documents cost: bytes written to the device for each byte stored, space, reads and
-//! scans; with values in files of their own (blob files) and without.
+//! The cost of large documents: bytes written to the device for each byte stored, space, reads and
+//! scans; with values in separate files (blob files) and without.
 //!
 //! ```text
 //! eval "$(scripts/natives.sh)"

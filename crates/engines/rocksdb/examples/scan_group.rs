@@ -1,6 +1,6 @@
 //! The aggregation of `lab/speed/aggregation.py` written by hand: `$match` of half of the
-//! documents, `$group` by a field, `$sum` and `$avg`, straight over the raw bytes of a stopped
-//! server's RocksDB. The floor that the server is measured against.
+//! documents, `$group` by a field, `$sum` and `$avg`, directly on the raw bytes of a stopped
+//! server's RocksDB. The server is measured against this lower bound.
 //!
 //! ```text
 //! cargo run --release -p quarry-engine-rocksdb --example scan_group -- DATA_DIRECTORY [ROUNDS]
@@ -73,7 +73,7 @@ struct Row {
     qty: i32,
 }
 
-/// Behind two bytes and two variable-length numbers.
+/// The BSON after two bytes and two variable-length numbers.
 fn bson(record: &[u8]) -> &[u8] {
     let mut at = 2;
     for _ in 0..2 {
@@ -85,7 +85,7 @@ fn bson(record: &[u8]) -> &[u8] {
     &record[at..]
 }
 
-/// One walk over the fields, ended when the fourth is found.
+/// One walk over the fields, which ends when the fourth wanted field is found.
 fn fields(doc: &[u8]) -> Option<Row> {
     let (mut status, mut g, mut amount, mut qty) = (None, None, None, None);
     let mut at = 4;

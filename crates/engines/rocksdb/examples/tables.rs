@@ -1,5 +1,5 @@
-//! What an open table file costs in memory outside of the block cache: the bound on open files
-//! follows from it.
+//! The memory of an open table file outside of the block cache: the limit on open files is based on
+//! it.
 //!
 //! ```text
 //! eval "$(scripts/natives.sh)"
@@ -63,7 +63,7 @@ fn main() {
     std::fs::remove_dir_all(&root).ok();
 }
 
-// In a process of its own: an allocator gives little back.
+// Measured in a separate process, because an allocator returns little memory.
 fn measure_apart(root: &Path, open_files_max: u32, files: u32) -> (usize, u64, u64) {
     let out = std::process::Command::new(std::env::current_exe().expect("this program"))
         .args([

@@ -1,5 +1,5 @@
-//! Updates of small documents by id, of which far more are stored than fit into memory: what one
-//! costs in processor time, device reads and bytes, without a server.
+//! Updates of small documents by id when far more documents are stored than fit into memory: the
+//! cost of one update in processor time, device reads and bytes, without a server.
 //!
 //! ```text
 //! eval "$(scripts/natives.sh)"

@@ -1,4 +1,4 @@
-//! Admission control: slows writers down smoothly before RocksDB would stop them all at once. Knows
+//! Admission control: slows writers down gradually before RocksDB would stop all of them. It knows
 //! no engine: it turns a pressure (0 idle, 1 where RocksDB would intervene) into a byte rate and
 //! makes writers wait, outside of every lock.
 
@@ -7,28 +7,26 @@ use std::time::{Duration, Instant};
 
 use storage::WriteClass;
 
-/// No single call waits longer than this; what cannot be held back then is left to the controller's
-/// next tick.
+/// No single call waits longer than this; the controller's next tick corrects the rest.
 pub(crate) const WAIT_MAX: Duration = Duration::from_millis(150);
 
-/// Writers may run ahead of the rate by this much before they wait, so pacing costs no sleep per
-/// small write.
+/// Writers may exceed the rate by this much before they wait, so that small writes need no sleep.
 const BURST: Duration = Duration::from_millis(5);
 
-/// Background work pays this many times its bytes while the rate is limited.
+/// Background work is charged this many times its bytes while the rate is limited.
 const BACKGROUND_FACTOR: u64 = 10;
 
 const RATE_MIN: f64 = 2.0 * 1024.0 * 1024.0;
 
-/// The pressure the controller steers to; well below the limit, well above idle.
+/// The pressure that the controller aims at; well below the limit, well above idle.
 const TARGET: f64 = 0.7;
 
-/// The rate limit writers wait for.
+/// The rate limit that writers wait for.
 pub(crate) struct Admission {
     origin: Instant,
     // Bytes per second; 0 means unlimited.
     rate: AtomicU64,
-    // Nanoseconds since `origin` at which everything admitted so far has been paid for.
+    // Nanoseconds since `origin` at which the rate will have covered all admitted bytes.
     paid_until_ns: AtomicU64,
     admitted_bytes: AtomicU64,
     waits: AtomicU64,
@@ -109,7 +107,7 @@ impl Admission {
         let debt_max = WAIT_MAX.as_nanos() as u64;
         let mut before = self.paid_until_ns.load(Ordering::Relaxed);
         loop {
-            // The debt is bounded: beyond that, waiting longer would only pile up clients.
+            // The debt is bounded: a longer wait would only make clients queue up.
             let after = before
                 .max(now)
                 .saturating_add(cost)
@@ -133,9 +131,9 @@ impl Admission {
     }
 }
 
-/// Turns pressure into a rate. Pressure is the integral of what comes in too much, so a rate that
-/// falls with pressure settles by itself; the base moves slowly until that happens at the target,
-/// which copes with devices of any speed.
+/// Turns pressure into a rate. Pressure is the integral of the excess intake, so a rate that falls
+/// with pressure reaches an equilibrium by itself; the base rate is adjusted slowly until the
+/// equilibrium is at the target pressure, which works for devices of any speed.
 pub(crate) struct Controller {
     base: f64,
     intake: f64,
@@ -146,7 +144,7 @@ pub(crate) struct Controller {
 const BEGIN: f64 = 0.6;
 const END: f64 = 0.3;
 
-/// How steeply the rate falls: from `BEGIN` to the limit by a factor of fifty.
+/// How steeply the rate falls: by a factor of fifty from `BEGIN` to the limit.
 const STEEPNESS: f64 = 3.9 / (1.0 - BEGIN);
 
 impl Controller {
@@ -158,15 +156,15 @@ impl Controller {
         }
     }
 
-    /// One step; `admitted` bytes came in during the last `seconds`.
+    /// One step; `admitted` bytes were written during the last `seconds`.
     ///
     /// # Output
     /// The rate in bytes per second, 0 for unlimited.
     pub(crate) fn tick(&mut self, pressure: f64, admitted: u64, seconds: f64) -> u64 {
         let seconds = seconds.clamp(0.001, 1.0);
         self.intake += (admitted as f64 / seconds - self.intake) * (seconds / 0.5).min(1.0);
-        // Files and memtables are counted in whole numbers; smoothing keeps the rate from jumping
-        // with each of them, but a sudden rise gets through.
+        // Files and memtables are counted in whole numbers; smoothing avoids jumps of the rate with
+        // each of them, but a sudden rise takes effect.
         self.smooth += (pressure - self.smooth) * (seconds / 0.5).min(1.0);
         let felt = self.smooth.max(pressure - 0.15);
         if self.base == 0.0 {
@@ -179,8 +177,7 @@ impl Controller {
             return 0;
         }
         self.base *= 1.0 + 0.3 * (TARGET - felt).clamp(-0.3, 0.1) * seconds;
-        // Headroom that nobody uses must not grow without bound, or the next burst would meet no
-        // resistance.
+        // Unused headroom must be bounded, or the next burst would not be limited.
         self.base = self.base.clamp(RATE_MIN, self.intake.max(RATE_MIN) * 8.0);
         let fall = (STEEPNESS * (felt - BEGIN)).max(0.0);
         (self.base * (-fall).exp()).max(RATE_MIN / 2.0) as u64
@@ -191,8 +188,8 @@ impl Controller {
 mod tests {
     use super::*;
 
-    // A store that drains at a fixed rate; pressure grows with the backlog. Offered load is four
-    // times the drain.
+    // A store that drains at a fixed rate; pressure grows with the backlog. The offered load is
+    // four times the drain rate.
     #[test]
     fn settles_at_the_drain_rate_without_reaching_the_brink() {
         let (drain, offered, brink) = (20e6, 80e6f64, 400e6);
@@ -239,7 +236,7 @@ mod tests {
             gate.reserve(1000, WriteClass::Client, 1_000_000, 0),
             Duration::ZERO
         );
-        // 1 ms per call; the burst covers the first five.
+        // 1 ms per call; the burst allowance covers the first five.
         let waits: Vec<_> = (0..20)
             .map(|_| gate.reserve(1000, WriteClass::Client, 1_000_000, 0))
             .collect();

@@ -1,6 +1,6 @@
-//! Reading a data directory without touching it: RocksDB changes files as soon as it opens them, so
-//! it is given a directory of its own. Files that are never written again are linked into it, the
-//! others copied. Promises: the lender stays locked against servers, and no byte of it changes.
+//! Reads a data directory without changing it: RocksDB changes files as soon as it opens them, so
+//! it opens a copy. Files that are never written again are linked into the copy, the others are
+//! copied. Promises: the original stays locked against servers, and none of its bytes change.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -16,22 +16,22 @@ use crate::open;
 use crate::salvage;
 use crate::space;
 
-/// What is left of a damaged directory.
+/// The readable part of a damaged directory.
 pub struct Rest {
-    /// The engine over it.
+    /// The engine over the readable tables.
     pub engine: RocksEngine,
-    /// Tables that cannot be read to their end.
+    /// Tables that cannot be read in full.
     pub left_out: Vec<String>,
 }
 
-/// A directory that is read.
+/// A copy of a directory for reading.
 pub struct Borrowed {
     _lender: File,
     directory: PathBuf,
 }
 
 impl Borrowed {
-    /// Makes `directory` a copy of `lender`; what was there is removed.
+    /// Makes `directory` a copy of `lender`; its former content is removed.
     ///
     /// # Errors
     /// [`StorageError::ForeignDirectory`], [`StorageError::NewerFormat`],
@@ -51,7 +51,7 @@ impl Borrowed {
             let entry = entry.map_err(fail)?;
             let name = entry.file_name();
             let is_file = entry.file_type().map_err(fail)?.is_file();
-            // The reserve holds no data; the engine makes its own.
+            // The reserve file holds no data; the engine creates its own.
             if is_file && name != space::HELD_BACK_FILE {
                 lend(&entry.path(), &directory.join(&name)).map_err(fail)?;
             }
@@ -62,8 +62,8 @@ impl Borrowed {
         })
     }
 
-    /// Makes the copy in `to` and opens it without the tables that cannot be read; returns their
-    /// names. The catalog of files is made anew, so it may be damaged.
+    /// Makes a further copy in `to` and opens it without the unreadable tables; returns their
+    /// names. The manifest is written again, so it may be damaged.
     ///
     /// # Errors
     /// Those of [`RocksEngine::open`].
@@ -81,7 +81,7 @@ impl Borrowed {
         })
     }
 
-    /// Opens the copy; `config` says how, its path aside.
+    /// Opens the copy with the options in `config`, except for the path.
     ///
     /// # Errors
     /// Those of [`RocksEngine::open`].
@@ -89,7 +89,8 @@ impl Borrowed {
         RocksEngine::open(Config {
             path: self.directory.clone(),
             create: false,
-            // Obsolete files are otherwise shortened before they go, and these are somebody else's.
+            // RocksDB would otherwise truncate obsolete files before deleting them, and these
+            // belong to the original.
             delete_bytes_per_s: 0,
             ..config
         })
@@ -97,7 +98,7 @@ impl Borrowed {
 }
 
 impl RocksEngine {
-    /// Opens what is left without the tables that cannot be read; see [`Engine::undamaged`].
+    /// Opens the directory without its unreadable tables; see [`Engine::undamaged`].
     pub(crate) fn open_undamaged(&self, path: &Path) -> Result<Option<Arc<dyn Engine>>> {
         self.flush()?;
         let live = salvage::live_tables(&self.db)?;
@@ -113,12 +114,12 @@ impl Drop for Borrowed {
     }
 }
 
-/// The lock a server holds, shared among readers.
+/// Takes the lock that a server holds, shared with other readers.
 fn lock(lender: &Path) -> Result<File> {
     let path = lender.join(mark::FILE);
     let fail = |error| StorageError::io(format!("cannot open {}", path.display()), error);
     let opened = match File::open(&path) {
-        // A copy that no server has opened yet. An empty mark claims as little as none.
+        // No server has opened this copy yet. An empty mark file claims as little as none.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => File::create(&path),
         opened => opened,
     };

@@ -1,4 +1,4 @@
-//! What this engine can do, and how large keys, values and batches may be. Must not know: options.
+//! The abilities and limits of this engine. Must not know: options.
 
 use storage::Caps;
 
@@ -7,10 +7,10 @@ pub(crate) fn caps() -> Caps {
     Caps {
         name: "rocksdb",
         persistent: true,
-        // A document of 16 MB may be one _id, and zeros in it take two bytes.
+        // An _id may be a document of 16 MB, in which each zero byte takes two bytes of the key.
         key_bytes_max: 64 << 20,
         value_bytes_max: 64 << 20,
-        // A batch becomes one journal record and one memtable insertion.
+        // A batch is one journal record and one memtable insertion.
         batch_bytes_max: 256 << 20,
         delete_range: true,
         checkpoint: true,

@@ -1,8 +1,9 @@
-//! A copy of an open database: links to its tables, and the journal of what is in no table yet.
+//! A copy of an open database: links to its tables, and the journal of rows that are in no table
+//! yet.
 //!
-//! Promises: every commit that was acknowledged before is in it. Memtables are flushed only when
-//! they hold much: flushed for every copy, they make small tables, which are soon merged with all
-//! that lie below them, so that of little change much is new in the next copy.
+//! Promises: every commit acknowledged before the copy is in it. Memtables are flushed only when
+//! they hold much: flushing for every copy would make small tables, which are soon merged with
+//! everything below them, so that after few changes much of the next copy would be new.
 
 use std::path::Path;
 
@@ -13,10 +14,10 @@ use crate::config::Config;
 use crate::error;
 use crate::ffi::Db;
 
-/// Memtables with up to so much in them are copied as a journal, which is read again by whoever
-/// copies the next state or opens this one.
+/// Memtables with at most this much content are copied as a journal, which must be read again for
+/// the next copy and when this one is opened.
 const CONTENT_BYTES_MAX: u64 = 8 << 20;
-/// First block of memory of a memtable, at most.
+/// Largest size of a memtable's first block of memory.
 const BLOCK_BYTES_MAX: usize = 1 << 20;
 
 pub(crate) fn make(db: &Db, config: &Config, path: &Path) -> Result<()> {
@@ -34,7 +35,7 @@ pub(crate) fn make(db: &Db, config: &Config, path: &Path) -> Result<()> {
         .map_err(said)
 }
 
-/// What a memtable takes that holds little: its first block, and its filter where it has one.
+/// Memory of a nearly empty memtable: its first block, and its filter if it has one.
 fn empty_bytes(config: &Config, table: Table) -> u64 {
     let whole = config.memtable_bytes(table);
     let filter = match table {

@@ -1,25 +1,25 @@
-//! Group commit: whoever needs a position durable flushes the journal on its own thread, unless
-//! another thread is flushing; then one flush later serves everybody who came meanwhile. At most
-//! one flush runs at a time, nobody is told "durable" before the flush that covers it has returned,
-//! and every position asked for is either reached or failed.
+//! Group commit: a thread that needs a position to be durable flushes the journal itself, unless
+//! another thread is flushing; then one later flush covers all threads that arrived meanwhile. At
+//! most one flush runs at a time, a position is reported as durable only after the flush that
+//! covers it has returned, and every requested position is either reached or fails.
 //!
-//! Knows nothing of RocksDB: the journal behind it is [`Log`], the locks are those of
-//! `super::sync`, so that a test can run this very file under a scheduler.
+//! It knows nothing of RocksDB: the journal is a [`Log`], the locks are those of `super::sync`, so
+//! that a test can run this file under a scheduler.
 
 use std::time::Duration;
 
 use super::sync::{AtomicU64, Condvar, Mutex, Ordering};
 
-/// The journal as this protocol sees it.
+/// The journal's interface for this protocol.
 pub(crate) trait Log: Send + Sync {
     /// Why a flush failed.
     type Error: Clone;
-    /// Position of the newest commit; the journal holds everything up to it before it is given.
+    /// Position of the newest commit; everything up to it is in the journal.
     fn last(&self) -> u64;
-    /// Brings everything up to `target` onto the device.
+    /// Writes everything up to `target` to the device.
     fn sync(&self, target: u64) -> Result<(), Failed<Self::Error>>;
-    /// Tells those who wait without a thread. Runs on the thread that flushed, outside of all
-    /// locks.
+    /// Reports the outcome to waiters without a thread. Runs on the thread that flushed, outside of
+    /// all locks.
     fn announce(&self, outcome: Announced);
 }
 
@@ -27,27 +27,28 @@ pub(crate) trait Log: Send + Sync {
 #[derive(Clone)]
 pub(crate) struct Failed<E> {
     pub(crate) error: E,
-    /// What the device holds is unknown from now on: no later flush can make it known again.
+    /// The content of the device is unknown from now on: no later flush can change that.
     pub(crate) lasting: bool,
 }
 
 /// See [`Log::announce`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Announced {
-    /// Everything up to here is durable.
+    /// Positions up to this one are durable.
     Durable(u64),
-    /// Up to here it failed; a later flush may still cover it.
+    /// The flush failed for positions up to this one; a later flush may still cover them.
     Failed(u64),
-    /// Nothing that is not durable by now ever will be.
+    /// Positions that are not durable by now never will be.
     Lost,
 }
 
-/// What an offer to flush came to.
+/// The result of [`Commits::offer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
-    /// It is durable, or another thread flushes and sees to it.
+    /// The position is durable, or another thread is flushing and will cover it.
     Idle,
-    /// This thread has flushed. With `more`, somebody asked meanwhile: offer again before sleeping.
+    /// This thread has flushed. `more` is true when a later position was requested meanwhile: offer
+    /// again before sleeping.
     Flushed { more: bool },
 }
 
@@ -61,22 +62,22 @@ pub(crate) struct Commits<L: Log> {
     log: L,
     durable: AtomicU64,
     state: Mutex<State<L::Error>>,
-    /// Wakes threads blocked in `wait`.
+    /// Wakes the threads that are blocked in `wait`.
     flushed: Condvar,
     /// Wakes the thread in `run`.
     request_flush: Condvar,
 }
 
 struct State<E> {
-    /// Some thread is between taking its turn and having log the outcome.
+    /// A thread has taken its turn and not announced the outcome yet.
     flushing: bool,
-    /// The furthest position anybody asked for.
+    /// The highest requested position.
     wanted: u64,
     /// Threads blocked on `flushed`.
     blocked: usize,
     stop: bool,
-    /// How many flushes have failed, and why the last one did: a waiter that sees the count change
-    /// gives up.
+    /// The number of failed flushes, and the reason of the last one: a waiter that sees the number
+    /// change gives up.
     failures: u64,
     failure: Option<Failed<E>>,
 }
@@ -91,7 +92,7 @@ impl<E> State<E> {
 }
 
 impl<L: Log> Commits<L> {
-    /// Over a journal of which everything up to `durable` is on the device.
+    /// A protocol over a journal whose content up to `durable` is on the device.
     pub(crate) fn new(log: L, durable: u64) -> Self {
         Self {
             log,
@@ -117,12 +118,13 @@ impl<L: Log> Commits<L> {
         self.durable.load(Ordering::Acquire)
     }
 
-    /// The last flush failed.
+    /// Whether the last flush failed.
     pub(crate) fn failing(&self) -> bool {
         self.state.lock().failure.is_some()
     }
 
-    /// For a thread with waiters of its own that must not block for a flush of another thread.
+    /// Flushes unless another thread is flushing; for a thread that must not block for another
+    /// one's flush.
     pub(crate) fn offer(&self, pos: u64) -> Offer {
         let pos = pos.min(self.log.last());
         let mut state = self.state.lock();
@@ -135,7 +137,7 @@ impl<L: Log> Commits<L> {
         Offer::Flushed { more: self.flush() }
     }
 
-    /// Asks for a flush without flushing: the thread in `run` does it.
+    /// Requests a flush by the thread in `run`.
     pub(crate) fn request_flush(&self, pos: u64) {
         let pos = pos.min(self.log.last());
         if self.durable() < pos {
@@ -145,9 +147,9 @@ impl<L: Log> Commits<L> {
         }
     }
 
-    /// Blocks until `pos` is durable; flushes on this thread if nobody else is flushing.
+    /// Blocks until `pos` is durable; flushes on this thread if no other thread is flushing.
     pub(crate) fn wait(&self, pos: u64) -> Result<(), WaitError<L::Error>> {
-        // A position from nowhere must not keep anybody flushing in circles.
+        // A position beyond the newest commit must not cause flushes without end.
         let pos = pos.min(self.log.last());
         if self.durable() >= pos {
             return Ok(());
@@ -181,16 +183,16 @@ impl<L: Log> Commits<L> {
                 state = self.state.lock();
             }
         };
-        // Those who wait without a thread need one. As long as threads are blocked, one of them
-        // flushes, or comes past here.
+        // Waiters without a thread need one that flushes. While threads are blocked in `wait`, one
+        // of them flushes, or reaches this place.
         if state.wanted > self.durable() && !state.flushing && state.blocked == 0 {
             self.request_flush.notify_one();
         }
         outcome
     }
 
-    /// Flushes what nobody waits for once per `interval`, and what was hurried at once. Returns
-    /// after [`Commits::stop`].
+    /// Flushes once per `interval` what no thread waits for, and requested positions at once.
+    /// Returns after [`Commits::stop`].
     pub(crate) fn run(&self, interval: Duration) {
         let mut state = self.state.lock();
         loop {
@@ -200,7 +202,7 @@ impl<L: Log> Commits<L> {
             }
             if state.flushing {
                 if state.stop {
-                    // Whoever flushes wakes this thread when it sees `stop`.
+                    // A thread that is flushing wakes this one when it sees `stop`.
                     self.request_flush.wait_for(&mut state, interval);
                 }
                 continue;
@@ -224,14 +226,14 @@ impl<L: Log> Commits<L> {
         self.request_flush.notify_all();
     }
 
-    /// Lets go whoever is still blocked, once nobody flushes any more.
+    /// Wakes all threads that are still blocked, when no thread will flush any more.
     pub(crate) fn stopped(&self) {
-        // Under the lock, so that nobody is between looking at `stop` and falling asleep.
+        // Under the lock, so that no thread is between checking `stop` and sleeping.
         let _state = self.state.lock();
         self.flushed.notify_all();
     }
 
-    /// Notes that the journal itself failed outside of a flush: nothing more becomes durable.
+    /// Records that the journal failed outside of a flush: nothing more becomes durable.
     pub(crate) fn lose(&self, error: L::Error) {
         let mut state = self.state.lock();
         if state.lost().is_some() {
@@ -247,10 +249,10 @@ impl<L: Log> Commits<L> {
         self.log.announce(Announced::Lost);
     }
 
-    /// One flush by the thread that has set `flushing`. True when somebody asked for more
+    /// One flush by the thread that has set `flushing`. True when a later position was requested
     /// meanwhile.
     fn flush(&self) -> bool {
-        // Read before the flush: the journal holds everything up to here, so the flush covers it.
+        // Read before the flush: everything up to here is in the journal, so the flush covers it.
         let target = self.log.last();
         let outcome = self.log.sync(target);
         let mut state = self.state.lock();
@@ -268,8 +270,8 @@ impl<L: Log> Commits<L> {
                 if state.lost().is_none() {
                     state.failure = Some(failed);
                 }
-                // All who wait for this are told; who asked for more since is not among them and
-                // gets the next flush.
+                // All current waiters get this outcome; a thread that requested a later position is
+                // not among them and gets the next flush.
                 if state.wanted <= target || lasting {
                     state.wanted = self.durable();
                 }

@@ -1,7 +1,7 @@
-//! Space that deleted rows and old versions take on the device: estimated from what the table files
-//! say of their entries, given back by rewriting the range. Values beside the table files (large
-//! documents) go when all of their file is unused, or by the rule of `config.rs`. Must not know:
-//! whose range it is.
+//! Space of deleted rows and old versions on the device: estimated from the table files' statistics
+//! of their entries, freed by rewriting the range. Values outside of the table files (large
+//! documents) are freed when their whole file is unused, or by the rule of `config.rs`. Must not
+//! know: whose range it is.
 
 use rust_rocksdb::{BottommostLevelCompaction, CompactOptions, LiveFile};
 use storage::{KeyRange, Result, Table};
@@ -10,7 +10,7 @@ use crate::error;
 use crate::ffi::{Db, family_name};
 use crate::sizes;
 
-/// Of a range of `bytes` on the device, those of rows that are not there.
+/// The unused part of the `bytes` that a range takes on the device.
 pub(crate) fn unused(
     db: &Db,
     table: Table,
@@ -26,23 +26,23 @@ pub(crate) fn unused(
             share => shared.add(&file, share),
         }
     }
-    // Neighbours in a file may have rows of any size: what lies inside says how many bytes a row
-    // of this range has.
+    // Other rows in a shared file may have any size, so the average row size comes from files that
+    // lie inside the range.
     if inside.puts > 0.0 {
         shared.puts = inside.puts * (of_range as f64 / inside.bytes - 1.0).max(0.0);
     }
     inside.puts += shared.puts;
     inside.deletions += shared.deletions;
-    // What is only in memory is not counted; of large documents beside the table files the same
-    // part is unused as of the entries that name them.
+    // Data that is only in memory is not counted. Of large documents outside of the table files the
+    // same share is assumed to be unused as of the entries that refer to them.
     Ok(match of_range {
         0 => 0,
         _ => inside.unused(bytes.max(of_range), rows),
     })
 }
 
-/// Which part of a file's entries lies in the range: a file that is shared with others is taken to
-/// be divided as all data between its first and last key are.
+/// The share of a file's entries that lies in the range. The entries of a file that reaches beyond
+/// the range are assumed to be distributed as all data between its first and last key.
 fn share_of(db: &Db, table: Table, range: KeyRange<'_>, file: &LiveFile) -> Result<f64> {
     let (Some(first), Some(last)) = (&file.start_key, &file.end_key) else {
         return Ok(0.0);
@@ -60,7 +60,7 @@ fn share_of(db: &Db, table: Table, range: KeyRange<'_>, file: &LiveFile) -> Resu
     Ok((common as f64 / all.max(1) as f64).min(1.0))
 }
 
-/// What table files say of the entries of a range.
+/// The table files' statistics of the entries in a range.
 #[derive(Default)]
 struct EntryTotals {
     bytes: f64,
@@ -75,8 +75,7 @@ impl EntryTotals {
         self.deletions += file.num_deletions as f64 * share;
     }
 
-    /// Of the bytes of the range, those of rows that are not there. A deletion hides one row at
-    /// most.
+    /// The unused part of the bytes of the range. A deletion hides at most one row.
     fn unused(&self, bytes: u64, rows: Option<u64>) -> u64 {
         let gone = rows.map_or(self.deletions, |rows| self.puts - rows as f64);
         let part = gone.clamp(0.0, self.puts) / self.puts.max(1.0);
@@ -84,7 +83,7 @@ impl EntryTotals {
     }
 }
 
-/// Rewrites a range, from one file of its lowest level to the next.
+/// Rewrites a range in steps, each up to the next file of its lowest level.
 pub(crate) fn compact(
     db: &Db,
     table: Table,

@@ -18,8 +18,8 @@ use crate::listener::Listener;
 
 const MB: usize = 1 << 20;
 
-/// Table format of new files, pinned so that an upgrade of the library does not change files
-/// silently. 6 is read by every RocksDB since 8.6.
+/// Table format of new files, fixed so that an upgrade of the library does not change files
+/// silently. Every RocksDB since 8.6 reads 6.
 pub(crate) const TABLE_FORMAT: i32 = 6;
 
 /// Which block cache to build.
@@ -52,14 +52,14 @@ pub struct Config {
     pub free_bytes_min: u64,
     /// ... or below this share of the file system, whichever is larger (but never more than 5 GB).
     pub free_percent_min: u64,
-    /// Documents of this many bytes and more lie in files of their own, so that compactions move a
-    /// reference instead of the document; 0 for none.
+    /// Documents of at least this many bytes are stored in separate files, so that compactions move
+    /// a reference instead of the document; 0 for none.
     pub blob_bytes_min: u64,
-    /// Files that are no longer needed (a drop, a compaction) disappear at this pace, so that
-    /// freeing their blocks never holds up the journal for long; 0 for at once. Space that is short
-    /// is freed at once.
+    /// Files that are no longer needed (after a drop or a compaction) are deleted at this pace, so
+    /// that freeing their blocks never delays the journal for long; 0 for at once. When space is
+    /// short, files are deleted at once.
     pub delete_bytes_per_s: u64,
-    /// Bound on compaction and flush writing, 0 for none.
+    /// Limit for writes of compactions and flushes, 0 for none.
     pub background_bytes_per_s: u64,
     /// Keep RocksDB's counters (cache hits, bytes read, ...) for `stats`.
     pub statistics: bool,
@@ -67,16 +67,17 @@ pub struct Config {
     pub compression: bool,
     /// Create the directory's content when it is empty.
     pub create: bool,
-    /// Files are sealed by keys of the directory's own data key, which this one seals.
+    /// The master key that seals the directory's data key, from which the keys of its files are
+    /// derived; `None` for plain data.
     pub master_key: Option<Arc<MasterKey>>,
-    /// Open a directory whose journal is damaged with the commits that can be read before the
-    /// damage, instead of refusing.
+    /// Open a directory with a damaged journal instead of refusing it, with the commits that can be
+    /// read before the damage.
     pub repair: bool,
 }
 
 impl Config {
-    /// A configuration whose memory stays below `budget_bytes` (the engine's part of it: caches,
-    /// memtables, table readers, compaction buffers; allocator slack included).
+    /// A configuration whose memory stays below `budget_bytes`, the engine's part of the memory:
+    /// caches, memtables, table readers, compaction buffers, overhead of the allocator.
     pub fn with_budget(path: impl Into<PathBuf>, budget_bytes: usize) -> Self {
         let budget = budget_bytes.max(64 * MB);
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
@@ -101,8 +102,8 @@ impl Config {
         }
     }
 
-    /// Memtable size of one table. `doc` and `idx` take most of the writes; four of each must fit
-    /// the common bound.
+    /// Memtable size of one table. `doc` and `idx` get most of the writes; four memtables of each
+    /// must fit the common limit.
     pub(crate) fn memtable_bytes(&self, table: Table) -> usize {
         let part = match table {
             Table::Doc | Table::Idx => self.write_buffer_bytes / 4,
@@ -112,26 +113,26 @@ impl Config {
         part.clamp(2 * MB, 256 * MB)
     }
 
-    /// Length of a table's files: as large as what fills one level-0 file.
+    /// Size of a table's files: as large as the memtable that fills one level-0 file.
     pub(crate) fn file_bytes(&self, table: Table) -> u64 {
         self.memtable_bytes(table).clamp(16 * MB, 64 * MB) as u64
     }
 
-    /// Length a journal file is given ahead. One is left when any memtable is full; this is enough
-    /// for documents with about as many bytes of index entries.
+    /// Length to which a journal file is extended in advance. A new file begins when any memtable
+    /// is full; this length is enough for documents with about as many bytes of index entries.
     pub(crate) fn journal_extent_bytes(&self) -> u64 {
         (self.memtable_bytes(Table::Doc) as u64).saturating_mul(3) / 2
     }
 
-    /// Immutable memtables a column family may collect before RocksDB stops writers; admission
-    /// slows down before.
+    /// Immutable memtables of a column family at which RocksDB stops writers; admission slows
+    /// writers down before that.
     pub(crate) const MEMTABLES_MAX: i32 = 8;
     /// Level-0 files at which admission begins to slow writers down, and at which RocksDB itself
     /// would.
     pub(crate) const L0_SOFT: u64 = 12;
     /// Level-0 files that are compacted together.
     pub(crate) const L0_TRIGGER: i32 = 4;
-    /// Overwritten rows that a scan has to pass over before it asks for a flush.
+    /// Number of overwritten rows that a scan has to skip before it requests a flush.
     const OVERWRITTEN_MIN: u32 = 10_000;
     const L0_SLOWDOWN: i32 = 60;
     const L0_STOP: i32 = 90;
@@ -139,7 +140,7 @@ impl Config {
     pub(crate) const PENDING_SOFT_BYTES: u64 = 4 << 30;
 }
 
-/// The parts of the options that metrics are read from after opening.
+/// The parts of the options that are needed for metrics after opening.
 pub(crate) struct Built {
     pub(crate) db: Options,
     pub(crate) tables: Vec<(Table, Options)>,
@@ -155,8 +156,8 @@ pub(crate) fn build(config: &Config, dropped: &Dropped, listener: Listener) -> B
         CacheKind::Lru => {
             let mut opts = LruCacheOptions::default();
             opts.set_capacity(config.block_cache_bytes);
-            // Few shards: a small cache cut into many pieces evicts too early and cannot hold a 16
-            // MB value.
+            // Few shards: in a small cache with many shards each evicts too early and cannot hold a
+            // 16 MB value.
             opts.set_num_shard_bits(2);
             Cache::new_lru_cache_opts(&opts)
         }
@@ -170,8 +171,8 @@ pub(crate) fn build(config: &Config, dropped: &Dropped, listener: Listener) -> B
     files.set_delete_rate_bytes_per_second(
         i64::try_from(config.delete_bytes_per_s).unwrap_or(i64::MAX),
     );
-    // The pace holds however large a part of the data is dropped; the guard lifts it when space is
-    // short.
+    // The pace applies however large the dropped part of the data is; the guard lifts it when space
+    // is short.
     files.set_max_trash_db_ratio(f64::MAX);
     let mut db = Options::default();
     db.set_sst_file_manager(&files);
@@ -179,18 +180,18 @@ pub(crate) fn build(config: &Config, dropped: &Dropped, listener: Listener) -> B
     db.create_missing_column_families(true);
     db.set_max_background_jobs(i32::try_from(config.background_jobs.max(2)).unwrap_or(2));
     db.set_max_open_files(i32::try_from(config.open_files_max).unwrap_or(256));
-    // The bound is split among shards by file number: with few files each, a shard closes files
+    // The limit is divided among shards by file number: with few files each, a shard closes files
     // while others have room.
     db.set_table_cache_num_shard_bits(((config.open_files_max / 64).max(1).ilog2() as i32).min(6));
     db.set_max_file_opening_threads(2);
     db.set_write_buffer_manager(&memtables);
     db.set_max_total_wal_size((8 * config.write_buffer_bytes).clamp(128 * MB, 1024 * MB) as u64);
-    // `open.rs` has told damage from a tail that was never flushed before RocksDB reads the
-    // journal; here, up to the first record that cannot be read is all there is. Closed files are
-    // in the manifest with their length, so a missing one is noticed.
+    // `open.rs` distinguishes damage from a tail that was never flushed before RocksDB reads the
+    // journal; here RocksDB reads up to the first unreadable record. The manifest has the lengths
+    // of closed files, so a missing one is noticed.
     db.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
     db.set_track_and_verify_wals_in_manifest(true);
-    // Writeback is spread, so an fsync never has hundreds of megabytes before it.
+    // Spreads writeback, so that an fsync never has hundreds of megabytes to write.
     db.set_bytes_per_sync(MB as u64);
     db.set_wal_bytes_per_sync(512 << 10);
     db.set_enable_pipelined_write(true);
@@ -238,28 +239,28 @@ fn table_options(config: &Config, table: Table, cache: &Cache, dropped: &Dropped
     opts.set_level_zero_file_num_compaction_trigger(Config::L0_TRIGGER);
     opts.set_level_zero_slowdown_writes_trigger(Config::L0_SLOWDOWN);
     opts.set_level_zero_stop_writes_trigger(Config::L0_STOP);
-    // Far above what admission tolerates: RocksDB's own write stalls are a last resort.
+    // Far above the limits of admission: RocksDB's own write stalls are a last resort.
     opts.set_soft_pending_compaction_bytes_limit(64 << 30);
     opts.set_hard_pending_compaction_bytes_limit(256 << 30);
-    // As large as the level-0 files that trigger its compaction, so that step rewrites about one to
-    // one.
+    // As large as the level-0 files that trigger a compaction, so that the step to level 1 rewrites
+    // about one byte for each new one.
     opts.set_max_bytes_for_level_base((4 * config.memtable_bytes(table)).max(32 * MB) as u64);
     opts.set_target_file_size_base(config.file_bytes(table));
     opts.set_memtable_max_range_deletions(100);
     opts.set_min_tombstones_for_range_conversion(100);
-    // Files untouched for a month are rewritten, so dropped idents disappear from everywhere in the
-    // end.
+    // Files that were not written for a month are rewritten, so that dropped idents finally
+    // disappear everywhere.
     opts.set_periodic_compaction_seconds(30 * 24 * 3600);
     set_compression(&mut opts, config, table);
     if table == Table::Doc && config.blob_bytes_min > 0 {
         set_blobs(&mut opts, config, cache);
     }
     if table == Table::Doc || table == Table::Idx {
-        // A scan that passes over more overwritten rows in the memtable than it shows has it
-        // flushed, which leaves them out; at fewer than these a flush costs more than it saves.
+        // A scan that skips more overwritten rows in the memtable than it shows has the memtable
+        // flushed, which drops these rows; below this number a flush costs more than it saves.
         opts.set_memtable_op_scan_flush_trigger(Config::OVERWRITTEN_MIN);
         opts.set_memtable_avg_op_scan_flush_trigger(2);
-        // An insert asks for its own key first; this answers for the keys still in memory.
+        // An insert looks up its own key first; this filter answers for the keys still in memory.
         opts.set_memtable_whole_key_filtering(true);
         opts.set_memtable_prefix_bloom_ratio(0.05);
         opts.add_compact_on_deletion_collector_factory(128 << 10, 64 << 10, 0.5);
@@ -280,21 +281,21 @@ fn table_options(config: &Config, table: Table, cache: &Cache, dropped: &Dropped
     opts
 }
 
-/// Options that the binding has no function for; they are set before all others.
+/// Options for which the binding has no function; they are set before all others.
 fn unlisted(table: Table) -> &'static str {
     match table {
-        // Merges of a counter are made one even when its value lies in a file whose block is not
-        // cached: else each write tries it again, over all that have come since the last flush.
+        // Merges of a counter are combined even when its value is in a file whose block is not
+        // cached: otherwise each write tries that again, over all merges since the last flush.
         Table::Meta => "strict_max_successive_merges=true",
-        // The place of an entry in the memtable is looked for from that of the last one, which is
-        // near when a batch has its entries in order (ADR 0063). One hint for all indexes: the
-        // prefix is the first byte of the identifier, and each prefix costs memory.
+        // The search for an entry's place in the memtable begins at the place of the last one,
+        // which is near when a batch has its entries in order (ADR 0063). One hint for all indexes:
+        // the prefix is the first byte of the identifier, and each prefix takes memory.
         Table::Idx => {
             "memtable_insert_with_hint_prefix_extractor=rocksdb.FixedPrefix.1;\
              compression_opts={auto_skip=true}"
         }
-        // Blocks of random bytes are not compressed again and again: what does not become smaller
-        // by an eighth is stored as it is, and now and then is looked whether it does again.
+        // Blocks that do not become smaller by an eighth are stored uncompressed, and compression
+        // is then skipped and only retried now and then, so that random bytes cost little time.
         _ => "compression_opts={auto_skip=true}",
     }
 }
@@ -311,8 +312,8 @@ fn set_blobs(opts: &mut Options, config: &Config, cache: &Cache) {
         DBCompressionType::None
     });
     opts.set_blob_cache(cache);
-    // Compactions move documents out of the oldest tenth of the files, live or not: a quarter
-    // (RocksDB's default) wrote a third more and saved no space, none let garbage pile up (ADR
+    // Compactions move documents out of the oldest tenth of the files. With a quarter (RocksDB's
+    // default) a third more was written and no space saved; without this garbage accumulated (ADR
     // 0014).
     opts.set_enable_blob_gc(true);
     opts.set_blob_gc_age_cutoff(0.1);
@@ -326,7 +327,7 @@ fn set_compression(opts: &mut Options, config: &Config, table: Table) {
         return;
     }
     match table {
-        // One kind on all levels lets files move down without being rewritten.
+        // With one compression type on all levels, files move down without being rewritten.
         Table::Log | Table::Cap | Table::Tmp => opts.set_compression_type(Lz4),
         Table::Meta => opts.set_compression_type(Plain),
         Table::Doc | Table::Idx => {
@@ -341,29 +342,30 @@ fn block_options(table: Table, cache: &Cache) -> BlockBasedOptions {
     let mut block = BlockBasedOptions::default();
     block.set_block_cache(cache);
     block.set_format_version(TABLE_FORMAT);
-    // A document is read alone, and what is read with it is decompressed for nothing; entries are
-    // read in rows.
+    // Documents are read one by one, and decompressing their neighbours is wasted; entries are read
+    // in sequence.
     block.set_block_size(if table == Table::Doc {
         4 << 10
     } else {
         8 << 10
     });
     block.set_metadata_block_size(4 << 10);
-    // Indexes and filters are cut into blocks that compete in the cache: no memory beside the
-    // budget.
+    // Indexes and filters are divided into blocks in the cache, so that they need no memory beyond
+    // the budget.
     block.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
     block.set_cache_index_and_filter_blocks(true);
     block.set_cache_index_and_filter_blocks_with_high_priority(true);
     block.set_pin_l0_filter_and_index_blocks_in_cache(true);
     block.set_pin_top_level_index_and_filter(true);
     block.set_optimize_filters_for_memory(true);
-    // Trades a little space for seeks inside a block that need no binary search over deltas of
-    // whole keys.
+    // Uses a little more space so that seeks inside a block need no linear search over
+    // delta-encoded keys.
     block.set_index_block_restart_interval(4);
     if table != Table::Log && table != Table::Tmp {
         block.set_partition_filters(true);
         block.set_whole_key_filtering(true);
-        // Bloom on the young levels (cheap to build), ribbon below (a third smaller).
+        // Bloom filters on the upper levels (cheap to build), ribbon filters below (a third
+        // smaller).
         block.set_hybrid_ribbon_filter(10.0, 2);
     }
     block

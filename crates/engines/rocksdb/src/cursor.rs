@@ -1,6 +1,6 @@
-//! Cursors over RocksDB iterators. A row delivered last is stepped over only when the next one is
-//! asked for, so a lookup of one row pays for one row. A scan that turns out to be large stops
-//! filling the block cache, so that it does not push out what others work with.
+//! Cursors over RocksDB iterators. The iterator moves past a delivered row only when the next one
+//! is requested, so a lookup of one row does not pay for a second one. A scan that turns out to be
+//! large stops filling the block cache, so that it does not displace other readers' data.
 
 use std::sync::Arc;
 
@@ -9,13 +9,14 @@ use storage::{Cursor, CursorOpts, KeyRange, Result, Table};
 use crate::ffi::{Db, Iter, IterOpts, Snap};
 
 enum Place {
-    // Nothing delivered yet and no seek: position at the end the direction begins with.
+    // Nothing was delivered and no seek was made: begin at the start of the range in the cursor's
+    // direction.
     Start,
-    // The iterator stands on a row that was delivered.
+    // The iterator is at a row that was delivered.
     Delivered,
-    // The iterator stands on the next row to deliver, or is exhausted.
+    // The iterator is at the next row to deliver, or is exhausted.
     Next,
-    // An empty range; the iterator is never asked.
+    // The range is empty; the iterator is not used.
     Nothing,
 }
 
@@ -26,15 +27,15 @@ pub(crate) struct RocksCursor {
     filling: Option<Filling>,
 }
 
-// A scan that fills the cache so far, and what it takes to go on without.
+// A scan that still fills the cache, and what is needed to continue without.
 struct Filling {
     bytes_left: u64,
     snap: Arc<Snap>,
     table: Table,
 }
 
-/// How many bytes of rows one scan may leave in a cache of that size: an eighth, so that a few
-/// scans of middle size find their data again and all others keep most of theirs.
+/// Bytes of rows that one scan may put into a cache of this size: an eighth, so that a few scans of
+/// medium size find their data again and other readers keep most of theirs.
 pub(crate) fn scan_fill_bytes(cache_bytes: usize) -> u64 {
     cache_bytes as u64 / 8
 }
@@ -48,8 +49,8 @@ impl RocksCursor {
         opts: CursorOpts,
     ) -> Self {
         let bytes_left = db.scan_fill_bytes().saturating_sub(opts.bytes_before);
-        // A scan without a known end may be large. Its iterator will be replaced then, at the same
-        // state, which takes a snapshot: a tenth of a microsecond.
+        // A scan without a known end may be large. Its iterator may have to be replaced later by
+        // one on the same state, which needs a snapshot: a tenth of a microsecond.
         let filling =
             (opts.fill_cache && opts.limit_hint == 0 && bytes_left > 0).then(|| Filling {
                 bytes_left,
@@ -88,8 +89,7 @@ impl RocksCursor {
         }
     }
 
-    // Replaces the iterator, which stands on a row, by one on the same row that leaves the cache
-    // alone.
+    // Replaces the iterator by one at the same row that does not fill the cache.
     #[cold]
     fn stop_filling(&mut self) {
         let Some(Filling { snap, table, .. }) = self.filling.take() else {
@@ -171,7 +171,7 @@ impl Cursor for RocksCursor {
                 }
                 return Ok(true);
             }
-            // Not after a failed read in `stop_filling`, which the loop reports.
+            // Not valid after a failed read in `stop_filling`, which the loop reports.
             if self.iter.valid() {
                 self.iter.step(self.opts.reverse);
             }

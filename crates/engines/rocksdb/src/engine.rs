@@ -36,7 +36,7 @@ use crate::space::Guard;
 use crate::stats::{self, Sources};
 use crate::wal;
 
-/// An open RocksDB behind the storage contract.
+/// An open RocksDB that implements the storage contract.
 pub struct RocksEngine {
     journal: Journal,
     monitor: Monitor,
@@ -77,16 +77,16 @@ impl RocksEngine {
             encrypt(&mut built.db, data);
         }
         watch(&mut built.db);
-        // Looks at the device before RocksDB does, which needs room to open.
+        // Measures the device before RocksDB opens, because opening needs space.
         let guard = Arc::new(Guard::new(&config, &built.memtables, &built.files, &events));
         if repair.is_some() {
-            // The manifest may demand bytes that are gone.
+            // The manifest may list bytes that are lost.
             built.db.set_track_and_verify_wals_in_manifest(false);
         }
         let mut db = open_db(&config, &built);
         if let (true, Err(error @ StorageError::Corrupt { .. })) = (config.repair, &db) {
-            // A file is missing, or tables already hold commits from behind the damage: all that
-            // can be read must follow.
+            // A file is missing, or tables already hold commits from after the damage: all readable
+            // records must be applied.
             repair = Some(open::take_all(&config, repair, error)?);
             built.db.set_track_and_verify_wals_in_manifest(false);
             built
@@ -141,18 +141,19 @@ impl RocksEngine {
         Ok(engine)
     }
 
-    /// What opening with [`Config::repair`] gave up, one line; `None` when there was no damage.
+    /// One line about what opening with [`Config::repair`] has lost; `None` when there was no
+    /// damage.
     pub fn repaired(&self) -> Option<&str> {
         self.repaired.as_deref()
     }
 
-    /// The key that the files are sealed with; `None` when they lie in the clear.
+    /// The data key of the files; `None` when they are not encrypted.
     pub fn data_key(&self) -> Option<Arc<DataKey>> {
         self.data_key.clone()
     }
 
-    /// Rewrites all files of a table, e.g. to see dropped idents disappear. For tests and studies:
-    /// it is heavy.
+    /// Rewrites all files of a table, for example to make dropped idents disappear. For tests and
+    /// studies: it is expensive.
     pub fn compact_all(&self, table: Table) -> Result<()> {
         self.check_open()?;
         if let Some(family) = self.db.admin().cf_handle(family_name(table)) {
@@ -163,7 +164,7 @@ impl RocksEngine {
         Ok(())
     }
 
-    /// The binding crate's handle, for measurements of RocksDB without this crate only: a write
+    /// The binding crate's handle, only for measurements of RocksDB without this crate: a write
     /// through it breaks the contract.
     #[doc(hidden)]
     pub fn raw(&self) -> &DB {
@@ -179,7 +180,7 @@ impl RocksEngine {
         }
     }
 
-    // Scratch data means nothing to a new process.
+    // A new process does not need the scratch data of an earlier one.
     fn wipe_scratch(&self) -> Result<()> {
         let mut any = false;
         let opts = CursorOpts {
@@ -200,8 +201,7 @@ impl RocksEngine {
         Ok(())
     }
 
-    // RocksDB's own check passes over blob files; each value in them has a checksum that a read
-    // compares.
+    // RocksDB's own check skips blob files; each value in them has a checksum that a read verifies.
     fn read_large_documents(&self) -> Result<()> {
         if self
             .db
@@ -220,7 +220,7 @@ impl RocksEngine {
         Ok(())
     }
 
-    // RocksDB reports a standing background error on every write; say which kind it is.
+    // RocksDB reports a persisting background error on every write; this names its kind.
     fn explain(&self, error: StorageError) -> StorageError {
         let StorageError::Io { .. } = error else {
             return error;
@@ -231,7 +231,7 @@ impl RocksEngine {
         }
     }
 
-    /// Why writes are refused until RocksDB has recovered.
+    /// The reason why writes are refused until RocksDB has recovered.
     fn standing(&self, when_full: &str) -> StorageError {
         match self.events.background_error() {
             Some(text) if !error::is_full(&text) => StorageError::ReadOnly {
@@ -243,7 +243,8 @@ impl RocksEngine {
     }
 }
 
-/// Gives each journal file its length when it begins, and notes where the one before has ended.
+/// Extends each journal file in advance when it begins, and records where the previous one has
+/// ended.
 fn follow_journal_files(
     config: &Config,
     db: &Arc<Db>,
@@ -255,15 +256,15 @@ fn follow_journal_files(
     let (directory, extent) = (config.path.clone(), config.journal_extent_bytes());
     let closes = Arc::clone(closing);
     let extend = move || {
-        // RocksDB does not shorten a file that it never wrote to, as the last one is.
+        // RocksDB does not truncate a file to which it never wrote, such as the last one.
         if !closes.load(Ordering::Acquire) {
-            // Failing costs time at each flush, nothing else.
+            // A failure only makes flushes slower.
             let _ = wal::extend(&directory, extent);
         }
     };
     extend();
     events.on_sealed(Box::new(move || {
-        // Without the engine there is no writer whose commits could be missed.
+        // Once the engine is gone, no writer can have commits that would be missed.
         if let Some(db) = sealed_in.upgrade() {
             sealed_at.sealed(db.sequence());
         }
@@ -280,7 +281,7 @@ fn open_db(config: &Config, built: &Built) -> Result<DB> {
         .map_err(|error| error::sort_open(&config.path, error.into_string()))
 }
 
-/// Deleted keys that a question whether an ident is gone may step over: about a millisecond.
+/// Deleted keys that a check for remaining keys of an ident may skip: about a millisecond.
 const GONE_SKIP_MAX: u64 = 4096;
 
 impl Reader for RocksEngine {
@@ -422,7 +423,7 @@ impl Engine for RocksEngine {
         }
         match iter.status() {
             Ok(()) => Ok(true),
-            // More deleted keys in the way than it may skip: compaction has not come here yet.
+            // More deleted keys than it may skip: compaction has not removed them yet.
             Err(StorageError::Busy(_)) => Ok(false),
             Err(error) => Err(error),
         }
@@ -438,7 +439,7 @@ impl Engine for RocksEngine {
     }
 
     fn bytes_read_here(&self) -> Option<u64> {
-        // The library counts blocks and their bytes by thread unless told otherwise.
+        // By default RocksDB counts blocks and their bytes per thread.
         Some(PerfContext::default().metric(PerfMetric::BlockReadByte))
     }
 
@@ -543,14 +544,14 @@ impl Engine for RocksEngine {
 
 impl Drop for RocksEngine {
     fn drop(&mut self) {
-        // A failure cannot be reported here; the journal covers what could not be flushed.
+        // A failure cannot be reported here; the journal has everything that was not flushed.
         let _ = self.close();
     }
 }
 
-// RocksDB's limit is inclusive: the largest useful key below an exclusive upper bound. Exact after
-// stripping a zero byte; otherwise a key so close below that only absurd neighbours could lie
-// between, and those merely stay.
+// The largest key below an exclusive upper bound, as RocksDB's limit is inclusive. Exact when the
+// bound ends with a zero byte; otherwise so close below it that hardly any key can lie between, and
+// such keys merely stay.
 fn below(upper: &[u8]) -> Vec<u8> {
     let mut key = upper.to_vec();
     match key.pop() {

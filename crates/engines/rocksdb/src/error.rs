@@ -1,22 +1,22 @@
-//! RocksDB's error texts sorted into `StorageError`. The text itself stays in `source()`.
+//! Maps RocksDB's error texts to `StorageError`. The text itself is kept in `source()`.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use storage::{Place, StorageError};
 
-/// What RocksDB said.
+/// The text of RocksDB's error.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct EngineMessage(pub(crate) String);
 
-/// Sorts an error of a running engine; `step` says what was tried.
+/// Maps an error of a running engine; `step` names what was attempted.
 pub(crate) fn sort(step: &'static str, text: String) -> StorageError {
     sort_of_thread(step, text, None)
 }
 
-/// The same for what the calling thread has asked for, which has read at `last` in a blob file:
-/// RocksDB does not say where a value in one is damaged.
+/// As [`sort`], for a call of this thread, which last read a blob file at `last`: RocksDB does not
+/// report where a value in a blob file is damaged.
 pub(crate) fn sort_of_thread(
     step: &'static str,
     text: String,
@@ -47,7 +47,7 @@ pub(crate) fn sort_of_thread(
     }
 }
 
-/// The step and where in which file it failed.
+/// The step, with the file and the place where it failed.
 fn at_place(step: &str, text: &str, last: Option<Place>) -> String {
     let is_of_blob = text.contains("blob") || text.contains("Blob");
     match Place::in_words(text).or(last.filter(|_| is_of_blob)) {
@@ -56,18 +56,19 @@ fn at_place(step: &str, text: &str, last: Option<Place>) -> String {
     }
 }
 
-/// Why writes are refused until an error of background work is gone.
+/// The reason why writes are refused until an error of background work is resolved.
 pub(crate) fn standing(text: &str) -> String {
     let place = Place::in_words(text).map_or_else(String::new, |place| format!(" on {place}"));
     format!("background work failed{place}, see the engine's log")
 }
 
-/// The text speaks of damage in files that are no journal, or of a failure to read or write them.
+/// Whether the text reports damage in files other than the journal, or a failure to read or write
+/// them.
 pub(crate) fn is_beside_journal(text: &str) -> bool {
     Place::in_words(text).is_some_and(|place| !place.file.ends_with(".log"))
 }
 
-/// Sorts an error of opening `path`.
+/// Maps an error of opening `path`.
 pub(crate) fn sort_open(path: &Path, text: String) -> StorageError {
     let shown = path.display().to_string();
     if text.contains("/LOCK")
@@ -92,7 +93,7 @@ pub(crate) fn sort_open(path: &Path, text: String) -> StorageError {
     }
 }
 
-/// A directory, and the place in one of its files that the cause names.
+/// A directory, with the place in one of its files that the cause names.
 fn within(shown: &str, cause: &Option<storage::Cause>) -> String {
     let text = cause.as_ref().map(ToString::to_string).unwrap_or_default();
     match Place::in_words(&text) {
@@ -101,7 +102,7 @@ fn within(shown: &str, cause: &Option<storage::Cause>) -> String {
     }
 }
 
-/// The text speaks of a full device or an exhausted quota.
+/// Whether the text reports a full device or an exhausted quota.
 pub(crate) fn is_full(text: &str) -> bool {
     text.contains("No space left")
         || text.contains("Disk quota exceeded")
@@ -109,13 +110,13 @@ pub(crate) fn is_full(text: &str) -> bool {
         || text.contains("SpaceLimit")
 }
 
-/// The text speaks of a failure before, not of one of its own.
+/// Whether the text reports an earlier failure.
 pub(crate) fn is_earlier(text: &str) -> bool {
     text.contains("previous error")
 }
 
-/// The journal's bytes are what they were: an append that found no space, not a failed fdatasync
-/// (after which the system may have dropped what was written).
+/// Whether the journal's bytes are intact: true for an append that found no space, false for a
+/// failed fdatasync (after which the system may have dropped written data).
 pub(crate) fn leaves_journal(text: &str) -> bool {
     is_full(text) && !text.contains("fdatasync") && !text.contains("fsync")
 }

@@ -1,5 +1,5 @@
-//! Tables that are kept to a size by giving back whole files (`drop_range`): what is in memory and
-//! in files of the first level cannot be given back, so neither may be large beside that size.
+//! Tables whose size is limited by freeing whole files (`drop_range`). Data in memory and in files
+//! of the first level cannot be freed that way, so both must be small compared with that size.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,25 @@ use storage::Table;
 use crate::config::Config;
 use crate::ffi::{Db, family_name};
 
-/// A memtable takes at most this part of the table's size.
+/// A memtable takes at most one part in this many of the table's size.
 const PART: u64 = 8;
 const MEMTABLE_BYTES_MIN: u64 = 1 << 20;
 
-/// What the tables are set to.
+/// The current settings of the tables.
 #[derive(Default)]
 pub(crate) struct Expected(Mutex<BTreeMap<Table, Shape>>);
 
-/// How large a table's pieces are.
+/// Sizes of a table's memtables and files.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Shape {
     memtable_bytes: u64,
     file_bytes: u64,
-    /// Files of the first level that are moved on together.
+    /// Number of first-level files that trigger a compaction.
     first_level_files: i32,
 }
 
 impl Shape {
-    /// Of a table that may grow.
+    /// The sizes for a table without a limit.
     fn usual(config: &Config, table: Table) -> Shape {
         Shape {
             memtable_bytes: config.memtable_bytes(table) as u64,
@@ -36,7 +36,7 @@ impl Shape {
         }
     }
 
-    /// Of a table that is kept to so many bytes.
+    /// The sizes for a table that is kept at this many bytes.
     fn of(config: &Config, table: Table, bytes: u64) -> Shape {
         let usual = Shape::usual(config, table);
         let part = (bytes / PART).max(MEMTABLE_BYTES_MIN);
@@ -52,7 +52,7 @@ impl Shape {
 }
 
 impl Expected {
-    /// Cuts a table into pieces for so many bytes. Failing costs space, nothing else.
+    /// Sets the sizes for a table of this many bytes. A failure only costs space.
     pub(crate) fn set(&self, db: &Db, config: &Config, table: Table, bytes: u64) {
         let shape = Shape::of(config, table, bytes);
         let mut known = self.0.lock();

@@ -1,9 +1,9 @@
-//! Files of a directory that is read beside its owner. Must not know: what is in them.
+//! Files of a directory that is read while its owner uses it. Must not know: their content.
 
 use std::fs;
 use std::path::Path;
 
-/// Tables and blob files are complete once they have their name; everything else is appended to or
+/// Tables and blob files are complete once they have their name; all other files are appended to or
 /// overwritten.
 pub fn is_final(file: &Path) -> bool {
     file.extension().is_some_and(|e| e == "sst" || e == "blob")
@@ -13,6 +13,6 @@ pub(crate) fn lend(from: &Path, to: &Path) -> std::io::Result<()> {
     if is_final(from) && fs::hard_link(from, to).is_ok() {
         return Ok(());
     }
-    // Not linked: the file may lie on another device.
+    // Copied when linking fails: the file may be on another device.
     fs::copy(from, to).map(|_| ())
 }

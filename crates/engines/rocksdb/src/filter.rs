@@ -1,5 +1,5 @@
-//! The compaction filter that lets dropped idents die. The factory answers null while nothing is
-//! dropped, so compactions of a healthy database pay nothing.
+//! The compaction filter that removes keys of dropped idents. The factory returns null while
+//! nothing is dropped, so that compactions of a database without drops cost nothing more.
 
 use std::ffi::{c_char, c_int, c_uchar, c_void};
 use std::ptr;
@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use rust_rocksdb::{Options, ffi_raw as sys};
 use storage::{IDENT_BYTES, IdentSet, Table};
 
-/// The current set of one table, replaced as a whole.
+/// The current set of one table, always replaced as a whole.
 pub(crate) type DroppedSet = Arc<ArcSwap<IdentSet>>;
 
 /// The sets of all tables.
@@ -22,7 +22,7 @@ impl Dropped {
     }
 }
 
-/// One per compaction; keys arrive sorted, so the verdict of the last ident is kept.
+/// One for each compaction; keys arrive sorted, so the result for the last ident is cached.
 struct Filter {
     set: Arc<IdentSet>,
     last: Option<([u8; IDENT_BYTES], bool)>,
@@ -44,7 +44,7 @@ impl Filter {
     }
 }
 
-/// Hands the set to the options of its table.
+/// Adds the set to the options of its table.
 pub(crate) fn install_filter(opts: &mut Options, set: &DroppedSet) {
     let state = Box::into_raw(Box::new(Arc::clone(set))).cast::<c_void>();
     // SAFETY: the factory owns `state` and frees it by `drop_factory`; the options own the factory.

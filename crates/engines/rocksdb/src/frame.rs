@@ -1,6 +1,6 @@
 //! The framing of RocksDB's journal and manifest: blocks of 32 KiB; each record in fragments of
-//! checksum, length, kind. Encrypted files are read through `cipher`. Must not know: what a record
-//! says.
+//! checksum, length, kind. Encrypted files are read through `cipher`. Must not know: the content of
+//! a record.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,15 +10,16 @@ use cipher::{DataKey, PieceReader};
 
 pub(crate) const BLOCK: usize = 32 * 1024;
 pub(crate) const HEADER: usize = 7;
-/// Place of the kind in a header; the checksum covers it and what follows, not the length.
+/// Offset of the kind in a header; the checksum covers the kind and the bytes after it, not the
+/// length.
 const KIND_AT: usize = HEADER - 1;
 
 pub(crate) const FULL: u8 = 1;
 pub(crate) const FIRST: u8 = 2;
 pub(crate) const MIDDLE: u8 = 3;
 pub(crate) const LAST: u8 = 4;
-/// Kinds that are no part of a commit: compression, sizes of timestamps, what is known of the file
-/// before.
+/// Kinds of records that are not part of a commit: compression, sizes of timestamps, facts about
+/// the previous file.
 pub(crate) const ASIDE: [u8; 3] = [9, 10, 130];
 
 /// A file of records, read from its start.
@@ -28,10 +29,10 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Opens a file whose name is part of what its encryption authenticates.
+    /// Opens a file; its encryption also authenticates its name.
     ///
     /// # Errors
-    /// Those of the system; `InvalidData` for a header of encryption that does not fit.
+    /// Those of the system; `InvalidData` for an encryption header that does not fit.
     pub(crate) fn open(path: &Path, data: Option<&DataKey>) -> std::io::Result<Self> {
         let file = File::open(path)?;
         let Some(data) = data else {
@@ -55,7 +56,7 @@ impl Read for Source {
 /// A fragment that passed its checksum.
 pub(crate) struct Fragment {
     pub(crate) kind: u8,
-    /// Where its bytes lie in the block.
+    /// Where its bytes begin in the block.
     pub(crate) from: usize,
     pub(crate) to: usize,
 }
@@ -75,8 +76,8 @@ pub(crate) fn fragment(block: &[u8], at: usize) -> Option<Fragment> {
     })
 }
 
-/// Whether a fragment that cannot be read has a changed header: its checksum fits the bytes behind
-/// it once its length or its kind is another. A fragment that was cut off fits none.
+/// Whether the header of an unreadable fragment was changed: then its checksum matches the bytes
+/// after it with another length or kind. For a truncated fragment nothing matches.
 ///
 /// # Input
 /// `rest`: the block from the header on.
@@ -100,7 +101,7 @@ pub(crate) fn has_changed_header(rest: &[u8]) -> bool {
 }
 
 struct Header {
-    /// The checksum as it is stored.
+    /// The stored checksum.
     sum: u32,
     length: usize,
     kind: u8,
@@ -121,7 +122,8 @@ fn is_known(kind: u8) -> bool {
     matches!(kind, FULL..=LAST) || ASIDE.contains(&kind)
 }
 
-/// A checksum as RocksDB stores it, so that checksums of checksums do not degenerate.
+/// A checksum in RocksDB's stored form, which is masked so that a checksum over data with checksums
+/// stays useful.
 fn masked(sum: u32) -> u32 {
     sum.rotate_right(15).wrapping_add(0xa282_ead8)
 }

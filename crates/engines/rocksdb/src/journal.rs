@@ -1,6 +1,6 @@
 //! The journal of an open RocksDB: `commits.rs` over its write-ahead log, the background flush
-//! thread, and the metrics. A thread that waits for durability flushes itself; the background
-//! thread is not woken for it.
+//! thread, and the metrics. A thread that waits for durability flushes itself and does not wake the
+//! background thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,9 +36,9 @@ struct WriteAheadLog {
     flush_us_last: AtomicU64,
 }
 
-/// Commits that take positions and are not in the journal. Before a flush that may cover some, an
-/// empty record is written, so that the last record of the journal always tells the position the
-/// flush has reached.
+/// Writes that take positions without being journaled. Before a flush that may cover some of them,
+/// an empty record is written, so that the last record of the journal always has the position that
+/// the flush has reached.
 #[derive(Default)]
 struct Unjournaled {
     begun: AtomicU64,
@@ -60,7 +60,7 @@ impl Journal {
         mark: Arc<Mark>,
         interval: Duration,
     ) -> Result<Self> {
-        // Recovery has written whatever it read back into tables.
+        // Recovery has written everything that it read to tables.
         let durable = db.sequence();
         let log = WriteAheadLog {
             db,
@@ -110,7 +110,7 @@ impl Journal {
         })
     }
 
-    /// Runs a write that takes positions and is not journaled.
+    /// Runs a write that takes positions without being journaled.
     pub(crate) fn unjournaled<T>(&self, write: impl FnOnce() -> T) -> T {
         let counts = &self.commits.log().unjournaled;
         counts.begun.fetch_add(1, Ordering::SeqCst);
@@ -119,7 +119,7 @@ impl Journal {
         result
     }
 
-    /// Looks whether a failed write was a failure of the journal itself; then nothing more becomes
+    /// Checks whether a failed write was a failure of the journal itself; then nothing more becomes
     /// durable.
     pub(crate) fn check_append(&self, error: &StorageError) {
         if self.commits.log().events.journal_broken() {
@@ -136,7 +136,7 @@ impl Journal {
         }
     }
 
-    /// The last flush failed and none has succeeded since.
+    /// Whether the last flush failed.
     pub(crate) fn failed(&self) -> bool {
         self.commits.failing()
     }
@@ -145,7 +145,7 @@ impl Journal {
     pub(crate) fn stop(&self) {
         self.commits.stop();
         if let Some(thread) = self.thread.lock().take() {
-            // A panicked thread has nothing left to tell; who waits is let go below.
+            // A panicked thread has no result; its waiters are woken below.
             let _ = thread.join();
         }
         self.commits.stopped();
@@ -172,10 +172,10 @@ impl WriteAheadLog {
         self.db.admin().flush_wal(true).map_err(|error| {
             let text = error.into_string();
             Failed {
-                // A refusal because of an earlier append says nothing of its own. If that append
-                // found the device full, RocksDB begins a new file once there is room; any other
-                // failure of it has marked the journal as broken.
-                // Nor does a failure of the manifest, which notes what was flushed.
+                // A refusal because of an earlier append failure says nothing about this flush: if
+                // that append found the device full, RocksDB begins a new file once there is room;
+                // any other failure has marked the journal as broken. A failure of the manifest,
+                // which records what was flushed, does not affect the journal either.
                 lasting: self.events.journal_broken()
                     || !(error::is_earlier(&text)
                         || error::leaves_journal(&text)
@@ -190,7 +190,7 @@ impl Log for WriteAheadLog {
     type Error = StorageError;
 
     fn last(&self) -> u64 {
-        // A commit has written its journal record before its number becomes visible here.
+        // The journal record of a commit is written before its number becomes visible here.
         self.db.sequence()
     }
 

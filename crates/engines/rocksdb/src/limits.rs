@@ -1,15 +1,15 @@
-//! How many files the process may open, and how many of them the engine should. Knows the operating
-//! system's limit and what an open table costs; nothing of the database.
+//! How many files the process may open, and how many of them the engine should use. Depends on the
+//! operating system's limit and the memory of an open table; knows nothing of the database.
 
-/// Memory an open table file takes outside of the block cache: 5.2 KB measured with
-/// `examples/tables.rs`, and what the kernel keeps for it.
+/// Memory of an open table file outside of the block cache: 5.2 KB measured with
+/// `examples/tables.rs`, plus the kernel's share.
 const TABLE_READER_BYTES: usize = 8 << 10;
 
-/// Raises the process's limit of open files to the most the system allows it without privileges. To
-/// be called once at the start, before sizes are chosen.
+/// Raises the process's limit of open files as far as possible without privileges. To be called
+/// once at the start, before sizes are chosen.
 ///
 /// # Output
-/// The limit that holds now.
+/// The limit after the call.
 pub fn raise_open_files_limit() -> u64 {
     let mut limit = current();
     if limit.rlim_cur < limit.rlim_max {
@@ -26,7 +26,7 @@ pub fn raise_open_files_limit() -> u64 {
 }
 
 fn current() -> libc::rlimit {
-    // The smallest limit POSIX knows, should the system not answer.
+    // The smallest limit that POSIX allows, in case the call fails.
     let mut limit = libc::rlimit {
         rlim_cur: 256,
         rlim_max: 256,
@@ -36,13 +36,14 @@ fn current() -> libc::rlimit {
     limit
 }
 
-/// Open table files for an engine with `budget_bytes` under the present limit of the process.
+/// Number of open table files for an engine with `budget_bytes` under the current limit of the
+/// process.
 pub fn open_files_max(budget_bytes: usize) -> u32 {
     open_files_within(budget_bytes, current().rlim_cur)
 }
 
-// Half of the process's files, since the other half is for connections; a sixteenth of the memory,
-// since beyond that the cache serves better. Never so few that each read opens a file.
+// Half of the process's files, because the other half is for connections; at most a sixteenth of
+// the memory, because more is better used by the cache. Never so few that each read opens a file.
 fn open_files_within(budget_bytes: usize, limit: u64) -> u32 {
     let by_memory = (budget_bytes / 16 / TABLE_READER_BYTES) as u64;
     let files = by_memory.min(limit / 2).clamp(64, 1 << 20);

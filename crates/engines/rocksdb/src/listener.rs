@@ -1,5 +1,5 @@
-//! Counts stalls and remembers background errors. Callbacks run on RocksDB's threads while it may
-//! hold its lock: they touch atomics and one short mutex only.
+//! Counts stalls and stores background errors. Callbacks run on RocksDB's threads while it may hold
+//! its lock: they use only atomics and one short mutex.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use rust_rocksdb::event_listener::{
 
 use crate::error;
 
-/// What the callbacks have seen so far.
+/// The events reported by the callbacks so far.
 #[derive(Default)]
 pub(crate) struct Events {
     pub(crate) stall_delays: AtomicU64,
@@ -24,31 +24,33 @@ pub(crate) struct Events {
     pub(crate) damaged_compactions: AtomicU64,
     background_error: Mutex<Option<String>>,
     write_failed: AtomicBool,
-    // Bytes that each running compaction reads, by its job.
+    // Bytes that each running compaction reads, by its job number.
     pub(crate) compacting: Mutex<BTreeMap<i32, u64>>,
     journal_broken: AtomicBool,
     sealed: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Events {
-    /// Bytes that the running compactions read: about what they write before those are deleted.
+    /// Bytes that the running compactions read: they write about as much before they delete what
+    /// they read.
     pub(crate) fn compacting_bytes(&self) -> u64 {
         self.compacting.lock().values().sum()
     }
 
-    /// The background error that stands, in RocksDB's words.
+    /// The text of the persisting background error.
     pub(crate) fn background_error(&self) -> Option<String> {
         self.background_error.lock().clone()
     }
 
-    /// An append to the journal or its fdatasync failed, and not for want of space.
+    /// Whether an append to the journal or its fdatasync failed for another reason than a full
+    /// device.
     pub(crate) fn journal_broken(&self) -> bool {
         self.journal_broken.load(Ordering::SeqCst)
     }
 
-    /// Has `hook` called whenever a memtable is sealed: no writer is between its journal record and
-    /// its memtable then, and all later records go to the journal file that is the newest at that
-    /// moment.
+    /// Has `hook` called whenever a memtable is sealed. At that moment no writer is between its
+    /// journal record and its memtable, and all later records go to the journal file that is the
+    /// newest then.
     pub(crate) fn on_sealed(&self, hook: Box<dyn Fn() + Send + Sync>) {
         // Set once, when the engine opens.
         let _ = self.sealed.set(hook);
@@ -59,21 +61,21 @@ impl Events {
         self.write_failed.store(false, Ordering::SeqCst);
     }
 
-    /// A write failed because of an error that stands. Each further one would fail, too, and would
-    /// end RocksDB's recovery, which takes an error that comes meanwhile for its own: see
+    /// Records that a write failed because of a persisting error. Further writes would fail, too,
+    /// and would end RocksDB's recovery, which treats any error during the recovery as its own: see
     /// [`Events::recovers`].
     pub(crate) fn write_was_refused(&self) {
         self.write_failed.store(true, Ordering::SeqCst);
     }
 
-    /// True after such a write while RocksDB's error stands.
+    /// Whether a write was refused and RocksDB's error still persists.
     pub(crate) fn recovers(&self) -> bool {
         self.write_failed.load(Ordering::SeqCst) && self.background_error.lock().is_some()
     }
 }
 
-/// The failure is a compaction's that cannot read its input. RocksDB would refuse all writes from
-/// then on, as it does, and must, when what it has just written is damaged.
+/// Whether a compaction failed to read its input. RocksDB would refuse all writes after it, as it
+/// does, rightly, when its own new output is damaged.
 fn is_damage_of_old_files(reason: DBBackgroundErrorReason, text: &str) -> bool {
     matches!(reason, DBBackgroundErrorReason::KCompaction) && text.starts_with("Corruption")
 }
@@ -115,13 +117,13 @@ impl EventListener for Listener {
         if let Err(error) = status.result() {
             let text = error.to_string();
             if is_damage_of_old_files(reason, &text) {
-                // The compaction has failed and is tried again a second later; its input is what it
-                // was, and so is everything else.
+                // The compaction has failed and is retried a second later; its input and all other
+                // files are unchanged.
                 self.0.damaged_compactions.fetch_add(1, Ordering::Relaxed);
                 status.reset();
                 return;
             }
-            // A write that an earlier error refuses reports this error again.
+            // A write that is refused because of an earlier error reports this error again.
             if matches!(reason, DBBackgroundErrorReason::KWriteCallback)
                 && !error::leaves_journal(&text)
                 && !error::is_beside_journal(&text)

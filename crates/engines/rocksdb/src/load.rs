@@ -1,10 +1,10 @@
-//! How loaded the tables are: the inputs of admission control.
+//! The load of the tables: the inputs of admission control.
 
 use storage::Table;
 
 use crate::ffi::{Db, family_name};
 
-/// How loaded one table is.
+/// The load of one table.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Load {
     pub(crate) l0_files: u64,

@@ -1,7 +1,7 @@
-//! Reads the manifest before RocksDB does. RocksDB takes a record whose length reaches past the end
-//! of the file for one that a crash cut off, and opens without it and all that follow, so a single
-//! flipped bit would lose tables. Promises: such a directory is refused; one with a record that was
-//! cut off is not. Must not know: what a record says.
+//! Reads the manifest before RocksDB does. RocksDB treats a record whose length reaches beyond the
+//! end of the file as truncated by a crash, and opens without it and all later records, so a single
+//! flipped bit would lose tables. Promises: such a directory is refused; one with a truncated
+//! record is not. Must not know: the content of a record.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -15,14 +15,15 @@ use crate::frame::{self, BLOCK, HEADER, Source};
 /// RocksDB's file that names the manifest.
 const CURRENT: &str = "CURRENT";
 
-/// Makes sure that no record of the manifest was changed in a way that RocksDB takes for its end.
+/// Fails when a record of the manifest was changed in a way that RocksDB takes for the end of the
+/// file.
 ///
 /// # Errors
 /// [`StorageError::Corrupt`], [`StorageError::Io`]
 pub(crate) fn examine(directory: &Path, data: Option<&DataKey>) -> Result<()> {
     let path = directory.join(CURRENT);
     let fail = |error| StorageError::io(format!("cannot read {}", path.display()), error);
-    // What else is wrong with these files RocksDB says itself.
+    // RocksDB reports other defects of these files itself.
     let Some(name) = read_name(&path, data).map_err(fail)? else {
         return Ok(());
     };
@@ -52,7 +53,7 @@ fn read_name(path: &Path, data: Option<&DataKey>) -> std::io::Result<Option<Stri
     };
     let mut name = Vec::new();
     let read = match data {
-        // This file gets its name only when it is whole, so the name is not authenticated.
+        // The file is renamed to this name when it is complete, so its name is not authenticated.
         Some(data) => PieceReader::new(file, data, b"").and_then(|mut p| p.read_to_end(&mut name)),
         None => file.take(BLOCK as u64).read_to_end(&mut name),
     };
@@ -65,7 +66,7 @@ fn read_name(path: &Path, data: Option<&DataKey>) -> std::io::Result<Option<Stri
     Ok(is_name.then(|| name.trim_end().to_owned()))
 }
 
-/// Where a record begins whose header was changed.
+/// Where a record with a changed header begins.
 fn find_in_plain(mut file: File) -> std::io::Result<Option<u64>> {
     let (mut block, mut at) = (Vec::with_capacity(BLOCK), 0);
     loop {
@@ -74,7 +75,7 @@ fn find_in_plain(mut file: File) -> std::io::Result<Option<u64>> {
             .take(BLOCK as u64)
             .read_to_end(&mut block)?;
         let mut next = 0;
-        // What is too short for a header is filled up by the writer.
+        // The writer fills the end of a block that is too short for a header.
         while block.len() - next >= HEADER {
             let Some(fragment) = frame::fragment(&block, next) else {
                 let is_changed = frame::has_changed_header(&block[next..]);
@@ -89,8 +90,8 @@ fn find_in_plain(mut file: File) -> std::io::Result<Option<u64>> {
     }
 }
 
-/// Where a piece begins that was changed. RocksDB takes the bytes before it for the whole file,
-/// since they are fewer than a block.
+/// Where a changed piece begins. RocksDB would take the bytes before it for the whole file, because
+/// they are fewer than a block.
 fn find_in_sealed(mut pieces: PieceReader) -> std::io::Result<Option<u64>> {
     std::io::copy(&mut pieces, &mut std::io::sink())?;
     Ok(pieces.is_changed()?.then(|| pieces.end()))

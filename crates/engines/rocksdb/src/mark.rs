@@ -1,7 +1,7 @@
-//! How far the journal has been flushed, kept beside it: a page that is mapped into memory and
-//! written by plain stores, so that it costs no system call. It outlives the death of the process;
-//! after a loss of power it may be about a second behind, never ahead. With it a journal that ends
-//! too early is told from one whose tail was never flushed.
+//! How far the journal was flushed, in a separate file: a page that is mapped into memory and
+//! written by plain stores, so that it costs no system call. It survives the death of the process;
+//! after a loss of power it may be about a second old, but never ahead of the journal. It
+//! distinguishes a journal that has lost flushed commits from one whose tail was never flushed.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::fd::AsRawFd;
@@ -17,10 +17,10 @@ const MAGIC: [u8; 8] = *b"QRYMARK1";
 const PAGE: usize = 4096;
 const BOOT_AT: usize = 8;
 const BOOT_LEN: usize = 40;
-/// Index of each word in the page; its complement follows, so that a flipped bit is seen.
+/// Index of each word in the page; its complement follows, so that a flipped bit is detected.
 const DURABLE: usize = 8;
 const SEALED: usize = 10;
-/// How often the page is sent to the device.
+/// How often the page is written to the device.
 const SEND_EVERY: Duration = Duration::from_secs(1);
 
 /// What the page claimed when it was opened.
@@ -28,9 +28,10 @@ const SEND_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct Claim {
     /// Every journaled commit up to here was flushed; 0 claims nothing.
     pub(crate) durable: u64,
-    /// Commits above this are in the journal file that was the newest at the time.
+    /// Commits above this are in the journal file that was the newest at that time, or in later
+    /// ones.
     pub(crate) sealed: u64,
-    /// Written since the system was last started, so nothing of it was lost.
+    /// Written since the last start of the system, so no store to it was lost.
     pub(crate) same_boot: bool,
 }
 
@@ -47,7 +48,7 @@ unsafe impl Send for Mark {}
 unsafe impl Sync for Mark {}
 
 impl Mark {
-    /// Opens the page of a data directory, or makes one.
+    /// Opens or creates the page of a data directory.
     pub(crate) fn open(directory: &Path) -> Result<(Self, Claim)> {
         let path = directory.join(FILE);
         let fail = |error| StorageError::io(format!("cannot open {}", path.display()), error);
@@ -58,8 +59,8 @@ impl Mark {
             .truncate(false)
             .open(&path)
             .map_err(fail)?;
-        // Before the page is touched: the mark of a running server is not ours to write. RocksDB's
-        // own lock comes later.
+        // Locked before the page is changed: the mark of a running server must stay. RocksDB takes
+        // its own lock later.
         if let Err(error) = file.try_lock() {
             return Err(match error {
                 TryLockError::WouldBlock => StorageError::Locked {
@@ -80,8 +81,8 @@ impl Mark {
             bytes[at * 8..at * 8 + 8].copy_from_slice(&value.to_ne_bytes());
             bytes[at * 8 + 8..at * 8 + 16].copy_from_slice(&(!value).to_ne_bytes());
         }
-        // A claim of before the last start of the system stays one: its boot is kept until the
-        // engine is open.
+        // A claim from before the last start of the system stays marked as such until the engine is
+        // open.
         if claim.durable != 0 && !claim.same_boot {
             bytes[BOOT_AT..BOOT_AT + BOOT_LEN].fill(0);
         }
@@ -111,12 +112,12 @@ impl Mark {
         Ok((mark, claim))
     }
 
-    /// Claims nothing, while recovery moves commits from the journal into tables.
+    /// Claims nothing, while recovery moves commits from the journal to tables.
     pub(crate) fn clear(&self) {
         self.store(DURABLE, 0);
     }
 
-    /// Begins to claim: everything up to `pos` is in tables.
+    /// Begins to claim; everything up to `pos` is in tables.
     pub(crate) fn begin(&self, pos: u64) -> Result<()> {
         let boot = boot_id();
         self.store(SEALED, pos);
@@ -171,7 +172,7 @@ impl Drop for Mark {
     }
 }
 
-/// A page that is damaged claims less, never more.
+/// Reads a page; a damaged one claims less, never more.
 fn read(bytes: &[u8], boot: &[u8]) -> Claim {
     if !bytes.starts_with(&MAGIC) {
         return Claim::default();
@@ -190,7 +191,7 @@ fn read(bytes: &[u8], boot: &[u8]) -> Claim {
     }
 }
 
-/// Names this run of the system; zeros when it has no name.
+/// Identifies this run of the system; zeros when the system gives no identifier.
 fn boot_id() -> [u8; BOOT_LEN] {
     let text = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let mut id = [0; BOOT_LEN];
@@ -208,7 +209,7 @@ mod tests {
     fn the_lock_ends_with_the_mark_although_a_child_has_the_file_open() {
         let dir = tempfile::tempdir().unwrap();
         let (mark, _) = Mark::open(dir.path()).unwrap();
-        // As a child has it between fork and exec.
+        // The copy that a child process has between fork and exec.
         let inherited = mark.file.try_clone().unwrap();
         assert!(matches!(
             Mark::open(dir.path()),

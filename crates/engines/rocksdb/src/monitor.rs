@@ -21,7 +21,7 @@ const TICK_BUSY: Duration = Duration::from_millis(50);
 const TICK_IDLE: Duration = Duration::from_millis(250);
 const SPACE_EVERY: Duration = Duration::from_secs(1);
 
-/// What the monitor publishes.
+/// Values that the monitor publishes.
 pub(crate) struct MonitorStats {
     pub(crate) pressure_permille: AtomicU64,
     pub(crate) resumes: AtomicU64,
@@ -36,20 +36,20 @@ impl MonitorStats {
     }
 }
 
-/// Owns the thread.
+/// The owner of the thread.
 pub(crate) struct Monitor {
     stop: Arc<StopFlag>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Says to the thread that it is to end.
+/// Tells the thread to end.
 #[derive(Default)]
 struct StopFlag {
     is_set: Mutex<bool>,
     changed: Condvar,
 }
 
-/// What the thread reads and controls.
+/// The sources and controls of the thread.
 pub(crate) struct Inputs {
     pub(crate) db: Arc<Db>,
     pub(crate) config: Config,
@@ -78,7 +78,7 @@ impl Monitor {
         *self.stop.is_set.lock() = true;
         self.stop.changed.notify_all();
         if let Some(thread) = self.thread.lock().take() {
-            // A panic of the thread has been reported by its hook.
+            // The thread's panic hook has reported a panic.
             let _ = thread.join();
         }
     }
@@ -128,7 +128,7 @@ impl Inputs {
         }
     }
 
-    // The largest of all fill levels; at 1 RocksDB itself would soon delay writers.
+    // The highest of all fill levels; at 1 RocksDB itself would soon delay writers.
     fn pressure(&self) -> f64 {
         let memory =
             self.memtables.get_usage() as f64 / (2 * self.config.write_buffer_bytes.max(1)) as f64;
@@ -141,8 +141,8 @@ impl Inputs {
         })
     }
 
-    // RocksDB resumes by itself after most ENOSPC errors; this covers the rest. Also while growth
-    // is refused: the free space may be enough for the deletes that end it.
+    // RocksDB resumes by itself after most ENOSPC errors; this covers the rest. It also runs while
+    // growth is refused: the free space may be enough for the deletes that end that.
     fn try_resume(&self) {
         if self.events.background_error().is_none() {
             return;

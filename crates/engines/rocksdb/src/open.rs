@@ -1,5 +1,5 @@
-//! What happens before RocksDB sees a directory: whose it is, which format it has. Every refusal is
-//! a typed error.
+//! Checks before RocksDB opens a directory: its engine and its format. Every refusal is a typed
+//! error.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use crate::config::{Config, TABLE_FORMAT};
 use crate::mark::Claim;
 use crate::wal;
 
-/// Version of the layout this crate is responsible for: tables, their numbers and options that must
-/// not change. History: 1 six column families, `Meta` as the default one, counter merge operator on
+/// Version of the layout that this crate defines: tables, their numbers and options that must not
+/// change. History: 1 six column families, `Meta` as the default one, counter merge operator on
 /// `Meta`.
 pub const DISK_FORMAT: u32 = 1;
 
-/// Makes sure that `path` is ours: an empty directory becomes ours, a foreign or newer one is
-/// refused.
+/// Makes sure that `path` belongs to this engine: an empty directory is claimed, one of another
+/// engine or of a newer version is refused.
 ///
 /// # Errors
 /// [`StorageError::ForeignDirectory`], [`StorageError::NewerFormat`], [`StorageError::Io`]
@@ -26,7 +26,7 @@ pub(crate) fn claim(path: &Path, create: bool) -> Result<()> {
     with_marker(|marker| marker.claim(path, create))
 }
 
-/// The data key of a directory that is ours; an empty one gets its first.
+/// The data key of a directory of this engine; an empty directory gets a new one.
 ///
 /// # Errors
 /// [`StorageError::NotUnlocked`]
@@ -55,17 +55,17 @@ pub(crate) fn unlock(config: &Config) -> Result<Option<Arc<DataKey>>> {
     }
 }
 
-/// A damaged journal that is to be opened all the same.
+/// The repair of a damaged journal that is to be opened anyway.
 pub(crate) struct Repair {
     found: String,
-    /// Where the journal files are kept as they were.
+    /// Where unchanged copies of the journal files are kept.
     kept: PathBuf,
-    /// Every record that can be read is applied, not only those before the damage.
+    /// Whether every readable record is applied, not only those before the damage.
     all: bool,
 }
 
 impl Repair {
-    /// One line; `end` is the last commit of the open database.
+    /// The report in one line; `end` is the last commit of the open database.
     pub(crate) fn report(&self, end: u64) -> String {
         let given_up = if self.all {
             "every record that can be read was applied, the others are given up"
@@ -80,8 +80,8 @@ impl Repair {
     }
 }
 
-/// Makes sure that the journal holds what was flushed to it. With `repair`, damage is tolerated
-/// once the files are kept.
+/// Makes sure that the journal holds everything that was flushed to it. With `repair`, damage is
+/// tolerated after the files were copied.
 ///
 /// # Errors
 /// [`StorageError::JournalDamaged`], [`StorageError::Io`]
@@ -110,7 +110,8 @@ pub(crate) fn examine(
     }))
 }
 
-/// A repair that RocksDB refused to open up to the damage, or that only RocksDB knows to be needed.
+/// The repair after RocksDB has refused to open up to the damage, or has found damage that only it
+/// can see.
 pub(crate) fn take_all(
     config: &Config,
     repair: Option<Repair>,
@@ -130,8 +131,8 @@ pub(crate) fn take_all(
     })
 }
 
-/// Links the files into a new directory inside of the data directory, where RocksDB leaves them
-/// alone.
+/// Links the files into a new directory inside of the data directory, where RocksDB does not touch
+/// them.
 fn keep(path: &Path, files: &[PathBuf]) -> Result<PathBuf> {
     let kept = (1..)
         .map(|number| path.join(format!("journal-before-repair-{number}")))
@@ -155,7 +156,7 @@ fn keep(path: &Path, files: &[PathBuf]) -> Result<PathBuf> {
     Ok(kept)
 }
 
-/// Copies the sealed data key into a checkpoint.
+/// Copies the encrypted data key into a checkpoint.
 pub(crate) fn copy_keys(config: &Config, to: &Path) -> Result<()> {
     if config.master_key.is_none() {
         return Ok(());
@@ -170,7 +171,7 @@ pub(crate) fn copy_keys(config: &Config, to: &Path) -> Result<()> {
     })
 }
 
-/// Writes the marker into a directory that is ours, e.g. a checkpoint.
+/// Writes the marker into a directory of this engine, e.g. a checkpoint.
 pub(crate) fn mark(path: &Path) -> Result<()> {
     with_marker(|marker| marker.write(path))
 }

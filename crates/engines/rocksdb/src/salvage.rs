@@ -1,6 +1,6 @@
-//! What is left of a directory with damaged files. Promises: the files it is given are not changed,
-//! only linked; where it says that a table goes on, another block of it begins. Must not know: what
-//! is done with what can be read.
+//! Opens the readable part of a directory with damaged files. Promises: the files are only linked,
+//! not changed; a key that it reports as the next part is the beginning of another block. Must not
+//! know: how the readable rows are used.
 
 use std::fs;
 use std::path::Path;
@@ -19,14 +19,14 @@ use crate::listener::{Events, Listener};
 use crate::open;
 use crate::sizes;
 
-/// Where RocksDB puts the files that it cannot read.
+/// Where RocksDB moves the files that it cannot read.
 const LOST: &str = "lost";
-/// Bytes of the beginning of a block that are looked for; what differs behind them is left out.
+/// Longest key prefix of a block that is searched for; later bytes are ignored.
 const KEY_BYTES_MAX: usize = 16 << 10;
 
-/// Where behind the beginning of a range the next block of its files begins; `None` when there is
-/// none. The end of a block is where the estimated size of what lies before grows: RocksDB reads
-/// that from the index of each file and not from the blocks.
+/// The first key of the next block after the beginning of a range; `None` when there is none. A
+/// block ends where the estimated size of the data before a key grows: RocksDB estimates it from
+/// the index of each file, without reading the blocks.
 pub(crate) fn next_block(db: &Db, table: Table, range: KeyRange<'_>) -> Result<Option<Vec<u8>>> {
     let lies_behind = |key: &[u8]| -> Result<bool> {
         if key >= range.upper {
@@ -37,11 +37,11 @@ pub(crate) fn next_block(db: &Db, table: Table, range: KeyRange<'_>) -> Result<O
     if sizes::in_files(db, table, range)? == 0 {
         return Ok(None);
     }
-    // The last key of the block, or one between it and the next: the longest string that does not
-    // lie behind it, found byte by byte.
+    // The last key of the block, or a key between it and the next block: the longest string that is
+    // not after the block, found byte by byte.
     let mut last = Vec::new();
     while last.len() < KEY_BYTES_MAX {
-        // Bytes below `low` do not lead behind it, those from `high` on do.
+        // Bytes below `low` do not lead beyond the block, those from `high` on do.
         let (mut low, mut high) = (0u16, 256u16);
         while low < high {
             let middle = low.midpoint(high);
@@ -62,10 +62,10 @@ pub(crate) fn next_block(db: &Db, table: Table, range: KeyRange<'_>) -> Result<O
     Ok(Some(last).filter(|next| next.as_slice() < range.upper))
 }
 
-/// Makes of what is left of a directory, without its tables that cannot be read to their end,
-/// the directory `to`, and says how to open it. The catalog of files is written anew, so it may be
-/// damaged or missing as well. With `live`, other tables than these are left out. Large documents,
-/// which lie beside the tables, are not in it.
+/// Makes the directory `to` from the readable part of a directory, without the tables that cannot
+/// be read in full, and returns the options for opening it. The manifest is written again, so it
+/// may be damaged or missing. With `live`, only these tables are included. Large documents, which
+/// are outside of the tables, are not included.
 ///
 /// # Errors
 /// [`StorageError::Io`], [`StorageError::Corrupt`]
@@ -117,7 +117,7 @@ pub(crate) fn live_tables(db: &Db) -> Result<Vec<String>> {
     Ok(files.into_iter().map(|f| f.name).collect())
 }
 
-/// The tables that [`make_rest`] has left out.
+/// The tables that [`make_rest`] left out.
 pub(crate) fn left_out(of: &Path) -> Vec<String> {
     let entries = fs::read_dir(of.join(LOST)).into_iter().flatten().flatten();
     let names = entries.map(|e| e.file_name().to_string_lossy().into_owned());

@@ -1,6 +1,6 @@
-//! Estimates of the space a range takes. RocksDB knows where a range begins and ends in its table
-//! files, but not how much of the files beside them (large documents) belongs to it: that is
-//! extrapolated from some of its rows.
+//! Estimates of the space of a range. RocksDB knows where a range begins and ends in its table
+//! files, but not how much of the blob files (large documents) belongs to it: that is extrapolated
+//! from some of its rows.
 
 use std::sync::Arc;
 
@@ -10,20 +10,21 @@ use storage::{KeyRange, Result, Table};
 use crate::error;
 use crate::ffi::{Db, Iter, IterOpts, family_name};
 
-/// Rows looked at. Each may be a document of megabytes, and nobody asks for sizes often.
+/// Rows in a sample. Each may be a document of megabytes, and sizes are rarely asked for.
 const SAMPLE_ROWS: u64 = 16;
 
-/// Rows counted. Fewer take so little of a table file that its blocks are too coarse a measure.
+/// Rows that are counted. Fewer rows take so little of a table file that its blocks are too coarse
+/// a measure.
 const COUNT_ROWS: u64 = 1000;
 
-/// Below this an estimate is compared with the rows themselves.
+/// An estimate below this is checked against the rows themselves.
 const FEW_BYTES: u64 = 16 << 10;
 
-/// What stands in a table file in place of a value that lies beside it.
+/// Bytes of the reference in a table file to a value in a blob file.
 const REFERENCE_BYTES: u64 = 24;
 
-/// Bytes of the range on the device and in memory; values of `apart_bytes_min` and more lie beside
-/// the table files.
+/// Bytes of the range on the device and in memory; values of at least `apart_bytes_min` are in blob
+/// files.
 pub(crate) fn estimate(
     db: &Arc<Db>,
     table: Table,
@@ -32,8 +33,8 @@ pub(crate) fn estimate(
 ) -> Result<u64> {
     let memory = ask_size(db, table, range, SizeApproximationFlags::INCLUDE_MEMTABLE)?;
     let files = in_files(db, table, range)?;
-    // The engine tells a range by blocks of files and by the tower of a skip list: of few rows it
-    // often says nothing.
+    // RocksDB estimates by blocks of files and by the levels of a skip list: for few rows the
+    // result is often zero.
     let least = match memory + files < FEW_BYTES {
         true => bytes_of_first(db, table, range)?,
         false => 0,
@@ -46,7 +47,7 @@ pub(crate) fn estimate(
         Some(rows) => u128::from(sample.apart) * u128::from(rows) / u128::from(sample.rows.max(1)),
         None => u128::from(files) * u128::from(sample.apart) / u128::from(sample.inside.max(1)),
     };
-    // What is in memory was counted there, all of it.
+    // The estimate for memory includes large documents.
     Ok(memory
         .max(u64::try_from(apart).unwrap_or(u64::MAX))
         .saturating_add(files)
@@ -61,7 +62,7 @@ pub(crate) fn in_files(db: &Db, table: Table, range: KeyRange<'_>) -> Result<u64
     ask_size(db, table, range, SizeApproximationFlags::INCLUDE_FILES)
 }
 
-/// Bytes of the rows of the range up to [`FEW_BYTES`].
+/// Bytes of the range's rows, up to [`FEW_BYTES`].
 fn bytes_of_first(db: &Arc<Db>, table: Table, range: KeyRange<'_>) -> Result<u64> {
     let how = IterOpts::default();
     let mut iter = Iter::new(db, None, table, range.lower, range.upper, &how);
@@ -74,7 +75,7 @@ fn bytes_of_first(db: &Arc<Db>, table: Table, range: KeyRange<'_>) -> Result<u64
     iter.status().map(|()| bytes)
 }
 
-/// How many rows the range has, if fewer than `most`.
+/// Number of rows of the range, if fewer than `most`.
 fn count_up_to(db: &Arc<Db>, table: Table, range: KeyRange<'_>, most: u64) -> Result<Option<u64>> {
     let how = IterOpts {
         keys_only: true,
@@ -107,7 +108,7 @@ fn ask_size(
     Ok(sizes.iter().sum())
 }
 
-/// The first rows of a range: their bytes inside of table files and beside them.
+/// The first rows of a range: their bytes in table files and in blob files.
 #[derive(Default)]
 struct Sample {
     rows: u64,

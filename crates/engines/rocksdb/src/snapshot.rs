@@ -1,4 +1,4 @@
-//! Snapshots as values of their own: they keep the database alive and may outlive every borrow.
+//! Snapshots that own their resources: they keep the database alive and borrow nothing.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

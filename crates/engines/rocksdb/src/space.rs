@@ -25,7 +25,7 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// Asks the operating system: about a microsecond.
+    /// Queries the operating system: about a microsecond.
     pub(crate) fn of(path: &Path) -> std::io::Result<Self> {
         let path = CString::new(path.as_os_str().as_bytes())?;
         let mut stat = std::mem::MaybeUninit::<libc::statvfs>::uninit();
@@ -41,13 +41,13 @@ impl Space {
         })
     }
 
-    /// True when so much is free that a journal file is extended by `bytes` ahead of its use.
+    /// Whether there is enough free space to extend a journal file by `bytes` in advance.
     pub(crate) fn allows_extent(&self, bytes: u64) -> bool {
         self.free_bytes / 4 >= bytes
     }
 
-    /// Bytes that must stay free: the larger of the two limits, yet never more than 5 GB or half
-    /// the file system.
+    /// Bytes that must stay free: the larger of the two limits, but at most 5 GB and at most half
+    /// of the file system.
     pub(crate) fn reserve_bytes(&self, bytes_min: u64, percent_min: u64) -> u64 {
         let share = (self.total_bytes / 100)
             .saturating_mul(percent_min)
@@ -56,19 +56,19 @@ impl Space {
     }
 }
 
-/// Blocks held back by a file without content, given up when nothing else is left.
+/// Blocks reserved by a file without content, which is deleted when no other space is left.
 struct Reserve {
     path: PathBuf,
     bytes: u64,
     held: bool,
 }
 
-/// Holds blocks back; never more than a sixteenth of the file system.
+/// The file that reserves blocks; at most a sixteenth of the file system.
 pub(crate) const HELD_BACK_FILE: &str = "QUARRY-RESERVE";
 
 impl Reserve {
-    /// Space for the memtables, which must be written out before the journal can be let go, and for
-    /// the deletes.
+    /// Space for the memtables, which must be written to tables before the journal can be deleted,
+    /// and for deletes.
     fn new(config: &Config, space: Space) -> Self {
         let path = config.path.join(HELD_BACK_FILE);
         let wanted = (config.write_buffer_bytes as u64 + (16 << 20)).min(256 << 20);
@@ -79,15 +79,15 @@ impl Reserve {
         }
     }
 
-    /// Takes the blocks while there is plenty and gives them up when little is left. `plenty` bytes
-    /// must stay free.
+    /// Reserves the blocks while there is enough space and frees them when little is left. `plenty`
+    /// bytes must stay free.
     ///
     /// # Output
-    /// True when blocks were given up.
+    /// True when blocks were freed.
     fn keep(&mut self, free_bytes: u64, plenty: u64) -> bool {
         if self.held && free_bytes < self.bytes / 2 {
-            // Gone or not: a file that cannot be removed will not be removable the next time
-            // either.
+            // A failure is ignored: a file that cannot be removed now could not be removed the next
+            // time either.
             let _ = fs::remove_file(&self.path);
             self.held = false;
             return true;
@@ -112,16 +112,16 @@ impl Reserve {
     }
 }
 
-/// Batches may write this much at least between two looks at the device.
+/// Bytes of batches that are always allowed between two measurements of the device.
 const LOOK_BYTES_MIN: u64 = 256 << 10;
 
-/// How many bytes of the device a byte of a batch takes at most until the next look: one in the
-/// journal, one in a table file, and as much again for a batch that was admitted at the same time
-/// by another thread, for filters, indexes and the engine's own files.
+/// Most bytes of the device that a byte of a batch takes until the next measurement: one in the
+/// journal, one in a table file, and as much again for a batch that another thread admits at the
+/// same time, for filters, indexes and the engine's own files.
 const BYTES_FOR_A_BYTE: u64 = 4;
 
-/// Bytes of batches that may be admitted before the device is looked at again, with `room` bytes
-/// neither used nor promised nor reserved; none when they could take the reserve.
+/// Bytes of batches that may be admitted before the next measurement, when `room` bytes are neither
+/// used nor promised nor reserved; none when they could use up the reserve.
 fn look_after(room: u64) -> Option<u64> {
     let bytes = room / BYTES_FOR_A_BYTE;
     (bytes >= LOOK_BYTES_MIN).then_some(bytes.min(1 << 30))
@@ -138,7 +138,7 @@ pub(crate) struct Guard {
     files: SstFileManager,
     events: Arc<Events>,
     held_back: Mutex<Reserve>,
-    // Bytes of batches since the last look, and how many there may be before the next.
+    // Bytes of batches since the last measurement, and how many are allowed before the next.
     unseen_bytes: AtomicU64,
     look_after_bytes: AtomicU64,
     full: AtomicBool,
@@ -148,7 +148,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Measures for the first time, before the database is opened: opening needs space, too.
+    /// Takes the first measurement before the database is opened, because opening needs space.
     pub(crate) fn new(
         config: &Config,
         memtables: &WriteBufferManager,
@@ -181,11 +181,12 @@ impl Guard {
     }
 
     /// Counts the batch and refuses it if it adds data while space is short. Deletes, batches that
-    /// were declared to shrink, catalog rows and log entries pass, so that space can be made.
+    /// were declared to shrink, catalog rows and log entries are always accepted, so that space can
+    /// be freed.
     ///
     /// # Cost
-    /// One atomic addition; a look at the device when the bytes written since the last one could
-    /// matter.
+    /// One atomic addition; a measurement of the device when the bytes written since the last one
+    /// may matter.
     pub(crate) fn admit(&self, batch: &WriteBatch) -> Result<()> {
         let bytes = batch.byte_len() as u64;
         let unseen = self
@@ -201,7 +202,7 @@ impl Guard {
         Err(self.refusal(""))
     }
 
-    /// A refusal for want of space: `why`, and what there is beside what there must be.
+    /// The refusal when space is short: `why`, with the free and the required space.
     pub(crate) fn refusal(&self, why: &str) -> StorageError {
         let promised = self.promised_bytes.load(Ordering::Relaxed);
         StorageError::Full {
@@ -215,7 +216,7 @@ impl Guard {
         }
     }
 
-    /// Asks the device how much is free and decides anew.
+    /// Measures the free space and decides again whether growth is refused.
     pub(crate) fn measure(&self) {
         self.measure_by(&|| Space::of(&self.path));
     }
@@ -227,10 +228,10 @@ impl Guard {
     }
 
     fn measure_by(&self, device: &dyn Fn() -> std::io::Result<Space>) {
-        // One at a time, so that a later verdict is never overwritten by an earlier one.
+        // One thread at a time, so that an older result never overwrites a newer one.
         let mut held_back = self.held_back.lock();
-        // Before the device is asked and after it: a flush that ends in between is in neither what
-        // is free nor what is in memory then.
+        // Taken before and after the measurement: a flush that ends in between would otherwise
+        // count neither as used space nor as memory.
         let before = self.background_bytes();
         let Ok(mut space) = device() else {
             return;
@@ -242,9 +243,9 @@ impl Guard {
             space = after;
         }
         let after = self.background_bytes();
-        // What is in memory has its place in the journal already and needs another one in table
-        // files; the next sealed memtable takes a journal file; a compaction writes as much as it
-        // reads before what it read goes.
+        // Data in memory is already in the journal and needs further space in table files; the next
+        // sealed memtable begins a journal file; a compaction writes as much as it reads before it
+        // deletes its input.
         let journal = Some(self.journal_extent_bytes)
             .filter(|bytes| space.allows_extent(*bytes))
             .unwrap_or(0);
@@ -265,7 +266,7 @@ impl Guard {
         self.promised_bytes.store(promised, Ordering::Relaxed);
         let was_full = self.full.swap(full, Ordering::Relaxed);
         if full != was_full {
-            // Files that wait for their paced deletion are space that is needed now.
+            // When space is short, files that wait for deletion are deleted without delay.
             let rate = if full { 0 } else { self.delete_bytes_per_s };
             self.files.set_delete_rate_bytes_per_second(rate);
         }
@@ -356,7 +357,7 @@ mod tests {
         let guard = guard(root.path());
         let mut grow = WriteBatch::new();
         grow.put(Table::Doc, b"\0\0\0\x01k", &[0; 4096]);
-        // A verdict that is out of date, with little room at the time it was made.
+        // An outdated result, from a time with little space.
         guard.full.store(true, Ordering::Relaxed);
         guard
             .look_after_bytes

@@ -52,7 +52,7 @@ const TICKERS: [(&str, Ticker); 12] = [
     ("compact_bytes_read", Ticker::CompactReadBytes),
 ];
 
-/// The parts of an engine that metrics are read from.
+/// The parts of an engine from which metrics are read.
 pub(crate) struct Sources<'e> {
     pub(crate) db: &'e Db,
     pub(crate) cache: &'e Cache,
@@ -63,11 +63,11 @@ pub(crate) struct Sources<'e> {
     pub(crate) monitor: &'e MonitorStats,
     pub(crate) admission: &'e Admission,
     pub(crate) journal: &'e Journal,
-    /// Options with RocksDB's counters; `None` when they are not kept.
+    /// Options with RocksDB's counters; `None` when these are disabled.
     pub(crate) counters: Option<&'e Options>,
 }
 
-/// Reports everything.
+/// Reports all metrics.
 pub(crate) fn report(from: &Sources<'_>, sink: &mut StatSink<'_>) {
     let mut put = |name: &str, value: u64| sink(name, i64::try_from(value).unwrap_or(i64::MAX));
     report_tables(from.db, &mut put);

@@ -1,6 +1,6 @@
-//! Reads the journal files before RocksDB does, to tell a tail that was never flushed from damage.
-//! It knows the first twelve bytes of a record (position and number of changes); what the changes
-//! are it need not know.
+//! Reads the journal files before RocksDB does, to distinguish a tail that was never flushed from
+//! damage. It only reads the first twelve bytes of a record (position and number of changes), not
+//! the changes.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -18,23 +18,22 @@ use crate::space::Space;
 /// Position (8 bytes) and count of changes (4 bytes) at the start of a record.
 const RECORD_HEADER: usize = 12;
 
-/// What the journal files hold.
+/// The result of reading the journal files.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct JournalFiles {
-    /// Last position of the records that can be read one after the other from the start; 0 when
-    /// there is none.
+    /// Last position of the consecutive readable records from the start; 0 when there is none.
     pub(crate) end: u64,
     /// The newest file begins with a readable record.
     pub(crate) newest_holds: bool,
-    /// Where reading came to an end before the end of the files.
+    /// Where reading stopped before the end of the files.
     pub(crate) broken: Option<Place>,
-    /// Least position of a record that can be read behind that.
+    /// Lowest position of a readable record after that place.
     pub(crate) behind: Option<u64>,
-    /// Bytes behind that, in all files.
+    /// Bytes after that place, in all files.
     pub(crate) behind_bytes: u64,
-    /// Nothing but zeros follows this place in its file: what a file was given ahead of its content
-    /// and is cut off when the file is closed. Whether the journal goes on behind it says the next
-    /// file that holds a record.
+    /// After this place its file has only zeros: the space that was added in advance and is removed
+    /// when the file is closed. The next file with a record decides whether the journal continues
+    /// after it.
     zeros: Option<Place>,
 }
 
@@ -45,7 +44,7 @@ pub(crate) struct Place {
     pub(crate) offset: u64,
 }
 
-/// The journal has lost commits that were flushed.
+/// Flushed commits are missing from the journal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Damage {
     pub(crate) place: Option<Place>,
@@ -96,13 +95,13 @@ pub(crate) fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(files.into_iter().map(|(_, path)| path).collect())
 }
 
-/// Gives the newest journal file its length ahead of its content, so that a flush writes data and
-/// no inode: of three waits for the device, two are left. Only ever makes the file longer, so it
-/// may run beside RocksDB, which cuts a file to what it wrote when it closes it. The rest reads as
-/// zeros.
+/// Extends the newest journal file before it is written, so that a flush writes data and no inode:
+/// two waits for the device instead of three. It only makes the file longer, so it may run while
+/// RocksDB writes; RocksDB truncates a file to its content when it closes it. The added space reads
+/// as zeros.
 ///
-/// A system that cannot do it, or a device with less than four times as much left, is left as it
-/// is: a flush then costs what it did.
+/// Does nothing on a system that cannot do it, and on a device without four times as much free
+/// space: a flush is then as slow as before.
 pub(crate) fn extend(directory: &Path, bytes: u64) -> std::io::Result<()> {
     let newest = files(directory).ok().and_then(|mut files| files.pop());
     let Some(path) = newest else { return Ok(()) };
@@ -117,9 +116,9 @@ pub(crate) fn extend(directory: &Path, bytes: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Cuts the newest file to the records that follow one another, so that RocksDB reads to the same
-/// end: it would go on behind zeros, where a page that a loss of power kept back may have left
-/// them. To be called when nothing that was flushed lies behind that end.
+/// Truncates the newest file after its consecutive records, so that RocksDB reads to the same end:
+/// it would continue after zeros, which a loss of power may leave where a page was not written. To
+/// be called when no flushed commit is after that end.
 pub(crate) fn cut(files: &[PathBuf], journal: &JournalFiles) -> Result<()> {
     let (Some(newest), Some(broken)) = (files.last(), &journal.broken) else {
         return Ok(());
@@ -172,12 +171,12 @@ pub(crate) fn read(files: &[PathBuf], data: Option<&DataKey>) -> Result<JournalF
     Ok(journal)
 }
 
-/// Decides what zeros at the end of an earlier file are, by the first record of this one. Where it
-/// follows the last of the earlier file, nothing is missing: a loss of power has undone the cut of
-/// a file whose every commit is there. Else a tail is missing there.
+/// Decides from the first record of this file what the zeros at the end of an earlier file are. If
+/// the record follows the last one of that file, nothing is missing: a loss of power has undone the
+/// truncation of a complete file. Otherwise the tail of that file is missing.
 ///
 /// # Output
-/// False when this file holds no record either, so nothing of it needs to be read.
+/// False when this file has no record either, so that it need not be read.
 fn pass_zeros(journal: &mut JournalFiles, path: &Path) -> std::io::Result<bool> {
     if journal.zeros.is_none() {
         return Ok(true);
@@ -203,7 +202,7 @@ fn is_zero_from(path: &Path, offset: u64) -> std::io::Result<bool> {
         if n == 0 {
             return Ok(true);
         }
-        // As a whole: byte by byte it is most of a start after a kill.
+        // Compared as a block: byte by byte it would take most of the time of a start after a kill.
         if block.get(..n) != zeros.get(..n) {
             return Ok(false);
         }
@@ -211,7 +210,7 @@ fn is_zero_from(path: &Path, offset: u64) -> std::io::Result<bool> {
     }
 }
 
-/// A file whose header is not what it was: nothing of it can be read.
+/// Records a file whose header was changed: nothing in it can be read.
 fn note_unreadable(journal: &mut JournalFiles, path: &Path) -> std::io::Result<()> {
     journal.newest_holds = false;
     journal.behind_bytes += fs::metadata(path)?.len();
@@ -222,8 +221,8 @@ fn note_unreadable(journal: &mut JournalFiles, path: &Path) -> std::io::Result<(
     Ok(())
 }
 
-/// What is known of the end of an encrypted file. Behind the first piece that cannot be opened
-/// nothing can be read, so nothing is searched there, and the file may be cut at that piece only.
+/// Records the end of an encrypted file. After the first piece that cannot be opened nothing is
+/// readable, so nothing is searched there, and the file may be truncated only at that piece.
 fn note_end(journal: &mut JournalFiles, path: &Path, sealed: &PieceReader) -> std::io::Result<()> {
     let behind = sealed.behind()?;
     let ends_here = journal.broken.as_ref().is_none_or(|b| b.file == path);
@@ -239,13 +238,13 @@ fn note_end(journal: &mut JournalFiles, path: &Path, sealed: &PieceReader) -> st
     Ok(())
 }
 
-/// Whether commits are missing that the mark says were flushed.
+/// Whether commits are missing that were flushed according to the mark.
 pub(crate) fn damage(journal: &JournalFiles, claim: Claim) -> Option<Damage> {
     let durable = claim.durable;
-    // No tail is left of a file when a record behind it was flushed.
+    // A record after the damage was flushed, so the damage is not an unflushed tail.
     let hole = journal.behind.is_some_and(|behind| behind <= durable);
-    // Flushed since the newest file was begun: it must be in there. A mark of an earlier run of the
-    // system may be older than the files; then an empty newest file proves nothing.
+    // Commits flushed since the newest file was begun must be in it. A mark of an earlier run of
+    // the system may be older than the files; then an empty newest file proves nothing.
     let in_newest = claim.same_boot && durable > claim.sealed;
     let short = durable > journal.end
         && (in_newest || (journal.end > 0 && (journal.broken.is_some() || journal.newest_holds)));
@@ -263,7 +262,7 @@ struct RecordReader<'a> {
     block: Vec<u8>,
     /// Offset of the block in the file.
     at: u64,
-    /// Next byte to look at, in the block.
+    /// Offset of the next byte in the block.
     next: usize,
 }
 
@@ -289,14 +288,14 @@ impl<'a> RecordReader<'a> {
         Ok(!self.block.is_empty())
     }
 
-    /// Reads records as long as one follows the other; notes the first place where none does.
+    /// Reads consecutive records; records the first place where none follows.
     fn follow(&mut self, journal: &mut JournalFiles) -> std::io::Result<()> {
-        // First bytes of a record that is still incomplete, and where it began.
+        // The first bytes of an incomplete record, and where it began.
         let mut head: Option<(Vec<u8>, u64)> = None;
         while self.advance()? {
             loop {
                 let rest = self.block.len() - self.next;
-                // What is too short for a header is filled up by the writer.
+                // The writer fills the end of a block that is too short for a header.
                 if rest < HEADER && (self.block.len() == BLOCK || rest == 0) {
                     break;
                 }
@@ -347,7 +346,7 @@ impl<'a> RecordReader<'a> {
         Ok(())
     }
 
-    /// First position of the record that the file begins with; none when it begins with none.
+    /// First position of the record at the beginning of the file; `None` when there is none.
     fn first_position(&mut self) -> std::io::Result<Option<u64>> {
         let mut head = Vec::new();
         while head.len() < RECORD_HEADER && (self.next < self.block.len() || self.advance()?) {
@@ -362,10 +361,10 @@ impl<'a> RecordReader<'a> {
         Ok(positions(&head).map(|(first, _)| first))
     }
 
-    /// Whether nothing but zeros is left of the file.
+    /// Whether the rest of the file has only zeros.
     fn zeros_follow(&self) -> std::io::Result<bool> {
         let rest = self.block.get(self.next..).unwrap_or_default();
-        // An encrypted file says of itself where its pieces end.
+        // The pieces of an encrypted file mark their own ends.
         if matches!(self.source, Source::Sealed(_)) || rest.iter().any(|byte| *byte != 0) {
             return Ok(false);
         }
@@ -377,18 +376,18 @@ impl<'a> RecordReader<'a> {
             file: self.path.to_owned(),
             offset,
         });
-        // The record in question is not searched again; if it began in an earlier block there is
-        // nothing else in between.
+        // The search does not begin before the unreadable record; if that began in an earlier
+        // block, nothing else is in between.
         let from = usize::try_from(offset.saturating_sub(self.at)).unwrap_or(0);
         self.next = from + 1;
         journal.behind_bytes += self.block.len().saturating_sub(self.next) as u64;
     }
 
-    /// Looks for readable records behind the first break: in the block at hand at every byte, then
-    /// from block to block, each of which begins with a fragment.
+    /// Searches for readable records after the first gap: at every byte of the current block, then
+    /// from block to block, because each block begins with a fragment.
     fn search(&mut self, journal: &mut JournalFiles) -> std::io::Result<()> {
         loop {
-            // The part of a file that is longer than its content.
+            // The space that was added to the file in advance.
             if self
                 .block
                 .get(self.next..)
@@ -425,7 +424,7 @@ impl<'a> RecordReader<'a> {
 fn positions(record: &[u8]) -> Option<(u64, u64)> {
     let first = u64::from_le_bytes(record.get(..8)?.try_into().ok()?);
     let count = u32::from_le_bytes(record.get(8..RECORD_HEADER)?.try_into().ok()?);
-    // A record without changes says that everything before it is there.
+    // A record without changes says that everything before it is in the journal.
     Some((
         first,
         first.saturating_add(u64::from(count)).saturating_sub(1),

@@ -1,5 +1,5 @@
 //! The commit path: one batch is one transaction, one thread at a time, so that positions are in
-//! the order in which commits become visible, and no transaction loses against another writer.
+//! the order in which commits become visible, and no transaction conflicts with another writer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use crate::pool::Pool;
 use crate::session::{Outcome, Session};
 use crate::view::View;
 
-/// A transaction may lose when the cache is full; it is tried so often.
+/// A transaction may be rolled back when the cache is full; it is tried this often.
 const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -23,9 +23,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(crate) struct Commits {
     pool: Arc<Pool>,
     writer: Mutex<Session>,
-    /// Position of the commit that is on its way or was the last: what readers may see.
+    /// Position of the commit in progress, or of the last one: the newest that readers may see.
     begun: AtomicU64,
-    /// Position of the last one that ended. Changes under the writer's lock.
+    /// Position of the last completed commit. Changed under the writer's lock.
     ended: AtomicU64,
 }
 
@@ -39,31 +39,32 @@ impl Commits {
         })
     }
 
-    /// A position that covers everything a read may have seen.
+    /// A position that covers everything that a read may have seen.
     pub(crate) fn last(&self) -> u64 {
         self.begun.load(Ordering::Acquire)
     }
 
-    /// A position up to which every commit is in the log, once the one on its way has ended.
+    /// A position up to which every commit is in the log; waits for the commit in progress.
     pub(crate) fn settled(&self) -> u64 {
         let _writer = self.writer.lock();
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Fixes the latest state between two commits.
+    /// Takes a view of the latest state, between two commits.
     pub(crate) fn view(&self) -> Result<View> {
         let _writer = self.writer.lock();
         View::take(&self.pool, self.ended.load(Ordering::Acquire))
     }
 
-    /// Applies a batch; it is in the system's hands when this returns.
+    /// Applies a batch; the operating system has its log record when this returns.
     pub(crate) fn apply(&self, batch: &WriteBatch) -> Result<u64> {
         let mut writer = self.writer.lock();
         let pos = self.ended.load(Ordering::Relaxed) + 1;
-        // Before it becomes visible: who has read it must not be told an older position.
+        // Stored before the commit becomes visible: a reader that has seen it must not get an older
+        // position.
         self.begun.store(pos, Ordering::Release);
         let result = committed(&mut writer, batch);
-        // After a failure it is a position at which nothing changed.
+        // After a failure this is a position at which nothing changed.
         self.ended.store(pos, Ordering::Release);
         result.map(|()| pos)
     }

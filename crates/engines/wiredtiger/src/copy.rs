@@ -1,9 +1,10 @@
-//! Which files a copy consists of, and copying them.
+//! Selects and copies the files of a checkpoint.
 //!
-//! WiredTiger removes the log files that no checkpoint needs one by one, in the order in which the
-//! file system lists them. A process that ends meanwhile may leave old ones with a gap behind them.
-//! The next one opens them, for it reads the log from its checkpoint on, and names them for a copy
-//! until its first checkpoint; the copy does not open, for there the whole log is read.
+//! WiredTiger deletes the log files that no checkpoint needs one by one, in the order in which the
+//! file system lists them. A process that ends meanwhile may leave old ones, followed by a gap. The
+//! next process opens such a directory, because it reads the log only from its checkpoint on, and
+//! lists the old files for a copy until its first checkpoint; the copy would not open, because
+//! there the whole log is read.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,7 +12,7 @@ use std::path::Path;
 
 const LOG: &str = "WiredTigerLog.";
 
-/// Copies the files that are needed of those that WiredTiger names.
+/// Copies those of the files listed by WiredTiger that are needed.
 pub(crate) fn copy(names: &[String], from: &Path, to: &Path) -> io::Result<()> {
     let oldest = oldest_log(names);
     for name in names {
@@ -24,7 +25,7 @@ pub(crate) fn copy(names: &[String], from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The first of the log files that follow one another up to the newest.
+/// The first of the consecutive log files up to the newest.
 fn oldest_log(names: &[String]) -> Option<u64> {
     let mut numbers: Vec<_> = names.iter().filter_map(|name| log_number(name)).collect();
     numbers.sort_unstable_by(|a, b| b.cmp(a));

@@ -1,4 +1,4 @@
-//! The engine itself: opening, reading the latest state, and what operators ask for.
+//! The WiredTiger engine: opening, reading the latest state, and maintenance operations.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -23,8 +23,8 @@ use crate::session::Session;
 use crate::space::{self, FILE_BYTES, Space, UNUSED_BYTES};
 use crate::view::View;
 
-/// Version of the layout this crate is responsible for. History: 1 one table of raw bytes per
-/// table, WiredTiger's log in the same directory.
+/// Version of the layout that this crate defines. History: 1 one table of raw bytes per table,
+/// WiredTiger's log in the same directory.
 pub const DISK_FORMAT: u32 = 1;
 
 const MARKER: Marker<'_> = Marker {
@@ -32,35 +32,36 @@ const MARKER: Marker<'_> = Marker {
     format: DISK_FORMAT,
     details: "",
 };
-/// Is there after an orderly end.
+/// A file that exists after an orderly shutdown.
 const END_FILE: &str = "QUARRY-ENDED";
-/// Kept back for deletes and for the catalog: the log takes them before it gives anything.
+/// Space reserved for deletes and for the catalog, which the log needs before they free any.
 const RESERVE_BYTES: u64 = 256 << 20;
-/// What WiredTiger stores beside key and value.
+/// Bytes that WiredTiger stores for a row in addition to key and value.
 const ROW_OVERHEAD_BYTES: u64 = 6;
-/// Views, open cursors and threads at work; room for all is made when it opens.
+/// Most views, open cursors and active threads; memory for all of them is allocated when the engine
+/// opens.
 const SESSIONS_MAX: u32 = 8_192;
 const CACHE_BYTES_MIN: u64 = 64 << 20;
-/// A batch has to fit into the cache with its old versions.
+/// Largest batch: it has to fit into the cache together with the old versions of its rows.
 const BATCH_BYTES: std::ops::RangeInclusive<u64> = (80 << 20)..=(128 << 20);
 
-/// How to open.
+/// Options for opening.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Directory.
     pub path: PathBuf,
-    /// Make it when it is not there.
+    /// Create the directory when it is missing.
     pub create: bool,
     /// WiredTiger's cache.
     pub cache_bytes: u64,
     /// Longest time between a commit and its flush.
     pub journal_commit_interval_ms: u64,
-    /// Change nothing in the directory; only after an orderly end.
+    /// Change nothing in the directory; possible only after an orderly shutdown.
     pub read_only: bool,
 }
 
 impl Config {
-    /// With what suits a server.
+    /// Default options for a server.
     pub fn at(path: impl Into<PathBuf>, cache_bytes: u64) -> Config {
         Config {
             path: path.into(),
@@ -80,8 +81,8 @@ impl Config {
         if self.read_only {
             return format!("{common},readonly=true");
         }
-        // With the method `none` a commit leaves its record to the system before it returns; the
-        // journal's flushes bring it to the device.
+        // With the method `none` a commit hands its record to the operating system before it
+        // returns; flushes of the journal bring it to the device.
         format!(
             "{common},create,checkpoint=(wait=60,log_size=1GB),\
              transaction_sync=(enabled=true,method=none),\
@@ -96,7 +97,8 @@ fn tables() -> Vec<(&'static str, String)> {
             // Entries of one index share most of their bytes.
             Table::Idx => ",prefix_compression=true,leaf_page_max=16KB",
             Table::Tmp => ",log=(enabled=false)",
-            // A value beside the tree would take a second read, and compaction does not move it.
+            // A value outside of the tree would need a second read, and compaction does not move
+            // it.
             _ => ",leaf_page_max=32KB,leaf_value_max=64MB",
         };
         format!("key_format=u,value_format=u,type=file{more}")
@@ -108,7 +110,7 @@ fn tables() -> Vec<(&'static str, String)> {
 /// An open WiredTiger database.
 pub struct WiredTigerEngine {
     journal: Journal,
-    /// None when nothing is written.
+    /// `None` when the engine only reads.
     space: Option<Space>,
     commits: Arc<Commits>,
     room: Room,
@@ -160,7 +162,7 @@ impl WiredTigerEngine {
             pool,
         };
         if !config.read_only {
-            // Scratch data means nothing to a new process.
+            // A new process does not need the scratch data of an earlier one.
             engine.remove(Table::Tmp, KeyRange::ALL)?;
         }
         Ok(engine)
@@ -183,7 +185,7 @@ impl WiredTigerEngine {
         Ok(())
     }
 
-    /// Removes a range as one commit.
+    /// Removes a range in one commit.
     fn remove(&self, table: Table, range: KeyRange<'_>) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.delete_range(table, range.lower, range.upper);
@@ -193,7 +195,7 @@ impl WiredTigerEngine {
         self.commits.apply(&batch).map(|_| ())
     }
 
-    /// Removes the keys of all dropped idents now.
+    /// Removes the keys of all dropped idents immediately.
     ///
     /// # Errors
     /// Those of WiredTiger.
@@ -240,8 +242,8 @@ impl Drop for WiredTigerEngine {
     }
 }
 
-/// Says that everything is in the checkpoint. A reader cannot apply the log, and not every version
-/// of WiredTiger refuses to open without: it shows what was there before.
+/// Fails unless everything is in the checkpoint. A reader cannot apply the log, and some versions
+/// of WiredTiger open without it and show an older state.
 fn check_ended(path: &Path) -> Result<()> {
     if path.join(END_FILE).exists() {
         return Ok(());
@@ -311,7 +313,7 @@ impl Reader for WiredTigerEngine {
     ) -> Result<Box<dyn Cursor>> {
         self.check_open()?;
         range.check()?;
-        // Nobody asks a cursor for its position.
+        // Cursors do not report a position.
         let view = Arc::new(View::take(&self.pool, 0)?);
         Ok(Box::new(ChunkedCursor::new(view, table, range, opts)))
     }
@@ -373,7 +375,7 @@ impl Engine for WiredTigerEngine {
         self.dropped.write()[table.index()] = idents;
     }
 
-    /// WiredTiger never rewrites data by itself: what `drop_range` has not removed is removed here.
+    /// WiredTiger never rewrites data by itself: this removes the keys that `drop_range` left.
     fn is_gone(&self, table: Table, ident: u32) -> Result<bool> {
         self.check_writable()?;
         if !self.dropped.read()[table.index()].contains(ident) {
@@ -388,13 +390,13 @@ impl Engine for WiredTigerEngine {
         sampled_size(self, table, range, ROW_OVERHEAD_BYTES)
     }
 
-    /// All collections share the file: a range has its share of what is unused there.
+    /// All collections share the file: a range gets its share of the unused space in it.
     fn unused_size(&self, table: Table, range: KeyRange<'_>, _: Option<u64>) -> Result<u64> {
         let bytes = self.approx_size(table, range)?;
         Ok(space::unused_share(&Session::of(&self.pool)?, table, bytes))
     }
 
-    /// Shortens the whole file, for its collections share it.
+    /// Shortens the whole file, because all collections share it.
     fn compact(&self, table: Table, _: KeyRange<'_>, stop: &dyn Fn() -> bool) -> Result<u64> {
         self.check_writable()?;
         Ok(space::shorten(&Session::of(&self.pool)?, table, stop))
@@ -404,7 +406,7 @@ impl Engine for WiredTigerEngine {
         let Ok(session) = Session::of(&self.pool) else {
             return;
         };
-        // What cannot be read is left out.
+        // Statistics that cannot be read are left out.
         let _ = session.statistics(None, &mut |name, value| {
             let found = METRICS.iter().find(|(theirs, _)| *theirs == name);
             if let Some((_, own)) = found {
@@ -439,7 +441,7 @@ impl Engine for WiredTigerEngine {
         MARKER.write(path)
     }
 
-    /// Blocks are compared with their checksums when they are read from the device.
+    /// WiredTiger verifies the checksum of a block when it reads the block from the device.
     fn verify(&self) -> Result<Verified> {
         self.check_open()?;
         check_order(self)
@@ -459,7 +461,7 @@ impl Engine for WiredTigerEngine {
     }
 }
 
-/// WiredTiger's names and ours.
+/// WiredTiger's names of metrics and ours.
 const METRICS: &[(&str, &str)] = &[
     ("cache: bytes currently in the cache", "cache_bytes"),
     ("cache: maximum bytes configured", "cache_max_bytes"),

@@ -1,11 +1,11 @@
-//! WiredTiger's numbers sorted into `StorageError`. What it said stays in `source()`.
+//! Maps WiredTiger's error numbers to `StorageError`. Its own text is kept in `source()`.
 
 use std::ffi::c_int;
 use std::sync::Arc;
 
 use storage::{Cause, Place, StorageError};
 
-/// The transaction lost; it may be tried again.
+/// The transaction was rolled back and may be tried again.
 pub(crate) const AGAIN: c_int = 1_000_001;
 const NO_MEMORY: c_int = 1_000_002;
 const DAMAGED: c_int = 1_000_003;
@@ -16,8 +16,8 @@ const EDQUOT: c_int = 122;
 #[error("{0}")]
 struct EngineMessage(String);
 
-/// Sorts a number; `step` says what was tried, `said` what the engine said, the cause in the first
-/// line and consequences behind it.
+/// Maps an error number; `step` names what was attempted, `said` is the engine's text: the cause in
+/// the first line, its consequences after it.
 pub(crate) fn classify(step: &'static str, status: c_int, said: &str) -> StorageError {
     let lines: Vec<_> = said.lines().map(str::trim).collect();
     let words = lines.join("; ");

@@ -1,4 +1,4 @@
-//! The adapter's functions, found by name. Their types are those of `adapter.h`.
+//! The adapter's functions, looked up by name. Their types are those of `adapter.h`.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -7,18 +7,18 @@ use std::sync::Arc;
 use adapter::Spec;
 use parking_lot::Mutex;
 
-/// Something that only the adapter looks into.
+/// A type that only the adapter knows.
 pub(crate) type Opaque = c_void;
 
-/// Sees a key and its value; 0 ends the walk.
+/// Called with a key and its value; returns 0 to end the walk.
 pub(crate) type Visitor =
     unsafe extern "C" fn(*mut c_void, *const c_void, usize, *const c_void, usize) -> c_int;
-/// Takes a statistic or a name.
+/// Called with a statistic or a name.
 pub(crate) type Emitter = unsafe extern "C" fn(*mut c_void, *const c_char, i64);
 
-/// The library that is looked for when none is named.
+/// The library name that is used when none is given.
 pub const LIBRARY_NAME: &str = "libwiredtiger.so";
-/// What to do without it.
+/// What the user can do when it is missing.
 pub const ADVICE: &str = "install WiredTiger with its header (Debian: libwiredtiger-dev) and a C \
     compiler, or name them with --wiredTigerLibrary PATH and --wiredTigerInclude DIR";
 
@@ -27,7 +27,7 @@ macro_rules! functions {
         /// The adapter and its functions.
         pub(crate) struct Functions {
             $(pub(crate) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
-            /// Keeps the functions where they are.
+            /// Keeps the functions loaded.
             _library: libloading::Library,
         }
 
@@ -74,17 +74,17 @@ functions! {
     backup: "qw_backup" => fn(*mut Opaque, Emitter, *mut c_void) -> c_int,
 }
 
-/// A library that is loaded, with its adapter.
+/// A loaded library with its adapter.
 #[derive(Clone)]
 pub struct Library(pub(crate) Arc<Functions>);
 
 impl Library {
     /// Compiles and loads the adapter, once for each library of a process. `library` is a path or a
-    /// name that the linker finds, `include` the directory of its header; without it the compiler's
-    /// own places count.
+    /// name that the linker finds, `include` the directory of its header; without it the compiler
+    /// searches its default directories.
     ///
     /// # Errors
-    /// One line: what was looked for and how to get it.
+    /// One line: what was searched for and how to get it.
     pub fn load(library: &str, include: Option<&str>) -> Result<Library, String> {
         type Key = (String, Option<String>);
         static LOADED: Mutex<BTreeMap<Key, Arc<Functions>>> = Mutex::new(BTreeMap::new());
@@ -107,7 +107,7 @@ impl Library {
         Ok(Library(functions))
     }
 
-    /// Its version, in its words.
+    /// Its version text.
     pub fn version(&self) -> String {
         // SAFETY: the function has no arguments and returns a constant.
         unsafe { copied((self.0.version)()) }
@@ -115,7 +115,7 @@ impl Library {
 }
 
 impl Functions {
-    /// What a number means, in the engine's words.
+    /// The engine's text for an error number.
     pub(crate) fn words(&self, status: c_int) -> String {
         // SAFETY: the function takes any number and returns text that stays until the next call of
         // this thread.

@@ -1,5 +1,5 @@
-//! Flushes of the log that are shared: one thread flushes, all who wait meanwhile share the next
-//! one. A thread of its own flushes what nobody waits for.
+//! Shared flushes of the log: one thread flushes, and all threads that wait meanwhile share the
+//! next flush. A separate thread flushes positions for which no thread waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,9 +16,9 @@ use crate::session::Session;
 #[derive(Default)]
 struct State {
     flushing: bool,
-    /// The newest position that anybody has asked for.
+    /// The highest requested position.
     asked: u64,
-    /// A flush failed: what the device has is unknown.
+    /// A flush failed: what the device holds is unknown.
     failed: bool,
     closing: bool,
     flushes: u64,
@@ -28,9 +28,9 @@ struct Shared {
     commits: Arc<Commits>,
     session: Mutex<Session>,
     state: Mutex<State>,
-    /// A flush has ended.
+    /// Signalled when a flush has ended.
     turn: Condvar,
-    /// There is something for the thread.
+    /// Signalled when the thread has work.
     wake: Condvar,
     durable: AtomicU64,
     hooks: Mutex<Vec<DurableHook>>,
@@ -103,7 +103,7 @@ impl Journal {
         }
     }
 
-    /// Flushes up to a position unless another thread does.
+    /// Flushes up to a position unless another thread is flushing.
     pub(crate) fn try_flush(&self, pos: u64) -> FlushTurn {
         let mut state = self.shared.state.lock();
         state.asked = state.asked.max(pos);
@@ -116,7 +116,7 @@ impl Journal {
         FlushTurn::Flushed { more }
     }
 
-    /// Leaves a flush to the thread.
+    /// Requests a flush by the thread.
     pub(crate) fn request(&self, pos: u64) {
         let mut state = self.shared.state.lock();
         state.asked = state.asked.max(pos);
@@ -158,9 +158,10 @@ impl Shared {
         }
     }
 
-    /// One flush, by the thread that has set `flushing`. True when more was asked for meanwhile.
+    /// One flush, by the thread that has set `flushing`. True when a later position was requested
+    /// meanwhile.
     fn flush(&self) -> bool {
-        // Every commit up to here has been handed to the log.
+        // Every commit up to here is in the log.
         let pos = self.commits.settled();
         let result = self.session.lock().flush();
         let mut state = self.state.lock();

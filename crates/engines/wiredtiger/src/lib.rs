@@ -4,7 +4,7 @@
 //!
 //! Promises: the contract of `docs/storage-contract.md`; a batch is one transaction of WiredTiger
 //! and one record of its log. One thread commits at a time, any number read. Must not know:
-//! documents, BSON, other engines. Why it is as it is: `docs/adr/0047-wiredtiger.md`.
+//! documents, BSON, other engines. The design is explained in `docs/adr/0047-wiredtiger.md`.
 //!
 //! # Traps
 //! - **A session is one thread's** at a time: it is taken from a pool and given back.

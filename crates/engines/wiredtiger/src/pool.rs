@@ -1,5 +1,5 @@
-//! The open engine and its sessions: one for each thread that is at work and each view that is
-//! held. Idle ones are kept, for opening one opens its cursors.
+//! The open engine and its sessions: one for each active thread and each view. Idle sessions are
+//! kept, because opening one also opens its cursors.
 
 use std::ffi::{CString, c_int};
 use std::os::unix::ffi::OsStrExt;
@@ -94,7 +94,7 @@ impl Pool {
         }))
     }
 
-    /// A session that is nobody else's until it is given back.
+    /// A session for exclusive use until it is returned.
     ///
     /// # Errors
     /// [`StorageError::Busy`] when all are taken.
@@ -122,7 +122,7 @@ impl Pool {
         unsafe { (self.functions.session_close)(handle.0) };
     }
 
-    /// Sorts what a call returned.
+    /// Converts the result of a call.
     pub(crate) fn check(&self, step: &'static str, status: c_int) -> Result<()> {
         if status == 0 {
             return Ok(());

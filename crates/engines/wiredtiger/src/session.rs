@@ -1,4 +1,4 @@
-//! One thread's use of the engine: single calls, transactions, walks.
+//! The use of the engine by one thread: single calls, transactions, walks.
 
 use std::any::Any;
 use std::ffi::{c_char, c_int, c_void};
@@ -11,24 +11,24 @@ use crate::error::AGAIN;
 use crate::functions::copied;
 use crate::pool::{Handle, Pool};
 
-/// A session that is nobody else's.
+/// A session that this value owns exclusively.
 pub(crate) struct Session {
     handle: Handle,
     pool: Arc<Pool>,
     in_transaction: bool,
 }
 
-/// How a commit ended.
+/// The result of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done,
-    /// It lost and has changed nothing.
+    /// The transaction was rolled back and has changed nothing.
     Again,
 }
 
 type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
 
-/// What C calls back, and the panic to pass on.
+/// The closure that C calls back, and a panic to resume afterwards.
 struct Called<'a> {
     visit: Visit<'a>,
     panic: Option<Box<dyn Any + Send>>,
@@ -98,7 +98,7 @@ fn number(table: Table) -> c_int {
 }
 
 impl Session {
-    /// Takes one of a pool; it is given back when it is dropped.
+    /// Takes a session from a pool; dropping it returns it.
     pub(crate) fn of(pool: &Arc<Pool>) -> Result<Session> {
         Ok(Session {
             handle: pool.take()?,
@@ -107,7 +107,7 @@ impl Session {
         })
     }
 
-    /// Fixes what it sees.
+    /// Begins a transaction with a fixed view.
     pub(crate) fn begin(&mut self) -> Result<()> {
         // SAFETY: the session is open and this thread's alone; so it is in every call below.
         let status = unsafe { (self.pool.functions.begin)(self.handle.0) };
@@ -116,7 +116,7 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the transaction, whatever it returns.
+    /// Commits; the transaction is over, whatever the result.
     pub(crate) fn commit(&mut self) -> Result<Outcome> {
         self.in_transaction = false;
         // SAFETY: as in `begin`.
@@ -178,7 +178,7 @@ impl Session {
         self.outcome("a write", status)
     }
 
-    /// Shows the value of a key to `f`. False when there is none.
+    /// Passes the value of a key to `f`. False when there is none.
     pub(crate) fn get(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
         if key.is_empty() {
             return Ok(false);
@@ -199,7 +199,7 @@ impl Session {
         Ok(found)
     }
 
-    /// Shows rows in order until `f` returns false.
+    /// Passes rows to `f` in order until it returns false.
     pub(crate) fn scan(
         &self,
         table: Table,
@@ -225,7 +225,7 @@ impl Session {
         self.pool.check("a scan", status)
     }
 
-    /// Brings the log to the device.
+    /// Flushes the log to the device.
     pub(crate) fn flush(&self) -> Result<()> {
         // SAFETY: as in `begin`.
         let status = unsafe { (self.pool.functions.flush)(self.handle.0) };
@@ -238,7 +238,8 @@ impl Session {
         self.pool.check("a checkpoint", status)
     }
 
-    /// Shortens a table's file for at most about so long; `Again` when more is left to do.
+    /// Shortens a table's file for at most about this many seconds; `Again` when more is left to
+    /// do.
     pub(crate) fn compact(&self, table: Table, seconds: u8) -> Result<Outcome> {
         let compact = self.pool.functions.compact;
         // SAFETY: as in `begin`.
@@ -246,7 +247,7 @@ impl Session {
         self.outcome("a compaction", status)
     }
 
-    /// Metrics by the engine's own names.
+    /// Reports metrics by the engine's own names.
     pub(crate) fn statistics(
         &self,
         table: Option<Table>,
@@ -260,7 +261,7 @@ impl Session {
         })
     }
 
-    /// Names the files of a copy, which stay as they are until `f` returns.
+    /// Lists the files of a copy, which do not change until `f` returns.
     pub(crate) fn backup(&self, f: &mut dyn FnMut(&[String])) -> Result<()> {
         let backup = self.pool.functions.backup;
         let mut names = Vec::new();

@@ -1,9 +1,9 @@
-//! Space that removed rows have left is given back to the file system. WiredTiger uses it again but
-//! shortens a file only at its end, and all collections share six files.
+//! Returns the space of removed rows to the file system. WiredTiger reuses it, but shortens a file
+//! only at its end, and all collections share six files.
 //!
-//! A thread looks at the files every few seconds. One of which a third is unused is compacted, one
-//! to which nothing is written even for a fifth: rows at its end move into the space before them.
-//! Each turn is short, for the end of the engine waits for it. Must not know: keys, commits.
+//! A thread checks the files every few seconds. It compacts a file of which a third is unused, or a
+//! fifth if nothing is being written to it: rows at its end move into unused space before them.
+//! Each turn is short, because closing the engine waits for it. Must not know: keys, commits.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -19,16 +19,16 @@ use crate::session::{Outcome, Session};
 pub(crate) const FILE_BYTES: &str = "block-manager: file size in bytes";
 pub(crate) const UNUSED_BYTES: &str = "block-manager: file bytes available for reuse";
 
-/// Time between two looks.
+/// Time between two checks.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
-/// A table that did not become shorter is left alone for so many looks.
+/// A table that did not become shorter is skipped for this many checks.
 const LOOKS_SKIPPED: u32 = 20;
 /// One turn of compaction.
 const TURN_S: u8 = 2;
-/// Less than this is not worth moving rows for.
+/// Less unused space is not worth moving rows for.
 const UNUSED_BYTES_MIN: i64 = 4 << 20;
-/// Nor is less than this part of a file, one in so many. Whoever writes needs unused space, and
-/// would only make the file longer again.
+/// Nor is less than one part in this many of a file: writers need unused space, and would make the
+/// file longer again.
 const UNUSED_PART: i64 = 3;
 const UNUSED_PART_AT_REST: i64 = 5;
 
@@ -58,7 +58,7 @@ impl Space {
         })
     }
 
-    /// Ends the thread, after its turn.
+    /// Ends the thread after its current turn.
     pub(crate) fn stop(&self) {
         *self.shared.closing.lock() = true;
         self.shared.wake.notify_one();
@@ -99,7 +99,7 @@ impl Shared {
     }
 }
 
-/// Of `bytes` of a table, its share of what all of the file leaves unused.
+/// The share of a range of `bytes` in the unused space of the table's file.
 pub(crate) fn unused_share(session: &Session, table: Table, bytes: u64) -> u64 {
     let Some(Size {
         bytes: file,
@@ -112,10 +112,10 @@ pub(crate) fn unused_share(session: &Session, table: Table, bytes: u64) -> u64 {
     u64::try_from(share.clamp(0, i128::from(unused.max(0)))).unwrap_or(0)
 }
 
-/// Shortens the file of a table for as long as that helps.
+/// Shortens the file of a table until a turn has no effect.
 ///
 /// # Output
-/// By how many bytes.
+/// The number of bytes by which it became shorter.
 pub(crate) fn shorten(session: &Session, table: Table, stop: &dyn Fn() -> bool) -> u64 {
     let before = Size::of(session, table).unwrap_or_default();
     let mut after = before;
@@ -125,7 +125,7 @@ pub(crate) fn shorten(session: &Session, table: Table, stop: &dyn Fn() -> bool) 
     u64::try_from(before.bytes - after.bytes).unwrap_or(0)
 }
 
-/// Bytes of a table's file, and how many of them hold nothing.
+/// The size of a table's file, and its unused bytes.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Size {
     bytes: i64,
@@ -133,7 +133,7 @@ struct Size {
 }
 
 impl Size {
-    /// None when it cannot be read now.
+    /// `None` when it cannot be read now.
     fn of(session: &Session, table: Table) -> Option<Size> {
         let mut size = Size::default();
         let read = session.statistics(Some(table), &mut |name, value| match name {
@@ -144,7 +144,7 @@ impl Size {
         read.is_ok().then_some(size)
     }
 
-    /// `last` is what the look before found.
+    /// `last` is the result of the previous check.
     fn is_worth_it(self, last: Option<Size>) -> bool {
         let part = match last == Some(self) {
             true => UNUSED_PART_AT_REST,
@@ -153,7 +153,7 @@ impl Size {
         self.unused >= UNUSED_BYTES_MIN && self.unused >= self.bytes / part
     }
 
-    /// One turn. False when it was in vain: what is read or held meanwhile cannot be moved.
+    /// One turn. False when it had no effect: rows that are being read or held cannot be moved.
     fn shorten(self, session: &Session, table: Table) -> bool {
         match session.compact(table, TURN_S) {
             Ok(Outcome::Done | Outcome::Again) => {

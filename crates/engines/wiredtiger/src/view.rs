@@ -1,4 +1,4 @@
-//! A fixed state of all tables: a session in a transaction, which any thread may use, one at a
+//! A fixed state of all tables: a session in a transaction, which only one thread may use at a
 //! time.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use storage::{CommitPos, Result, RowBatch, Table};
 use crate::pool::Pool;
 use crate::session::Session;
 
-/// The state and what keeps it.
+/// The session and what it depends on.
 pub(crate) struct View {
     session: Mutex<Session>,
     pos: u64,
@@ -19,7 +19,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Fixes the latest state, which the caller says the position of.
+    /// Takes a view of the latest state, whose position the caller passes.
     pub(crate) fn take(pool: &Arc<Pool>, pos: u64) -> Result<View> {
         let mut session = Session::of(pool)?;
         session.begin()?;

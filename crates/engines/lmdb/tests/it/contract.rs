@@ -1,10 +1,11 @@
-//! The suite every engine passes, and the comparison with the memory engine.
+//! The suite that every engine passes, and the comparison with the memory engine.
 
 use engine_lmdb::{Config, LmdbEngine};
 use storage::conformance::{self, Databases};
 
 fn databases() -> Databases<LmdbEngine> {
-    // Thousands of commits, each with its flushes: in memory where there is such a device.
+    // The suite does thousands of commits with flushes, so it uses a directory in memory where
+    // there is one.
     let memory = std::path::Path::new("/dev/shm");
     let root = if memory.is_dir() {
         tempfile::tempdir_in(memory)

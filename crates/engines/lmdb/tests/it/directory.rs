@@ -1,4 +1,4 @@
-//! Opening directories in every condition, checkpoints, long keys over a restart.
+//! Opening directories in every condition, checkpoints, long keys across a restart.
 
 use std::fs;
 
@@ -140,7 +140,7 @@ fn a_full_map_refuses_whole_batches_and_lets_deletes_pass() {
         batch.delete(Table::Idx, &key(n));
     }
     engine.apply(&batch, Durability::Buffered).unwrap();
-    // Pages that a commit has freed are used again by the one after the next.
+    // Pages freed by a commit are used again by the second commit after it.
     put(&engine, b"\0\0\0\x02", b"");
     put(&engine, &key(0), &value);
 }

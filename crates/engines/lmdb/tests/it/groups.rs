@@ -1,4 +1,5 @@
-//! Commits that wait at the same time share transactions, and a refused one takes nobody along.
+//! Commits that wait at the same time share transactions, and a refused one does not fail the
+//! others.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};

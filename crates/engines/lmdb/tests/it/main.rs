@@ -1,4 +1,4 @@
-//! LMDB under the conformance suite, and what only it promises.
+//! LMDB under the conformance suite, and tests of its own promises.
 
 mod contract;
 mod directory;

@@ -1,4 +1,4 @@
-//! The table of functions by which the file system in `shim/encrypted_fs.cc` asks for keys and AES.
+//! The functions through which the file system in `shim/encrypted_fs.cc` gets keys and AES.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::slice;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cipher::{DataKey, FileKey, HEADER, Kind, TAG};
 use rust_rocksdb::{AsRawPtr, Options};
 
-/// As declared in `shim/encrypted_fs.cc`.
+/// Declared in `shim/encrypted_fs.cc`.
 #[repr(C)]
 struct Functions {
     state: *const c_void,
@@ -28,10 +28,11 @@ unsafe extern "C" {
     fn quarry_encrypt(options: *mut c_void, cipher: *const Functions);
 }
 
-/// Has a database that is opened with these options seal its files by keys of `data`.
+/// Makes a database that is opened with these options encrypt its files with keys derived from
+/// `data`.
 pub(crate) fn encrypt(options: &mut Options, data: &Arc<DataKey>) {
     let functions = Functions {
-        // Given up: the file system lives as long as the process, and with it the key.
+        // Never freed: the file system, and with it the key, lives as long as the process.
         state: Arc::into_raw(Arc::clone(data)).cast(),
         begin,
         resume,

@@ -15,7 +15,7 @@ pub(crate) struct IterOpts {
     pub(crate) readahead_bytes: usize,
     /// Deleted keys one step may skip before it fails with `Busy`; 0 for no bound.
     pub(crate) skip_max: u64,
-    /// `value` is never called, so values outside of the table files are not read.
+    /// Whether only keys are read, so that values outside of the table files are not loaded.
     pub(crate) keys_only: bool,
 }
 
@@ -63,7 +63,7 @@ impl Iter {
                 upper.as_ptr().cast(),
                 upper.len(),
             );
-            // Readers must not pay for unlinking files that compaction left behind.
+            // Readers must not spend time on deleting files that compaction left.
             sys::rocksdb_readoptions_set_background_purge_on_iterator_cleanup(opts.0, 1);
             if !how.fill_cache {
                 sys::rocksdb_readoptions_set_fill_cache(opts.0, 0);
@@ -89,7 +89,7 @@ impl Iter {
         }
     }
 
-    /// The range it was made for.
+    /// The bounds of the iterator.
     pub(crate) fn bounds(&self) -> (&[u8], &[u8]) {
         (&self.lower, &self.upper)
     }
@@ -119,7 +119,7 @@ impl Iter {
         unsafe { sys::rocksdb_iter_seek_for_prev(self.raw, key.as_ptr().cast(), key.len()) }
     }
 
-    /// Moves one row on; the caller has checked `valid`.
+    /// Moves by one row; the caller has checked `valid`.
     pub(crate) fn step(&mut self, reverse: bool) {
         debug_assert!(self.valid());
         // SAFETY: the iterator is alive and valid.
@@ -132,7 +132,7 @@ impl Iter {
         }
     }
 
-    /// Key of the present row; the caller has checked `valid`.
+    /// Key of the current row; the caller has checked `valid`.
     pub(crate) fn key(&self) -> &[u8] {
         debug_assert!(self.valid());
         // SAFETY: valid, so the slice lives until the iterator moves, which needs `&mut self`.
@@ -142,7 +142,7 @@ impl Iter {
         }
     }
 
-    /// Value of the present row; the caller has checked `valid`.
+    /// Value of the current row; the caller has checked `valid`.
     pub(crate) fn value(&self) -> &[u8] {
         debug_assert!(self.valid());
         // SAFETY: as in `key`.

@@ -1,7 +1,7 @@
-//! The C handles behind the hot paths, each with an owner that frees it. Options, opening and
-//! administration go through the binding crate; gets, cursors, snapshots and batches come here, so
-//! that one set of read options serves many calls and snapshots and cursors own what they need
-//! instead of borrowing it.
+//! The C handles for frequent calls, each with an owner that frees it. Options, opening and
+//! administration use the binding crate; gets, cursors, snapshots and batches are here, so that one
+//! set of read options serves many calls, and snapshots and cursors own what they need instead of
+//! borrowing it.
 
 mod encryption;
 mod iter;
@@ -39,7 +39,7 @@ unsafe impl Send for Db {}
 unsafe impl Sync for Db {}
 
 impl Db {
-    /// Takes an opened database; a scan may leave `scan_fill_bytes` of rows in the block cache.
+    /// Takes an opened database; a scan may put `scan_fill_bytes` of rows into the block cache.
     ///
     /// # Errors
     /// [`StorageError::Corrupt`] when a column family is missing or has another id than its table.
@@ -136,12 +136,12 @@ impl Db {
                 unsafe { out.set_len(len) };
                 return Ok(true);
             }
-            // A larger value may have replaced it meanwhile, hence the loop.
+            // The value may have been replaced by a larger one meanwhile, hence the loop.
             out.reserve(len);
         }
     }
 
-    /// Shows the value in place.
+    /// Passes the value to `f` without copying it.
     pub(crate) fn get_with(
         &self,
         opts: &ReadOpts,
@@ -282,7 +282,8 @@ impl Db {
     }
 }
 
-/// Column family of a table; the first one must carry RocksDB's own name so that its id is zero.
+/// Column family of a table; the first one must have RocksDB's default name, so that its id is
+/// zero.
 pub(crate) fn family_name(table: Table) -> &'static str {
     match table {
         Table::Meta => "default",
@@ -290,7 +291,7 @@ pub(crate) fn family_name(table: Table) -> &'static str {
     }
 }
 
-/// Turns a C error text into ours and frees it.
+/// Converts a C error text into a `StorageError` and frees it.
 fn check(step: &'static str, err: *mut c_char) -> Result<()> {
     if err.is_null() {
         return Ok(());

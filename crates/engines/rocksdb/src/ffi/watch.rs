@@ -1,5 +1,5 @@
-//! The file system in `shim/watched_fs.cc`: where the calling thread has read last, and which
-//! failures of the device RocksDB may try again.
+//! The file system in `shim/watched_fs.cc`: it records where the calling thread has last read, and
+//! decides which failures of the device RocksDB may retry.
 
 use std::ffi::{c_int, c_void};
 
@@ -11,14 +11,14 @@ unsafe extern "C" {
     fn quarry_last_read(number: *mut u64, offset: *mut u64, is_blob: *mut c_int) -> c_int;
 }
 
-/// Has a database that is opened with these options go through the file system that watches, over
-/// the one they name already.
+/// Makes a database that is opened with these options use the watching file system, on top of the
+/// one they already name.
 pub(crate) fn watch(options: &mut Options) {
     // SAFETY: the handle is that of open options.
     unsafe { quarry_watch(options.as_raw_ptr().cast()) };
 }
 
-/// Where in a blob file the calling thread has read last; `None` when its last read was of another
+/// Where the calling thread has last read in a blob file; `None` when its last read was of another
 /// file.
 pub(crate) fn last_blob_read() -> Option<Place> {
     let (mut number, mut offset, mut is_blob) = (0, 0, 0);

@@ -1,4 +1,4 @@
-//! Directories that are read without being touched.
+//! Directories that are read without being changed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,14 +30,14 @@ fn a_borrowed_directory_is_not_touched() {
         batch.add(Table::Meta, b"count", [1, 0]);
         engine.apply(&batch, Durability::Journaled).unwrap();
     };
-    // Tables, large documents in files of their own, and a journal that was not emptied.
+    // Tables, large documents in blob files, and a journal that is not empty.
     (0..50).for_each(|n| put(n, 40_000));
     engine.flush().unwrap();
     (50..80).for_each(|n| put(n, 100));
     let scratch = root.path().join("scratch");
     let busy = Borrowed::make(&own.path, &scratch).err().unwrap();
     assert!(matches!(busy, StorageError::Locked { .. }), "{busy}");
-    // As after kill -9: nothing is closed.
+    // As after kill -9, nothing is closed.
     let killed = root.path().join("killed");
     fs::create_dir(&killed).unwrap();
     for (path, bytes) in files(&own.path) {
@@ -51,7 +51,7 @@ fn a_borrowed_directory_is_not_touched() {
     let mut count = Vec::new();
     assert!(copy.get(Table::Meta, b"count", &mut count).unwrap());
     assert_eq!(storage::counter_decode(&count), [80, 0]);
-    // What makes files obsolete must not reach those that are lent.
+    // Operations that make files obsolete must not change the linked originals.
     copy.drop_range(Table::Doc, KeyRange::ALL).unwrap();
     let mut batch = WriteBatch::new();
     batch.delete_range(Table::Doc, &[], storage::MAX_KEY);

@@ -1,4 +1,4 @@
-//! The suite every engine passes, and the comparison with the memory engine.
+//! The suite that every engine passes, and the comparison with the memory engine.
 
 use engine_rocksdb::{Config, RocksEngine};
 use storage::Table;

@@ -1,4 +1,4 @@
-//! What copies of an open database have in common.
+//! Files that successive copies of an open database share.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -53,7 +53,7 @@ fn copies_of_little_change_share_their_tables() {
     };
     (0..ROWS).for_each(|n| put(n, n));
     engine.flush().unwrap();
-    // No merge of what was loaded is left to do.
+    // Compacts everything, so that no compaction of the loaded data is left.
     let all = KeyRange::ALL;
     engine.compact(Table::Doc, all, &|| false).unwrap();
     let (mut before, mut new_bytes) = (BTreeMap::new(), 0);
@@ -73,7 +73,7 @@ fn copies_of_little_change_share_their_tables() {
     let changed = u64::from(COPIES * CHANGED) * VALUE_BYTES as u64;
     eprintln!("{new_bytes} bytes of new tables, {changed} bytes were changed");
     assert!(new_bytes <= changed, "{new_bytes} bytes of {changed}");
-    // Each copy has what was written before it.
+    // Each copy has everything that was written before it.
     let newest = root.path().join(format!("copy{COPIES}"));
     let opened = RocksEngine::open(config(&newest)).unwrap();
     for copy in 0..COPIES {

@@ -1,4 +1,4 @@
-//! Counters: what a change costs does not depend on how many came before it.
+//! Counters: the cost of a change does not depend on the number of changes before it.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use storage::{Durability, Engine, Reader, Table, WriteBatch};
 const BEFORE: u32 = 20_000;
 const TIMED: u32 = 250;
 
-/// The shortest of several times, so that what else the machine does counts for nothing.
+/// The shortest of several times, so that other activity of the machine does not count.
 fn shortest(engine: &RocksEngine, one: &WriteBatch) -> Duration {
     let timed = || {
         let began = Instant::now();
@@ -20,8 +20,8 @@ fn shortest(engine: &RocksEngine, one: &WriteBatch) -> Duration {
     (0..8).map(|_| timed()).min().unwrap()
 }
 
-// RocksDB makes one value of many changes while they are in memory. It did not where the value
-// before them lay in a file, tried it again with each change, and each cost as much as all before.
+// RocksDB merges many changes into one value while they are in memory. Where the previous value was
+// in a file it did not, tried again at each change, and each took as long as all before together.
 #[test]
 fn a_change_of_a_counter_in_a_file_costs_no_more_than_the_first() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Damaged files and devices that fail for a moment, while the engine is open: what is asked for
-//! there fails and says where, everything else goes on.
+//! Damaged files and temporary failures of the device while the engine is open: reads of the
+//! damaged part fail and name the place, everything else works.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -15,7 +15,7 @@ use crate::journal::{config_of, copy, key};
 pub(crate) const SMALL: u32 = 2000;
 pub(crate) const LARGE: u32 = 20;
 
-/// Random enough not to be compressed away.
+/// Random enough not to be compressible.
 pub(crate) fn value(number: u32) -> Vec<u8> {
     let bytes = if number < SMALL { 200 } else { 40_000 };
     let mut state = u64::from(number) + 1;
@@ -37,7 +37,7 @@ fn put(engine: &RocksEngine, numbers: std::ops::Range<u32>) -> storage::Result<(
     Ok(())
 }
 
-/// A closed directory whose documents all lie in a table, the large ones in a blob file.
+/// A closed directory with all documents in a table, the large ones in a blob file.
 pub(crate) fn filled(path: &Path, sealed: bool) {
     let engine = RocksEngine::open(config_of(path, sealed)).unwrap();
     put(&engine, 0..SMALL + LARGE).unwrap();
@@ -68,7 +68,7 @@ fn flip(path: &Path) -> u64 {
     at
 }
 
-/// The failures of reading each document alone.
+/// The errors of reading each document alone.
 fn failures(engine: &RocksEngine) -> Vec<StorageError> {
     let mut out = Vec::new();
     let mut failed = Vec::new();
@@ -81,7 +81,7 @@ fn failures(engine: &RocksEngine) -> Vec<StorageError> {
     failed
 }
 
-/// The byte that the text names is at the damage or little before it: where its block begins.
+/// Checks that the text names a place at the damage or shortly before it, where its block begins.
 fn names(error: &StorageError, file: &Path, at: u64, block: u64) {
     let name = file.file_name().unwrap().to_string_lossy();
     let text = error.to_string();
@@ -126,14 +126,14 @@ fn a_flipped_byte_fails_the_reads_that_need_it_and_names_its_place() {
             let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
             let many = engine.multi_get(Table::Doc, &keys, &mut |_, _| {});
             names(&many.unwrap_err(), &file, at, block);
-            // Nothing else is the worse for it.
+            // Nothing else is affected.
             put(&engine, 10_000..10_010).unwrap();
             engine.flush().unwrap();
         }
     }
 }
 
-/// A compaction meets the damage sooner or later, and must not end all writing.
+/// A compaction reads the damaged part sooner or later; that must not end all writing.
 #[test]
 fn a_compaction_that_meets_damage_leaves_the_engine_writable() {
     let root = tempfile::tempdir().unwrap();
@@ -167,7 +167,7 @@ fn a_read_that_fails_for_a_moment_fails_alone_and_names_the_file() {
     }
 }
 
-/// The device refuses one flush of a table or of the manifest; the journal has everything.
+/// The device fails one flush of a table or of the manifest; the journal has all commits.
 #[test]
 fn a_background_write_that_fails_for_a_moment_is_done_again() {
     for kind in [".sst", ".blob", "MANIFEST-"] {
@@ -176,7 +176,7 @@ fn a_background_write_that_fails_for_a_moment_is_done_again() {
         let engine = RocksEngine::open(config_of(root.path(), false)).unwrap();
         put(&engine, 0..SMALL + LARGE).unwrap();
         let fault = Standing::new(Call::Sync, kind, root.path(), 1);
-        // Whoever waits for that flush may be told; nobody is afterwards.
+        // A caller that waits for that flush may get the error; later ones must not.
         let _ = engine.flush();
         let begun = Instant::now();
         let try_all = || {

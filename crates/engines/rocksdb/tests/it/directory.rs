@@ -155,7 +155,7 @@ fn image_of_a_killed_process_keeps_all_buffered_commits() {
             engine.flush().unwrap();
         }
     }
-    // Unjournaled data may be lost, and must not be half there.
+    // Unjournaled data may be lost, but only completely.
     let mut batch = WriteBatch::new();
     batch.put(Table::Doc, b"\0\0\0\x02unjournaled", b"v");
     batch.put(Table::Idx, b"\0\0\0\x03unjournaled", b"v");

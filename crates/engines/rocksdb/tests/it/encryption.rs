@@ -1,5 +1,5 @@
-//! Encrypted data: nothing of it lies in the clear, nothing that was changed is read, and a key
-//! that does not fit is one line.
+//! Encrypted data: no plaintext is on disk, changed data is refused, and a wrong key gives an error
+//! of one line.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -36,12 +36,12 @@ fn config(path: &Path, key: Option<Arc<MasterKey>>) -> Config {
 
 const CANARY: &[u8] = b"canary-7Qx9ZkW3-no-block-may-show-this";
 
-/// `CANARY` with a number, so that compression finds little.
+/// `CANARY` with a number, so that compression finds few repetitions.
 fn canary(number: u32) -> Vec<u8> {
     [CANARY, &number.wrapping_mul(2_654_435_761).to_be_bytes()].concat()
 }
 
-/// Fills tables, blob files, journal and manifest; then is as after a kill.
+/// Fills tables, blob files, journal and manifest; the directory is then as after a kill.
 fn filled(path: &Path, key: Option<Arc<MasterKey>>) -> Arc<RocksEngine> {
     let engine = Arc::new(RocksEngine::open(config(path, key)).unwrap());
     for round in 0..4u32 {
@@ -80,7 +80,7 @@ fn files(path: &Path) -> Vec<PathBuf> {
 
 fn showing(path: &Path) -> Vec<PathBuf> {
     let shows = |file: &PathBuf| {
-        // One that the engine has deleted meanwhile shows nothing.
+        // A file that the engine has deleted meanwhile shows nothing.
         let bytes = fs::read(file).unwrap_or_default();
         bytes.windows(12).any(|w| w == &CANARY[..12])
     };
@@ -93,7 +93,7 @@ fn copy(from: &Path, to: &Path) {
     for file in files(from) {
         let name = file.file_name().unwrap();
         if name != "LOCK" {
-            // One that the engine has deleted meanwhile is not there after a kill either.
+            // A file that the engine has deleted meanwhile would be missing after a kill, too.
             match fs::copy(&file, to.join(name)) {
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
                 copied => _ = copied.unwrap(),
@@ -132,7 +132,7 @@ fn no_file_shows_what_was_written_and_a_kill_loses_nothing() {
         root.path().join("sealed"),
         root.path().join("killed"),
     );
-    // What the search finds where nothing is encrypted: tables, blob files, journal.
+    // Without encryption the search finds plaintext in tables, blob files and journal.
     drop(filled(&open, None));
     let engine = filled(&open.with_file_name("open2"), None);
     let found = showing(&open.with_file_name("open2"));
@@ -179,7 +179,7 @@ fn keys_that_do_not_fit_are_one_line_and_change_nothing() {
     assert!(said(&sealed, Some(key_of('B'))).contains("does not fit"));
     assert!(said(&sealed, None).contains("no encryption key was given"));
     assert!(said(&open, Some(master())).contains("is not encrypted"));
-    // Another master key takes over, and only that fits from then on.
+    // Another master key replaces the first, and only the new one works afterwards.
     let engine = RocksEngine::open(config(&sealed, Some(master()))).unwrap();
     let data = engine.data_key().unwrap();
     cipher::reseal(&sealed, &data, &key_of('B')).unwrap();
@@ -231,7 +231,7 @@ fn whatever_was_changed_is_refused() {
                 tried += 1;
             }
         }
-        // One file in the place of another of the same length and kind.
+        // Replaces one file with another of the same length and kind.
         let swapped = attempt(&|path| {
             fs::copy(path.join(&names[0]), path.join(&names[1])).unwrap();
         });

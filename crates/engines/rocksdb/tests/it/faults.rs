@@ -1,5 +1,5 @@
-//! Failures of the device within this process: system calls on files of a kind fail with EIO, as
-//! often as a test says, and work again then. One test at a time.
+//! Failures of the device simulated in this process: system calls on files of a kind fail with EIO
+//! a given number of times, and then work again. One test at a time.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ pub(crate) enum Call {
 
 struct Fault {
     call: Call,
-    /// What the file's name contains.
+    /// Part of the file's name.
     file: &'static str,
     /// Part of the directory's name.
     within: String,
@@ -26,7 +26,7 @@ static ARMED: AtomicBool = AtomicBool::new(false);
 static FAULT: Mutex<Option<Fault>> = Mutex::new(None);
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A fault that stands until it has struck so many times, or the value goes away.
+/// A fault that is active until it has struck the given number of times, or the value is dropped.
 pub(crate) struct Standing(#[expect(dead_code, reason = "one at a time")] MutexGuard<'static, ()>);
 
 impl Standing {

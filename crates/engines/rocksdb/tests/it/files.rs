@@ -1,5 +1,5 @@
-//! What becomes of files and of the cache: drops at a bounded pace, scans beside a working set,
-//! large documents.
+//! Files and cache: drops at a bounded pace, scans that must not displace a working set, large
+//! documents.
 
 use std::fs;
 use std::path::Path;
@@ -126,7 +126,7 @@ fn files_of_a_drop_disappear_at_the_pace_given() {
     engine.close().unwrap();
 }
 
-// Misses of data blocks that a scan of this ident causes.
+// Number of data block misses that a scan of this ident causes.
 fn misses(engine: &RocksEngine, ident: u32, opts: CursorOpts) -> u64 {
     let before = metric(engine, "cache_data_misses");
     scan(engine, ident, opts);
@@ -140,7 +140,7 @@ fn scans_beside_a_working_set(cache_kind: CacheKind) {
         ..Config::with_budget(root.path(), 64 << 20)
     };
     let engine = RocksEngine::open(config).unwrap();
-    // A cache of 32 MB; a working set of 6, a scan of 2, a scan of 160.
+    // A cache of 32 MB; a working set of 6 MB, a scan of 2 MB, a scan of 160 MB.
     let (hot, middle, large) = (1, 2, 3);
     for (ident, megabytes) in [(hot, 6), (middle, 2), (large, 160)] {
         fill(&engine, ident, megabytes * 1024, 1 << 10, u64::from(ident));
@@ -258,7 +258,7 @@ fn a_scan_that_stops_filling_the_cache_goes_on_at_the_same_state() {
                     true
                 })
                 .unwrap();
-            // Changes in front of the cursor, which it must not see.
+            // Changes after the cursor's position, which it must not see.
             let mut batch = WriteBatch::new();
             let number = if reverse { 5 } else { rows - 5 };
             batch.put(Table::Doc, &key(1, number), &vec![7; 1 << 10]);
@@ -350,7 +350,8 @@ fn large_documents_lie_beside_the_tables_and_behave_like_others() {
     );
     let copy = root.path().join("copy");
     engine.checkpoint(&copy).unwrap();
-    // Dropped: the files that hold nothing else go at once, the rest with the next rewrite.
+    // After the drop, files with only dropped keys are deleted at once, the other keys with the
+    // next rewrite.
     engine.set_dropped(Table::Doc, Arc::new([1].into_iter().collect()));
     engine
         .drop_range(Table::Doc, KeyRange::new(&lower, &upper))
@@ -430,7 +431,7 @@ fn a_dropped_ident_is_gone_when_its_last_key_is() {
         .unwrap();
     engine.compact_all(Table::Doc).unwrap();
     assert!(gone(1) && !gone(2));
-    // It leaves the set and stays gone.
+    // After the ident has left the set, its keys stay gone.
     engine.set_dropped(Table::Doc, Arc::default());
     fill(&engine, 2, 10, 100, 3);
     engine.flush().unwrap();
@@ -439,8 +440,8 @@ fn a_dropped_ident_is_gone_when_its_last_key_is() {
     engine.close().unwrap();
 }
 
-/// RocksDB takes option strings that it knows and leaves out others without a word, so what it
-/// says of itself is asked: the file in which it keeps the options in force.
+/// RocksDB accepts options it knows in a string and ignores others silently, so the test reads the
+/// file in which RocksDB stores the options in force.
 #[test]
 fn options_without_a_function_of_the_binding_are_in_force() {
     let dir = tempfile::tempdir().unwrap();
@@ -470,8 +471,8 @@ fn options_without_a_function_of_the_binding_are_in_force() {
     drop(engine);
 }
 
-/// Asked for by hand, before RocksDB comes to it by itself: most of a collection is deleted, and
-/// what lies beside it stays.
+/// Compaction on request, before RocksDB does it by itself: most of a collection is deleted, and
+/// its neighbour stays.
 #[test]
 fn a_compaction_gives_back_what_deleted_rows_took() {
     let dir = tempfile::tempdir().unwrap();
@@ -488,14 +489,14 @@ fn a_compaction_gives_back_what_deleted_rows_took() {
     let unused = |left| engine.unused_size(Table::Doc, range, left).unwrap();
     assert!(unused(Some(rows)) < whole / 20, "{}", unused(Some(rows)));
     assert!(unused(None) < whole / 20, "{}", unused(None));
-    // Every third stays, so that no file is without a row.
+    // Every third row stays, so that every file has rows.
     let left = (0..rows).filter(|n| n % 3 == 0).count() as u64;
     let mut batch = WriteBatch::new();
     for number in (0..rows).filter(|n| n % 3 > 0) {
         batch.delete(Table::Doc, &key(2, number));
     }
     engine.apply(&batch, Durability::Buffered).unwrap();
-    // More rows than deletions in their file: RocksDB does not begin by itself.
+    // Each file has more rows than deletions: RocksDB does not compact by itself.
     fill(&engine, 3, 45_000, 1_000, 4);
     engine.flush().unwrap();
     let size = |ident: u32| {
@@ -503,7 +504,7 @@ fn a_compaction_gives_back_what_deleted_rows_took() {
         let range = KeyRange::new(&lower, &upper);
         engine.approx_size(Table::Doc, range).unwrap()
     };
-    // Deletions lie in a file together with new rows of the neighbour: whose they are is not known.
+    // Deletions are in a file together with new rows of the neighbour, so their owner is unknown.
     let part = |told: u64| told as f64 / size(2) as f64;
     let (known, guessed) = (part(unused(Some(left))), part(unused(None)));
     assert!((0.5..0.8).contains(&known), "{known}");

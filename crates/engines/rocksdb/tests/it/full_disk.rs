@@ -1,5 +1,5 @@
-//! Devices that run full. Each test mounts a small file system in memory; without the right to
-//! mount it says so and does nothing.
+//! Devices that become full. Each test mounts a small file system in memory; without the right to
+//! mount it reports that and does nothing.
 
 use std::fs;
 use std::io::Write;
@@ -11,10 +11,10 @@ use engine_rocksdb::{Config, RocksEngine};
 use storage::{Durability, Engine, KeyRange, StorageError, Table, WriteBatch};
 
 const MB: u64 = 1 << 20;
-/// Bytes the guard keeps free in these tests.
+/// Bytes that the guard keeps free in these tests.
 const RESERVE: u64 = 60 * MB;
 
-/// A mounted file system that goes away with the value.
+/// A mounted file system that is unmounted when the value is dropped.
 struct SmallDevice(tempfile::TempDir);
 
 impl SmallDevice {
@@ -36,7 +36,7 @@ impl SmallDevice {
         self.0.path().join("data")
     }
 
-    /// Takes so many bytes away from the engine, or all that are left.
+    /// Takes this many bytes from the engine, or all that are left.
     fn fill(&self, name: &str, bytes: u64) {
         let mut file = fs::File::create(self.0.path().join(name)).unwrap();
         let block = vec![1u8; 64 << 10];
@@ -110,7 +110,7 @@ fn delete(engine: &dyn Engine, numbers: std::ops::Range<u64>) -> storage::Result
     engine.apply(&batch, Durability::Journaled).map(|_| ())
 }
 
-/// Puts documents without a pause until one is refused; how many went in.
+/// Puts documents without a pause until one is refused; returns how many were put.
 fn put_until_full(engine: &dyn Engine, first: u64) -> u64 {
     for number in first.. {
         match put(engine, number) {
@@ -138,8 +138,8 @@ fn holds(engine: &dyn Engine, number: u64) -> bool {
         .unwrap()
 }
 
-// Fills the device, checks what still works, makes room, and expects all acknowledged writes and
-// new ones to work.
+// Fills the device, checks what still works, frees space, and checks that all acknowledged writes
+// are there and new ones work.
 fn survive(guarded: bool) {
     let Some(device) = SmallDevice::mount(300) else {
         return;
@@ -189,7 +189,7 @@ fn growth_ends_before_the_reserve_however_fast_it_is() {
         free / MB,
         RESERVE / MB
     );
-    // What was admitted has its room: nothing fails for want of space behind the writer's back.
+    // Space for all admitted writes is reserved: background work must not run out of space.
     engine.flush().unwrap();
     let free = device.free_bytes();
     assert!(
@@ -207,7 +207,7 @@ fn shrinking_puts_and_deletes_pass_while_growth_is_refused() {
     };
     let engine = RocksEngine::open(config(&device.data(), RESERVE)).unwrap();
     let written = put_until_full(&engine, 0);
-    // More than a flush of the memtables may give back.
+    // More than a flush of the memtables may free.
     device.fill("ballast", 40 * MB);
     let mut batch = WriteBatch::new();
     for number in 0..100 {
@@ -244,7 +244,7 @@ fn a_device_without_a_free_byte_opens_and_takes_deletes_and_drops() {
         delete(&engine, first..(first + 100).min(written)).expect("deletes on a full device");
     }
     assert!(!holds(&engine, 0) && holds(&engine, written - 1));
-    // Once more, with what the deletes have left in the journal.
+    // Once more, with the journal records of the deletes.
     drop(engine);
     let engine = RocksEngine::open(config.clone()).expect("a full device opens again");
     assert!(!holds(&engine, 0) && holds(&engine, written - 1));
@@ -266,9 +266,9 @@ fn a_device_without_a_free_byte_opens_and_takes_deletes_and_drops() {
     engine.close().unwrap();
 }
 
-// A compaction writes its output before its input goes, and each sealed memtable brings a journal
-// file with room to grow: neither may reach into the reserve behind the writer's back. Where the
-// writer is stopped depends on the size of the device, so several are tried.
+// A compaction writes its output before it deletes its input, and each sealed memtable begins a
+// journal file that is extended in advance: neither may use the reserve. The point at which the
+// writer is refused depends on the size of the device, so several are tried.
 #[test]
 fn what_runs_in_the_background_stays_out_of_the_reserve() {
     for megabytes in 252..262 {

@@ -1,5 +1,5 @@
-//! A journal as a killed process leaves it: flipped bits never open with fewer commits than were
-//! flushed, tails that were never flushed always open, and a repair says what it gives up.
+//! Journals after a kill: flipped bits never open with fewer commits than were flushed, tails that
+//! were never flushed always open, and a repair reports what it has lost.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -16,7 +16,7 @@ pub(crate) fn config(path: &Path) -> Config {
     Config::with_budget(path, 64 << 20)
 }
 
-/// The same, with encrypted data or without.
+/// A configuration with or without encryption.
 pub(crate) fn config_of(path: &Path, sealed: bool) -> Config {
     Config {
         master_key: sealed.then(master),
@@ -28,7 +28,7 @@ pub(crate) fn key(number: u32) -> Vec<u8> {
     [1u32.to_be_bytes(), number.to_be_bytes()].concat()
 }
 
-/// Most are small; some fill several blocks of the journal.
+/// Most values are small; some fill several blocks of the journal.
 fn value(number: u32) -> Vec<u8> {
     vec![
         number as u8;
@@ -44,12 +44,12 @@ pub(crate) fn commit(engine: &RocksEngine, number: u32, durability: Durability) 
     let mut batch = WriteBatch::new();
     batch.put(Table::Doc, &key(number), &value(number));
     batch.add(Table::Meta, b"n|all", [1, 1]);
-    // Last, so that a record does not end in zeros.
+    // Put last, so that a record does not end in zeros.
     batch.put(Table::Idx, &key(number), b"entry");
     engine.apply(&batch, durability).unwrap();
 }
 
-/// The directory as it would be if the process were killed now: what was written is there, nothing
+/// Copies the directory as it would be after a kill at this moment: written data is there, nothing
 /// is closed.
 pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
@@ -57,7 +57,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
         let entry = entry.unwrap();
         if entry.file_type().unwrap().is_file() && entry.file_name() != "LOCK" {
             match fs::copy(entry.path(), to.join(entry.file_name())) {
-                // The engine has deleted it meanwhile: at the kill it is not there either.
+                // The engine has deleted the file meanwhile; after a kill it would be missing, too.
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
                 copied => _ = copied.unwrap(),
             }
@@ -75,7 +75,7 @@ pub(crate) fn journals(path: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Bytes written: the file is longer, and reads as zeros behind them.
+/// Bytes that were written: the file is longer, and reads as zeros after them.
 pub(crate) fn len(path: &Path) -> u64 {
     let bytes = fs::read(path).unwrap();
     if bytes.starts_with(b"QRYSEAL1") {
@@ -87,7 +87,7 @@ pub(crate) fn len(path: &Path) -> u64 {
         .map_or(0, |last| last as u64 + 1)
 }
 
-/// A tag may end in zeros, so the pieces are walked: length, that many bytes, tag.
+/// A tag may end in zeros, so the pieces are read in turn: length, that many bytes, tag.
 fn sealed_len(bytes: &[u8]) -> u64 {
     let mut at = 64;
     while let Some(length) = bytes.get(at..at + 4) {
@@ -112,7 +112,7 @@ fn flip(path: &Path, bit: u64) {
         .unwrap();
 }
 
-/// How many of the commits `0..` are there, in a row.
+/// How many consecutive commits from 0 on are there.
 pub(crate) fn held(engine: &RocksEngine) -> u32 {
     let mut out = Vec::new();
     let mut number = 0;
@@ -147,7 +147,7 @@ impl Killed {
             root.path().join("killed"),
             root.path().join("scratch"),
         );
-        // No flush of its own may cover what this test leaves unflushed.
+        // The engine must not flush by itself what this test leaves unflushed.
         let engine = RocksEngine::open(Config {
             journal_commit_interval_ms: 3_600_000,
             ..config_of(&live, sealed)
@@ -184,7 +184,7 @@ impl Killed {
         }
     }
 
-    /// Opens a copy after `harm`.
+    /// Opens a copy after `harm` has changed it.
     fn open_after(&self, repair: bool, harm: impl FnOnce(&Path)) -> storage::Result<RocksEngine> {
         fs::remove_dir_all(&self.scratch).ok();
         copy(&self.path, &self.scratch);
@@ -202,7 +202,7 @@ fn flipped_bits_never_open_with_fewer_commits_than_were_flushed() {
         let killed = Killed::new(60, 60, early_flush, sealed);
         let newest = journals(&killed.path).pop().unwrap();
         let bits = len(&newest) * 8;
-        // Densely at both ends, then spread over the file.
+        // Every bit at both ends, then some spread over the file.
         let spread = (0..60).map(|step| bits / 60 * step + step % 8);
         let places: Vec<u64> = (0..160)
             .step_by(5)
@@ -267,7 +267,7 @@ fn tails_open(sealed: bool) {
             format!("cut at {cut} of {whole}"),
             killed.open_after(false, shorten),
         );
-        // Pages of the tail may be missing in any order.
+        // Any page of the tail may be missing.
         let hole = |path: &Path| {
             let file = fs::OpenOptions::new()
                 .write(true)
@@ -300,7 +300,7 @@ fn tails_open(sealed: bool) {
     );
 }
 
-/// A file that grows with each commit costs each flush a write of its inode.
+/// Without it the file would grow with each commit, and each flush would write its inode.
 #[test]
 fn a_journal_file_has_its_length_before_its_content_and_loses_the_rest_when_closed() {
     let root = tempfile::tempdir().unwrap();
@@ -325,7 +325,7 @@ fn a_journal_file_has_its_length_before_its_content_and_loses_the_rest_when_clos
     assert_eq!(held(&RocksEngine::open(config(root.path())).unwrap()), 50);
 }
 
-/// RocksDB reads on behind a page of zeros; what follows a commit that is missing must not appear.
+/// RocksDB continues to read after a page of zeros; commits after a missing one must not appear.
 #[test]
 fn nothing_appears_from_behind_a_hole_in_the_tail() {
     let killed = Killed::new(20, 400, None, false);
@@ -340,7 +340,7 @@ fn nothing_appears_from_behind_a_hole_in_the_tail() {
             .write(true)
             .open(path.join(&name))
             .unwrap();
-        // From the middle of a block to its end, so that reading resumes with the next.
+        // From the middle of a block to its end, so that reading resumes with the next block.
         let from = killed.flushed_len + 100;
         let to = from.next_multiple_of(32 * 1024);
         assert!(
@@ -363,7 +363,7 @@ fn nothing_appears_from_behind_a_hole_in_the_tail() {
 }
 
 /// After a loss of power the mark may be older than the journal. It then proves less, and never
-/// refuses what is sound.
+/// causes a refusal of an undamaged journal.
 #[test]
 fn an_older_mark_of_an_earlier_run_of_the_system_refuses_nothing_sound() {
     let root = tempfile::tempdir().unwrap();
@@ -371,10 +371,10 @@ fn an_older_mark_of_an_earlier_run_of_the_system_refuses_nothing_sound() {
     let engine = RocksEngine::open(config(&live)).unwrap();
     commit(&engine, 0, Durability::Journaled);
     let mut mark = fs::read(live.join(MARK)).unwrap();
-    // The name of this run of the system stands at byte 8.
+    // The identifier of this run of the system is at byte 8.
     mark[8..48].fill(b'x');
     commit(&engine, 1, Durability::Journaled);
-    // Everything goes to tables, and the journal file of both commits disappears.
+    // Everything is written to tables, and the journal file of both commits is deleted.
     engine.flush().unwrap();
     copy(&live, &killed);
     fs::write(killed.join(MARK), &mark).unwrap();
@@ -401,7 +401,7 @@ fn repair_opens_up_to_the_damage_and_says_so_and_changes_nothing_without() {
         killed.open_after(false, harm),
         Err(StorageError::JournalDamaged { .. })
     ));
-    // Refusing has changed nothing: the same directory is refused again, and repaired.
+    // A refusal changes nothing: the same directory is refused again, and can be repaired.
     let again = RocksEngine::open(config(&killed.scratch));
     assert!(matches!(again, Err(StorageError::JournalDamaged { .. })));
     let repaired = RocksEngine::open(Config {
@@ -428,8 +428,8 @@ fn repair_opens_up_to_the_damage_and_says_so_and_changes_nothing_without() {
     assert_eq!(held(&open), left + 1);
 }
 
-/// One table has been written out, the others still need the damaged file: all that can be read
-/// must be applied.
+/// One table was flushed, the others still need the damaged file: all readable records must be
+/// applied.
 #[test]
 fn repair_takes_all_it_can_when_tables_hold_later_commits() {
     let root = tempfile::tempdir().unwrap();
@@ -470,7 +470,8 @@ fn repair_takes_all_it_can_when_tables_hold_later_commits() {
     );
 }
 
-/// Commits that are not journaled take positions, too: the mark must not ask the journal for them.
+/// Commits without a journal record take positions, too: the mark must not require them in the
+/// journal.
 #[test]
 fn commits_beside_the_journal_are_not_missed_in_it() {
     let root = tempfile::tempdir().unwrap();
@@ -500,7 +501,8 @@ fn a_journal_file_that_is_gone_is_missed() {
     );
 }
 
-/// Who is refused because the directory is in use must not have touched the mark of who uses it.
+/// A process that is refused because the directory is in use must not change the mark of the
+/// process that uses it.
 #[test]
 fn a_second_opener_leaves_the_mark_alone() {
     let root = tempfile::tempdir().unwrap();

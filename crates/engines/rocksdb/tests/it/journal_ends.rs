@@ -1,6 +1,6 @@
-//! Ends of closed journal files after a loss of power that undid their cut: zeros follow the last
-//! commit. Every flushed commit must be there, whatever the mark knows; a tail that is missing in
-//! truth must be told from that.
+//! Closed journal files whose truncation was undone by a loss of power: zeros follow the last
+//! commit. Every flushed commit must be there, whatever the mark says; a tail that is really
+//! missing must be detected.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -13,8 +13,8 @@ use crate::journal::{MARK, commit, config, config_of, copy, held, journals, key,
 
 const COMMITS: u32 = 60;
 
-/// A directory after a loss of power: its commits are spread over three journal files, all of which
-/// recovery needs, and all are flushed. The mark was copied when the first of them was.
+/// A directory after a loss of power: its commits are in three journal files, all of which recovery
+/// needs, and all are flushed. The mark is a copy from the time when the first commit was flushed.
 struct Lost {
     _root: tempfile::TempDir,
     path: PathBuf,
@@ -55,7 +55,7 @@ impl Lost {
         journals(&self.path)
     }
 
-    /// The closed files have the length again that they were given ahead.
+    /// The closed files have their extended length again.
     fn undo_cuts(&self) {
         let files = self.files();
         for path in &files[..files.len() - 1] {
@@ -98,7 +98,8 @@ fn closed_files_whose_cut_was_undone_open_with_every_flushed_commit() {
     }
 }
 
-/// The mark may be a second behind the journal: what it does not know of was flushed all the same.
+/// The mark may be a second older than the journal: commits that it does not cover were flushed,
+/// too.
 #[test]
 fn an_older_mark_beside_undone_cuts_drops_no_commit() {
     for other_boot in [false, true] {
@@ -114,7 +115,7 @@ fn an_older_mark_beside_undone_cuts_drops_no_commit() {
     }
 }
 
-/// Zeros that took the place of a flushed commit are no end.
+/// Zeros in the place of a flushed commit are damage, not the end of the file.
 #[test]
 fn zeros_in_the_place_of_the_last_commit_of_a_closed_file_are_damage() {
     let lost = Lost::new(false);
@@ -122,7 +123,7 @@ fn zeros_in_the_place_of_the_last_commit_of_a_closed_file_are_damage() {
     let first = lost.files().into_iter().next().unwrap();
     let end = len(&first);
     let file = fs::OpenOptions::new().write(true).open(&first).unwrap();
-    // The record of one small commit lies in these bytes, and the end of the one before it.
+    // These bytes contain the record of one small commit, and the end of the previous one.
     file.write_all_at(&[0; 200], end - 200).unwrap();
     let refused = lost.open();
     let Err(StorageError::JournalDamaged { found }) = refused else {
@@ -131,7 +132,7 @@ fn zeros_in_the_place_of_the_last_commit_of_a_closed_file_are_damage() {
     assert!(found.contains(&name(&first)), "{found}");
 }
 
-/// A file that was made and never written to lies between what was closed and the end.
+/// An empty file is between the closed files and the end.
 #[test]
 fn an_empty_file_behind_an_undone_cut_is_no_damage() {
     let lost = Lost::new(false);

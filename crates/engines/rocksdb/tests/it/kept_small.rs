@@ -1,4 +1,4 @@
-//! A table that is kept to a size by giving back its oldest part, as the log of changes is, takes
+//! A table that is kept at a size by freeing its oldest part, such as the log of changes, takes
 //! about that size in files and memory together.
 
 use std::time::{Duration, Instant};
@@ -23,13 +23,14 @@ fn held_bytes(engine: &RocksEngine) -> u64 {
     bytes
 }
 
-/// Writes `total` bytes of which the last `kept` are kept; the most that was held.
+/// Writes `total` bytes and keeps the last `kept` of them; returns the most that was held at any
+/// time.
 fn most_held(engine: &RocksEngine, kept: u64, total: u64) -> u64 {
     let rows_kept = (kept / ROW as u64) as u32;
     let mut most = 0;
     for number in 0..(total / ROW as u64) as u32 {
         let mut batch = WriteBatch::new();
-        // As compressible as nothing.
+        // Incompressible values.
         let mut state = u64::from(number) + 1;
         let mut next = || {
             state = state
@@ -45,7 +46,7 @@ fn most_held(engine: &RocksEngine, kept: u64, total: u64) -> u64 {
             let gone = KeyRange::new(&lower, &upper);
             engine.drop_range(Table::Log, gone).unwrap();
             most = most.max(held_bytes(engine));
-            // Slower than the device, so that what counts is what is kept.
+            // Slower than the device, so that unfinished background work does not count.
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -55,12 +56,12 @@ fn most_held(engine: &RocksEngine, kept: u64, total: u64) -> u64 {
 #[test]
 fn a_table_that_is_kept_small_takes_little_more() {
     let root = tempfile::tempdir().unwrap();
-    // The engine's part of 512 MB.
+    // The engine's share of 512 MB.
     let engine = RocksEngine::open(Config::with_budget(root.path(), 307 << 20)).unwrap();
     engine.expect_size(Table::Log, MB);
     let most = most_held(&engine, MB, 60 * MB);
     assert!(most < 8 * MB, "{most} bytes held for a megabyte");
-    // It may be told to grow again.
+    // The size may be raised again.
     engine.expect_size(Table::Log, 1 << 30);
     let begun = Instant::now();
     most_held(&engine, 20 * MB, 20 * MB);

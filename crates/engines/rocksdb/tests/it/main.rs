@@ -1,4 +1,4 @@
-//! RocksDB under the conformance suite, and what only it promises.
+//! RocksDB under the conformance suite, and tests of its own promises.
 
 mod borrow;
 mod contract;

@@ -1,4 +1,4 @@
-//! Rows that were overwritten many times do not make scans slow for as long as the memtable lives.
+//! Rows that were overwritten many times must not slow scans down for the lifetime of the memtable.
 
 use std::time::{Duration, Instant};
 
@@ -47,16 +47,15 @@ fn bytes_of(engine: &RocksEngine, wanted: &str) -> i64 {
 fn scans_have_a_memtable_of_old_versions_flushed() {
     let root = tempfile::tempdir().unwrap();
     let engine = RocksEngine::open(Config::with_budget(root.path(), 512 << 20)).unwrap();
-    // Few overwritten rows stay where they are.
+    // Few overwritten rows cause no flush.
     (0..2).for_each(|round| write_all(&engine, round));
     scan(&engine);
     write_all(&engine, 2);
     assert_eq!(bytes_of(&engine, "doc.sst_bytes"), 0);
     (3..40).for_each(|round| write_all(&engine, round));
     let full = bytes_of(&engine, "doc.memtable_bytes");
-    // A scan puts a mark when its cursor is used again or dropped, the next write finds the mark,
-    // and the flush goes on in the background.
-    // Fewer rounds than fill the memtable.
+    // A scan marks the memtable when its cursor is used again or dropped, the next write sees the
+    // mark, and the flush runs in the background. There are fewer rounds than fill the memtable.
     for _ in 0..10 {
         scan(&engine);
         write_all(&engine, 40);

@@ -1,5 +1,5 @@
-//! Reading what is left of damaged files: whatever a read of its key alone can show is shown, and
-//! what a damaged file hides of others is shown by these.
+//! Reading the readable part of damaged files: every row that a read of its key can show is shown,
+//! and so are rows of other files that a damaged file hides.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use storage::{Durability, Engine, Gap, KeyRange, Reader, Salvage, Table, WriteBa
 use crate::damage::{LARGE, SMALL, filled, largest, value};
 use crate::journal::{config_of, key};
 
-/// What was shown.
+/// The rows and gaps that were shown.
 #[derive(Default)]
 struct Shown {
     rows: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -38,7 +38,7 @@ fn shown(engine: &dyn Engine) -> Shown {
     shown
 }
 
-/// Flips a byte at each of these shares (of a thousand) of a file.
+/// Flips a byte at each of these places, in thousandths of the file.
 fn flip(path: &Path, places: &[u64]) {
     let file = fs::OpenOptions::new().read(true).write(true).open(path);
     let file = file.unwrap();
@@ -50,7 +50,7 @@ fn flip(path: &Path, places: &[u64]) {
     }
 }
 
-/// How many of the documents were lost; every one that a read can show is shown.
+/// Returns how many documents were lost; checks that every document that a read can show was shown.
 fn lost(engine: &RocksEngine, shown: &Shown) -> usize {
     let mut out = Vec::new();
     let mut lost = 0;

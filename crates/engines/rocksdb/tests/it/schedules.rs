@@ -1,6 +1,6 @@
-//! The commit protocol under a scheduler: `src/commits.rs` itself, compiled over locks that shuttle
-//! controls. A schedule in which somebody waits for ever ends the test as a deadlock, so "no
-//! position is missed" needs no clock.
+//! The commit protocol under a scheduler: `src/commits.rs` itself, compiled with locks that shuttle
+//! controls. A schedule in which a thread waits for ever is reported as a deadlock, so the test for
+//! missed positions needs no clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,14 +19,14 @@ pub(crate) mod sync;
 
 use sync::{AtomicU64, Condvar, Mutex, Ordering};
 
-/// A journal that checks what it is asked to do.
+/// A journal that checks its calls.
 struct Model {
     committed: AtomicU64,
-    /// What the device holds for certain.
+    /// The position that is certainly on the device.
     device: AtomicU64,
     syncing: AtomicU64,
     syncs: AtomicU64,
-    /// The flush that fails, counted from 1, and whether for good.
+    /// The number of the flush that fails, counted from 1, and whether the failure is final.
     fails: Option<(u64, bool)>,
     told: Mutex<JournalState>,
     changed: Condvar,
@@ -70,7 +70,7 @@ impl Log for Arc<Model> {
             0,
             "two flushes at once"
         );
-        // What was committed when the flush began is what it covers.
+        // A flush covers what was committed when it began.
         let covered = self.committed.load(Ordering::SeqCst);
         assert!(covered >= target);
         thread::yield_now();
@@ -128,7 +128,7 @@ fn blocking(commits: &Commits<Arc<Model>>, times: u32) {
     }
 }
 
-/// A thread that holds replies back and sleeps until an announcement: a driver of the server.
+/// A thread that collects replies and sleeps until an announcement, as a driver of the server does.
 fn driving(commits: &Commits<Arc<Model>>, times: u32) {
     for _ in 0..times {
         let pos = commits.log().commit();

@@ -1,11 +1,11 @@
-//! The suite every engine passes, and the comparison with the memory engine.
+//! The suite that every engine passes, and the comparison with the memory engine.
 
 use engine_wiredtiger::WiredTigerEngine;
 use storage::conformance::{self, Databases};
 
 use crate::tools::{config, library, open, root};
 
-/// `None` where there is no library.
+/// `None` without the library.
 fn databases() -> Option<Databases<WiredTigerEngine>> {
     library()?;
     let root = root();

@@ -1,4 +1,4 @@
-//! Opening directories in every condition, checkpoints, what a killed process leaves.
+//! Opening directories in every condition, checkpoints, the state after a kill.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -11,7 +11,7 @@ use storage::{Durability, Engine, KeyRange, Reader, StorageError, Table, WriteBa
 
 use crate::tools::{config, library, open, root};
 
-/// A file is looked at every few seconds, and a turn takes some.
+/// A file is checked every few seconds, and a turn takes several.
 const WAIT: Duration = Duration::from_secs(60);
 
 fn refusal(config: &Config) -> StorageError {
@@ -50,7 +50,7 @@ fn one_process_at_a_time_and_no_foreign_directory() {
     drop(engine);
     drop(open(&own).unwrap());
 
-    // A directory of mongod is not ours.
+    // A directory of mongod is refused.
     let foreign = root.path().join("foreign");
     fs::create_dir(&foreign).unwrap();
     fs::write(foreign.join("WiredTiger.wt"), "theirs").unwrap();
@@ -100,7 +100,7 @@ fn logs(path: &Path) -> Vec<PathBuf> {
 
 const COPIER: &str = "QUARRY_WIREDTIGER_COPIER";
 
-/// The child of the test below: leaves a directory with several log files.
+/// The child process of the test below: leaves a directory with several log files.
 #[test]
 fn copies_and_ends() {
     let Ok(path) = std::env::var(COPIER) else {
@@ -120,8 +120,8 @@ fn copies_and_ends() {
     std::process::abort();
 }
 
-/// WiredTiger removes log files that no checkpoint needs, the newest first on some file systems. A
-/// process that ends meanwhile leaves older ones, and none between them and those in use.
+/// WiredTiger deletes log files that no checkpoint needs, on some file systems the newest first. A
+/// process that ends meanwhile leaves older ones, with a gap before those in use.
 #[test]
 fn a_checkpoint_opens_when_the_removal_of_logs_was_broken_off() {
     if library().is_none() {
@@ -159,7 +159,7 @@ fn the_cause_of_a_failed_opening_is_told() {
     put(&engine, 0, Durability::Journaled);
     let copy = root.path().join("copy");
     engine.checkpoint(&copy).unwrap();
-    // The library misses a file between the two, and tells of what is in its cache at last.
+    // The library misses a file between the two, and finally lists what is in its cache.
     let third = copy.join("WiredTigerLog.0000000003");
     fs::copy(&logs(&copy)[0], third).unwrap();
     let error = refusal(&config(&copy));
@@ -206,7 +206,7 @@ fn reading_only_changes_nothing() {
 
 const CHILD: &str = "QUARRY_WIREDTIGER_CHILD";
 
-/// The child of the test below: writes until it is killed, and says what is acknowledged.
+/// The child process of the test below: writes until it is killed, and reports acknowledged writes.
 #[test]
 fn writes_until_it_is_killed() {
     let Ok(path) = std::env::var(CHILD) else {
@@ -224,7 +224,8 @@ fn writes_until_it_is_killed() {
             Durability::Buffered
         };
         put(&engine, n, durability);
-        // Whole or not at all: the end may come between emptying a file and writing to it.
+        // Written to another file and renamed: the process may be killed between emptying a file
+        // and writing to it.
         fs::write(&next, n.to_string()).unwrap();
         fs::rename(&next, &acknowledged).unwrap();
     }
@@ -258,7 +259,7 @@ fn a_killed_process_loses_nothing() {
         child.kill().unwrap();
         child.wait().unwrap();
         let last = said().unwrap();
-        // A reader must not apply the log, and says who can.
+        // A reader must not apply the log, and names who can.
         let reading = Config {
             read_only: true,
             ..config(&path)
@@ -280,7 +281,7 @@ fn a_killed_process_loses_nothing() {
     }
 }
 
-/// What the file of documents occupies.
+/// The size of the file of documents.
 fn doc_bytes(engine: &dyn Engine) -> i64 {
     let mut bytes = 0;
     engine.stats(&mut |name, value| {
@@ -305,12 +306,12 @@ fn removed_rows_larger_than_half_a_page_do_so_too() {
     }
 }
 
-/// Writes rows of one size, removes two thirds, waits for the file to become shorter.
+/// Writes rows of one size, removes two thirds, and waits for the file to become shorter.
 fn shrinks(rows: u32, value_bytes: usize) {
     let root = root();
     let engine = open(&config(root.path())).unwrap();
     let value = vec![7u8; value_bytes];
-    // What stays was written last: it is at the end of the file.
+    // The remaining rows were written last: they are at the end of the file.
     for first in (0..rows).step_by(rows as usize / 24) {
         let mut batch = WriteBatch::new();
         for n in first..first + rows / 24 {

@@ -1,5 +1,5 @@
-//! WiredTiger under the conformance suite, and what only it promises. Without the library every
-//! test says so and ends.
+//! WiredTiger under the conformance suite, and tests of its own promises. Without the library every
+//! test reports that and ends.
 
 mod contract;
 mod directory;

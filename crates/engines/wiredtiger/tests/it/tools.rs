@@ -9,7 +9,7 @@ pub(crate) fn config(path: &Path) -> Config {
     Config::at(path, 128 << 20)
 }
 
-/// The library, if there is one to test; the reason why not is printed.
+/// The library, if there is one to test; otherwise the reason is printed.
 pub(crate) fn library() -> Option<Library> {
     match Library::load(LIBRARY_NAME, None) {
         Ok(library) => Some(library),
@@ -21,12 +21,12 @@ pub(crate) fn library() -> Option<Library> {
     }
 }
 
-/// Opens an engine in a test that has asked whether there is one.
+/// Opens an engine in a test that has checked for the library.
 pub(crate) fn open(config: &Config) -> Result<WiredTigerEngine> {
     WiredTigerEngine::open(config, &library().expect("it was there"))
 }
 
-/// Thousands of commits, each with its flushes: in memory where there is such a device.
+/// A directory for thousands of commits with flushes: in memory where there is such a device.
 pub(crate) fn root() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let root = if memory.is_dir() {
