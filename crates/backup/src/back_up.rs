@@ -1,4 +1,4 @@
-//! Making a backup of a directory that nobody writes to.
+//! Makes a backup of a directory to which nobody writes.
 
 use crate::digest::Digest;
 use crate::error::{BackupError, Result};
@@ -14,45 +14,45 @@ use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-/// What is backed up.
+/// The source of a backup.
 pub struct Source<'a> {
-    /// Directory of the files; nobody changes them meanwhile.
+    /// Directory of the files; they must not change during the backup.
     pub directory: &'a Path,
-    /// Storage engine they belong to.
+    /// Storage engine of the files.
     pub engine: &'a str,
     /// Version of Quarry.
     pub quarry: &'a str,
-    /// Every change up to this time is in the files.
+    /// The files have every change up to this time.
     pub optime: Option<Optime>,
-    /// No change behind this time is in the files.
+    /// The files have no change after this time.
     pub complete: Option<Optime>,
     /// When the backup began, milliseconds since the epoch.
     pub begun_ms: i64,
-    /// Whether a file of this name is never written again once it is complete.
+    /// Whether a file of this name is never written again after it is complete.
     pub is_fixed: fn(&Path) -> bool,
 }
 
-/// What a backup has cost.
+/// The result of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     /// Name of the backup.
     pub id: String,
     /// Files in it.
     pub files: u64,
-    /// Bytes of them.
+    /// Total bytes of the files.
     pub bytes: u64,
     /// Bytes that were read.
     pub read_bytes: u64,
-    /// Bytes that the repository grew by, manifest aside.
+    /// Bytes by which the repository grew, without the manifest.
     pub stored_bytes: u64,
 }
 
-/// Makes a backup. One that was interrupted before is gone on with: what it had stored is not
-/// stored again, and fixed files it had finished are not read again.
+/// Makes a backup. It continues an interrupted backup: pieces that were stored are not stored
+/// again, and completed fixed files are not read again.
 ///
 /// # Errors
-/// A file that cannot be read or written; the repository is as it was, and may hold pieces that the
-/// next call makes use of.
+/// A file that cannot be read or written. The repository then has the same backups as before, and
+/// may hold pieces that the next call uses.
 pub fn back_up(
     repository: &Repository,
     source: &Source<'_>,
@@ -139,8 +139,8 @@ impl Cost {
     }
 }
 
-/// Stores a file that is written in place as pieces of one size, so that those which did not change
-/// are found again.
+/// Stores a file that is written in place as pieces of equal size, so that unchanged pieces are
+/// found again.
 fn put_pieces(
     repository: &Repository,
     from: &Path,
@@ -191,7 +191,7 @@ fn paths(directory: &Path) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// A name by the time, that no backup has.
+/// A name from the time that no backup has yet.
 fn free_id(repository: &Repository, begun_ms: i64) -> Result<String> {
     let taken = repository.ids()?;
     let mut at_ms = begun_ms;

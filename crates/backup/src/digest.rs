@@ -1,4 +1,4 @@
-//! SHA-256 digests, the names of contents.
+//! SHA-256 digests, which name contents.
 
 use sha2::Digest as _;
 use sha2::Sha256;
@@ -9,14 +9,14 @@ use std::fmt;
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// Of these bytes.
+    /// The digest of these bytes.
     pub fn of(bytes: &[u8]) -> Digest {
         let mut hasher = Hasher::default();
         hasher.add(bytes);
         hasher.finish()
     }
 
-    /// From 64 lower-case hexadecimal digits.
+    /// Parses 64 lower-case hexadecimal digits.
     pub fn parse(text: &str) -> Option<Digest> {
         let text = text.as_bytes();
         if text.len() != 64 {
@@ -68,7 +68,7 @@ impl<'de> serde::Deserialize<'de> for Digest {
     }
 }
 
-/// A digest in the making.
+/// A digest that is being computed.
 #[derive(Default)]
 pub(crate) struct Hasher(Sha256);
 

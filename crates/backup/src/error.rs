@@ -1,4 +1,4 @@
-//! Why something did not end well, as one line.
+//! The reason of a failure, as one line.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ pub struct BackupError(String);
 pub type Result<T> = std::result::Result<T, BackupError>;
 
 impl BackupError {
-    /// With this line.
+    /// An error with this line.
     pub fn new(line: impl Into<String>) -> BackupError {
         BackupError(line.into())
     }

@@ -1,4 +1,4 @@
-//! Files that are there whole or not at all, and survive a loss of power once they are there.
+//! Files that are written completely or not at all, and survive a loss of power once they exist.
 
 use crate::error::{BackupError, Result};
 use crate::manners;
@@ -6,25 +6,25 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-/// Makes a folder and those above it.
+/// Creates a folder and its parents.
 pub(crate) fn make(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|e| BackupError::io("make", path, &e))
 }
 
-/// Makes what was put into or taken out of a folder durable.
+/// Makes additions to a folder and removals from it durable.
 pub(crate) fn sync(folder: &Path) -> Result<()> {
     File::open(folder)
         .and_then(|f| f.sync_all())
         .map_err(|e| BackupError::io("flush", folder, &e))
 }
 
-/// Gives a finished file its name, durably. The file has been flushed.
+/// Renames a finished and flushed file to its name, durably.
 pub(crate) fn publish(unfinished: &Path, name: &Path) -> Result<()> {
     fs::rename(unfinished, name).map_err(|e| BackupError::io("name", name, &e))?;
     name.parent().map_or(Ok(()), sync)
 }
 
-/// Writes a small file by way of `unfinished`.
+/// Writes a small file through `unfinished`.
 pub(crate) fn write(unfinished: &Path, name: &Path, bytes: &[u8]) -> Result<()> {
     let write = || {
         let mut file = File::create(unfinished)?;
@@ -37,7 +37,7 @@ pub(crate) fn write(unfinished: &Path, name: &Path, bytes: &[u8]) -> Result<()> 
     publish(unfinished, name)
 }
 
-/// Removes a file that may be gone already.
+/// Removes a file if it exists.
 pub(crate) fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(BackupError::io("remove", path, &e)),
@@ -45,7 +45,7 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// The names in a folder, sorted; none when it is not there.
+/// The names in a folder, sorted; none when the folder does not exist.
 pub(crate) fn names(folder: &Path) -> Result<Vec<String>> {
     let fail = |e: std::io::Error| BackupError::io("read", folder, &e);
     let entries = match fs::read_dir(folder) {

@@ -1,5 +1,5 @@
 //! Files that need not be read again: those of the newest backup, and those that an interrupted one
-//! had finished. It takes fixed files only, and only if the source still has the same file.
+//! had completed. Only fixed files are reused, and only if the source still has the same file.
 
 use crate::error::{BackupError, Result};
 use crate::folder;
@@ -10,7 +10,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
 
-/// One line of JSON for each file that a backup under way has finished.
+/// One line of JSON for each file that the current backup has completed.
 const FILE: &str = "finished.jsonl";
 
 pub(crate) struct Known {
@@ -23,7 +23,8 @@ impl Known {
     pub(crate) fn open(repository: &Repository) -> Result<Known> {
         let mut entries = HashMap::new();
         if !repository.ids()?.is_empty() {
-            // Without it everything is read, which is right, too; `verify` tells of the damage.
+            // Without the manifest everything is read, which is correct, too; `verify` reports the
+            // damage.
             if let Ok(newest) = repository.manifest(None) {
                 let of = |f: FileEntry| (f.path.clone(), f);
                 entries.extend(newest.files.into_iter().map(of));
@@ -31,7 +32,7 @@ impl Known {
         }
         let path = repository.incoming().join(FILE);
         let text = fs::read_to_string(&path).unwrap_or_default();
-        // The last line may have been cut off.
+        // The last line may be truncated.
         let lines = text.lines().filter_map(|l| serde_json::from_str(l).ok());
         entries.extend(lines.map(|f: FileEntry| (f.path.clone(), f)));
         let mut options = OpenOptions::new();
@@ -48,7 +49,7 @@ impl Known {
         })
     }
 
-    /// The entry of a file, when its pieces are in the repository and it has not changed.
+    /// The entry of a file, if its pieces are in the repository and the file has not changed.
     pub(crate) fn find(
         &self,
         repository: &Repository,
@@ -62,7 +63,7 @@ impl Known {
         (same && is_stored()).then(|| entry.clone())
     }
 
-    /// Notes a file that is done.
+    /// Records a file that is complete.
     pub(crate) fn note(&mut self, entry: &FileEntry) -> Result<()> {
         let fail = |e: std::io::Error| BackupError::io("write", &self.path, &e);
         let mut line = serde_json::to_vec(entry).map_err(|e| fail(e.into()))?;
@@ -70,7 +71,7 @@ impl Known {
         self.file.write_all(&line).map_err(fail)
     }
 
-    /// The backup is there.
+    /// Removes the records after the backup was added.
     pub(crate) fn end(self) -> Result<()> {
         folder::remove(&self.path)
     }

@@ -2,9 +2,10 @@
 //! retention, restoring (docs/adr/0071-backup.md); and the log of changes between them
 //! (docs/adr/0072-point-in-time.md).
 //!
-//! Promises: a backup is there whole or not at all; an end at any moment can be gone on from; what
-//! is restored is what was stored, or it is refused with the file's name.
-//! Must not know: engines, servers, documents. A source is a directory that nobody writes to.
+//! Promises: a backup is added completely or not at all; every operation can be continued after an
+//! interruption at any moment; restored data equals the stored data, or the restore is refused with
+//! the file's name. Must not know: engines, servers, documents. A source is a directory to which
+//! nobody writes.
 
 mod back_up;
 mod digest;
@@ -38,20 +39,20 @@ pub use shelf::{Item, Moved, Shelf, digest_of};
 pub use shipped::{Place, Segment, next_segment, reach};
 pub use verify::{Verified, verify};
 
-/// What a long call tells while it works.
+/// The progress that a long call reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// So many bytes of a file were read or written.
+    /// This many bytes of a file were read or written.
     Moved(u64),
-    /// A piece was put into the repository.
+    /// A piece was added to the repository.
     Piece,
-    /// A file is done.
+    /// A file is complete.
     File(&'a str),
-    /// All files are done, the manifest is written next.
+    /// All files are complete, the manifest is written next.
     Manifest,
-    /// Something that no backup needs any more was removed.
+    /// Something that no backup needs was removed.
     Removed,
 }
 
-/// Called at each step; its error ends the backup, check or restore that calls it.
+/// Called at each step; its error ends the backup, check or restore.
 pub type Watch<'w> = dyn FnMut(Step<'_>) -> Result<()> + 'w;

@@ -1,4 +1,4 @@
-//! What one backup consists of: a JSON document, in a file whose name holds its digest.
+//! The contents of one backup: a JSON document, in a file whose name includes its digest.
 
 use crate::digest::Digest;
 use serde::{Deserialize, Serialize};
@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 /// One backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Version of the repository's format it was written in.
+    /// Version of the repository's format in which it was written.
     pub format: u32,
-    /// Name of the backup: the time it was begun, UTC, such as `20261125T140500.123Z`.
+    /// Name of the backup: its start time in UTC, such as `20261125T140500.123Z`.
     pub id: String,
-    /// When it was begun, milliseconds since the epoch.
+    /// Its start time, milliseconds since the epoch.
     pub begun_ms: i64,
     /// Version of Quarry that made it.
     pub quarry: String,
     /// Storage engine of the data.
     pub engine: String,
-    /// The backup has every change up to this time of the log; `None`: the source has no log.
+    /// The backup has every change up to this time of the log; `None` when the source has no log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optime: Option<Optime>,
-    /// The backup has no change behind this time; the log can be played into it from here on.
+    /// The backup has no change after this time; the log can be applied to it from here on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete: Option<Optime>,
     /// The files, sorted by path.
     pub files: Vec<FileEntry>,
 }
 
-/// A place in the log of changes: a BSON timestamp.
+/// A position in the log of changes: a BSON timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Optime {
     /// Seconds since the epoch.
@@ -44,11 +44,12 @@ pub struct FileEntry {
     pub bytes: u64,
     /// Permission bits.
     pub mode: u32,
-    /// It is never written again once it is complete, so it is one piece and may be linked.
+    /// Whether it is never written again after it is complete, so that it is one piece and may be
+    /// linked.
     pub fixed: bool,
     /// Its contents in order.
     pub pieces: Vec<Piece>,
-    /// The identity of the file at the source; fixed files have one.
+    /// The identity of the file at the source; only fixed files have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<FileIdentity>,
 }
@@ -62,19 +63,19 @@ pub struct Piece {
     pub bytes: u64,
 }
 
-/// A file of one device that was not written to since.
+/// Identifies a file on one device that was not written to since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileIdentity {
     /// The device.
     pub device: u64,
-    /// The file's number there.
+    /// The inode number.
     pub inode: u64,
     /// Last change of its contents, nanoseconds since the epoch.
     pub modified_ns: i64,
 }
 
 impl Optime {
-    /// From its seconds and its counter with a sign between them.
+    /// Parses seconds and counter with a separator between them.
     pub(crate) fn parse(text: &str, sign: char) -> Option<Optime> {
         let (time, increment) = text.split_once(sign)?;
         Some(Optime {
@@ -101,7 +102,8 @@ impl Manifest {
         self.files.iter().flat_map(|f| &f.pieces)
     }
 
-    /// What is wrong with it, for a document that is JSON of the right form but not of a backup.
+    /// What is wrong with the manifest, for a JSON document of the right form that is no valid
+    /// backup.
     pub(crate) fn complaint(&self) -> Option<String> {
         for file in &self.files {
             let whole = file.pieces.iter().map(|p| p.bytes).sum::<u64>() == file.bytes;

@@ -1,21 +1,21 @@
-//! The moment that is asked for: a place in the log, a second, or the newest.
+//! The moment to restore: a position in the log, a second, or the newest state.
 
 use crate::error::{BackupError, Result};
 use crate::manifest::Optime;
 use std::fmt;
 
-/// Up to where changes are wanted.
+/// The moment up to which changes are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// Everything there is.
+    /// All changes.
     Newest,
-    /// Everything up to and with this.
+    /// All changes up to and including this position.
     At(Optime),
 }
 
 impl Moment {
-    /// From `newest`, an optime such as `1764165600:3`, seconds since the epoch, or a time such as
-    /// `2026-11-26T14:05:00Z`. A second is meant with all its changes.
+    /// Parses `newest`, an optime such as `1764165600:3`, seconds since the epoch, or a time such
+    /// as `2026-11-26T14:05:00Z`. A second includes all its changes.
     ///
     /// # Errors
     /// One line for anything else.

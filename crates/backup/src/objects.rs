@@ -1,5 +1,5 @@
-//! Pieces of files, each named by its digest: `objects/ab/abcd...`. A piece that is there is
-//! complete and durable.
+//! Pieces of files, each named by its digest: `objects/ab/abcd...`. An existing piece is complete
+//! and durable.
 
 use crate::Step;
 use crate::Watch;
@@ -11,7 +11,7 @@ use crate::reading::{CHUNK_BYTES, fill};
 use crate::repository::Repository;
 use std::path::Path;
 
-/// The name of a piece.
+/// The object name of a piece.
 pub(crate) fn object(sha256: &Digest) -> String {
     let name = sha256.to_string();
     let (folder, _) = name.split_at(2);
@@ -19,14 +19,14 @@ pub(crate) fn object(sha256: &Digest) -> String {
 }
 
 impl Repository {
-    /// Whether a piece is there to stay, at its full length.
+    /// Whether a piece exists with its full length and will not be removed.
     pub(crate) fn has(&self, piece: &Piece) -> bool {
-        // One that cannot be asked for is stored again, which tells what is wrong.
+        // If the query fails, the piece is stored again, which reports the error.
         let found = self.shelf().bytes(&object(&piece.sha256));
         self.is_needed(&piece.sha256) || found.is_ok_and(|found| found == Some(piece.bytes))
     }
 
-    /// Stores some bytes. False when they are there already.
+    /// Stores a piece. False when it exists already.
     pub(crate) fn put(&self, piece: &Piece, bytes: &[u8]) -> Result<bool> {
         if self.has(piece) {
             return Ok(false);
@@ -35,7 +35,7 @@ impl Repository {
         Ok(true)
     }
 
-    /// Stores a file as one piece. True when it was not there yet.
+    /// Stores a file as one piece. True when it did not exist yet.
     pub(crate) fn put_whole(
         &self,
         from: &Path,
@@ -48,8 +48,8 @@ impl Repository {
         })
     }
 
-    /// Reads a piece, and compares it with its name. `each` is given its bytes, which are to be
-    /// used only once this call has ended well.
+    /// Reads a piece and checks its digest. `each` gets its bytes, which must not be used before
+    /// this call has succeeded.
     pub(crate) fn read_piece(
         &self,
         piece: &Piece,

@@ -1,20 +1,20 @@
-//! A bound on bytes per second.
+//! A limit on bytes per second.
 
 use std::time::{Duration, Instant};
 
-/// Longest time that is made up for: a call that was kept waiting does not hurry afterwards.
+/// Longest delay that is compensated: after a longer one a caller does not speed up.
 const CATCH_UP: Duration = Duration::from_millis(100);
 
-/// Keeps a caller below so many bytes a second, by letting it sleep.
+/// Keeps a caller below this many bytes per second by letting it sleep.
 #[derive(Debug)]
 pub struct Pace {
     bytes_per_s: Option<u64>,
-    /// When what was moved so far will have been due.
+    /// When the bytes counted so far are due at the given rate.
     due: Option<Instant>,
 }
 
 impl Pace {
-    /// At most so many bytes a second; `None` and 0 set no bound.
+    /// At most this many bytes per second; `None` and 0 set no limit.
     pub fn new(bytes_per_s: Option<u64>) -> Pace {
         Pace {
             bytes_per_s: bytes_per_s.filter(|n| *n > 0),
@@ -22,7 +22,7 @@ impl Pace {
         }
     }
 
-    /// Sleeps until `bytes` more have been due.
+    /// Counts `bytes` and sleeps until they are due.
     pub fn spend(&mut self, bytes: u64) {
         let wait = self.wait(bytes, Instant::now());
         if !wait.is_zero() {

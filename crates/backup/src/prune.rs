@@ -1,4 +1,4 @@
-//! Retention: which backups stay, and removing what none of them needs.
+//! Retention: which backups are kept, and the removal of everything else.
 
 use crate::digest::Digest;
 use crate::error::Result;
@@ -7,12 +7,12 @@ use crate::repository::{OBJECTS, Repository};
 use crate::{Step, Watch};
 use std::collections::HashSet;
 
-/// Which backups stay. Those of both rules do; without a rule all.
+/// Which backups are kept: those that either rule keeps, or all without a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// The newest so many.
+    /// Keep this many of the newest.
     pub last: Option<u32>,
-    /// The newest of each of the newest so many days (UTC) that have one.
+    /// Keep the newest of each day (UTC), for this many of the newest days with a backup.
     pub daily: Option<u32>,
 }
 
@@ -21,21 +21,21 @@ pub struct Retention {
 pub struct Pruned {
     /// Names of backups.
     pub backups: Vec<String>,
-    /// Pieces that none of the others has.
+    /// Pieces that no remaining backup has.
     pub pieces: u64,
-    /// Parts of the log that lie before every backup.
+    /// Segments of the log that are older than every backup.
     pub segments: u64,
-    /// Bytes of them.
+    /// Bytes of the pieces and segments.
     pub bytes: u64,
 }
 
 impl Retention {
-    /// Whether it removes anything at all.
+    /// Whether any rule is set.
     pub fn is_set(self) -> bool {
         self.last.is_some() || self.daily.is_some()
     }
 
-    /// Of names of backups, the oldest first, those that go.
+    /// The names of the backups to remove; `ids` has the oldest first.
     fn removes(self, ids: &[String]) -> Vec<String> {
         let mut kept = HashSet::new();
         if !self.is_set() {
@@ -54,20 +54,20 @@ impl Retention {
                 kept.insert(id);
             }
         }
-        // The newest stays whatever the rules say.
+        // The newest backup is kept whatever the rules say.
         kept.extend(ids.last());
         let goes = ids.iter().filter(|id| !kept.contains(id));
         goes.cloned().collect()
     }
 }
 
-/// Removes backups by the rules, then the pieces that no backup has, but for those of a bucket that
-/// are so young that somebody may be making a backup of them. What an interrupted call has left is
-/// removed by the next one.
+/// Removes backups by the rules, then the pieces that no backup has, except for pieces of a bucket
+/// that are so recent that they may belong to a backup in progress. The next call removes what an
+/// interrupted call has left.
 ///
 /// # Errors
-/// A backup is being read, or its manifest is altered: then nothing is removed, because its pieces
-/// are not known.
+/// A backup is being read, or a manifest is altered: then nothing is removed, because the pieces of
+/// that backup are not known.
 pub fn prune(
     repository: &Repository,
     retention: Retention,
@@ -109,7 +109,7 @@ pub fn prune(
     Ok(pruned)
 }
 
-/// Removes the parts of the log that only backups before `oldest` could need.
+/// Removes the segments of the log that only backups before `oldest` could need.
 fn remove_log(
     repository: &Repository,
     oldest: Optime,

@@ -1,11 +1,11 @@
-//! Reading in parts. Must not know: what is read.
+//! Reads in chunks. Must not know: what is read.
 
 use std::io::Read;
 
-/// Read and written at a time.
+/// Bytes read and written at a time.
 pub(crate) const CHUNK_BYTES: usize = 1 << 20;
 
-/// Reads until the buffer is full or there is no more.
+/// Reads until the buffer is full or the input ends.
 pub(crate) fn fill(from: &mut dyn Read, buffer: &mut [u8]) -> std::io::Result<usize> {
     let mut filled = 0;
     while let Some(room) = buffer.get_mut(filled..).filter(|room| !room.is_empty()) {

@@ -1,4 +1,4 @@
-//! A repository: its format, who may write to it, its backups.
+//! A repository: its format, its locks, its backups.
 
 use crate::digest::Digest;
 use crate::error::{BackupError, Result};
@@ -11,16 +11,16 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Version of the format that this code writes; it reads this one.
+/// Version of the format that this code writes and reads.
 pub const FORMAT: u32 = 1;
 
-/// The file that says what the folder is.
+/// The file that identifies the folder as a repository.
 const MARKER: &str = "QUARRY-BACKUPS";
-/// Held by who adds backups or removes them.
+/// Locked by the process that adds or removes backups.
 const WRITE_LOCK: &str = "write.lock";
-/// Held by who ships the log.
+/// Locked by the process that ships the log.
 const SHIP_LOCK: &str = "ship.lock";
-/// Held by who removes; shared by who reads.
+/// Locked by the process that removes backups; shared by readers.
 const REMOVE_LOCK: &str = "remove.lock";
 const BACKUPS: &str = "backups";
 pub(crate) const OBJECTS: &str = "objects";
@@ -34,11 +34,11 @@ const HELD: &str = "held";
 #[derive(Debug)]
 pub struct Repository {
     shelf: Box<dyn Shelf>,
-    /// The folder that it is, when it is one.
+    /// Its folder; `None` for a bucket.
     folder: Option<PathBuf>,
-    /// A local folder for what is under way.
+    /// A local folder for unfinished files.
     incoming: PathBuf,
-    /// Pieces of the newest backup of a bucket, where asking for each is a call; no other call
+    /// Pieces of the newest backup of a bucket, where checking each one is a request; no other call
     /// removes them.
     needed: OnceLock<HashSet<Digest>>,
     _locks: Vec<File>,
@@ -49,7 +49,7 @@ pub struct Repository {
 pub enum Location {
     /// A folder.
     Folder(PathBuf),
-    /// Another place, and a local folder for what is under way.
+    /// Another place, and a local folder for unfinished files.
     Elsewhere(Box<dyn Shelf>, PathBuf),
 }
 
@@ -59,7 +59,8 @@ impl<P: AsRef<Path> + ?Sized> From<&P> for Location {
     }
 }
 
-/// What a process opens a repository for; it decides which other processes have to wait.
+/// The purpose for which a process opens a repository; it decides which other processes are locked
+/// out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Write,
@@ -68,37 +69,37 @@ enum Role {
 }
 
 impl Repository {
-    /// Opens a repository to add to it; an empty folder, or none, becomes one.
+    /// Opens a repository to add backups; an empty or missing folder becomes a repository.
     ///
     /// # Errors
-    /// Another process adds to it; it is not a repository, or one of a newer format.
+    /// Another process adds backups; the folder is not a repository, or one of a newer format.
     pub fn to_write(location: impl Into<Location>) -> Result<Repository> {
         let repository = Repository::open(location.into(), Role::Write)?;
-        // What an interrupted call was writing.
+        // Removes the unfinished files of an interrupted call.
         for name in [UNFINISHED_PIECE, UNFINISHED_NOTE] {
             folder::remove(&repository.incoming.join(name))?;
         }
         Ok(repository)
     }
 
-    /// Opens a repository to ship the log into it, beside those who add backups; an empty folder,
-    /// or none, becomes one.
+    /// Opens a repository to ship the log into it, while other processes may add backups; an empty
+    /// or missing folder becomes a repository.
     ///
     /// # Errors
-    /// As [`Repository::to_write`]; another process ships.
+    /// As [`Repository::to_write`]; another process ships the log.
     pub fn to_ship(location: impl Into<Location>) -> Result<Repository> {
         Repository::open(location.into(), Role::Ship)
     }
 
-    /// Opens a repository to read from it: nothing is removed meanwhile.
+    /// Opens a repository for reading: nothing is removed meanwhile.
     ///
     /// # Errors
-    /// It is not a repository, one of a newer format, or backups are being removed.
+    /// The folder is not a repository, has a newer format, or backups are being removed.
     pub fn to_read(location: impl Into<Location>) -> Result<Repository> {
         Repository::open(location.into(), Role::Read)
     }
 
-    /// Processes on other machines are not kept out of a bucket: see [`crate::prune`].
+    /// A bucket is not locked against processes on other machines: see [`crate::prune`].
     fn open(location: Location, role: Role) -> Result<Repository> {
         let unfinished = match role {
             Role::Ship => UNFINISHED_SEGMENT,
@@ -165,22 +166,22 @@ impl Repository {
         Ok(repository)
     }
 
-    /// Keeps readers out as well, so that something may be removed.
+    /// Locks readers out as well, so that contents may be removed.
     ///
     /// # Errors
-    /// Somebody reads.
+    /// The repository is being read.
     pub(crate) fn lock_readers_out(&self) -> Result<File> {
         let work = self.incoming.parent().unwrap_or(&self.incoming);
         let held = lock(&work.join(REMOVE_LOCK), File::try_lock)?;
         held.ok_or_else(|| busy(self, "a backup in it is being read"))
     }
 
-    /// Where it is, for people.
+    /// Its location, for messages.
     pub fn shown(&self) -> String {
         self.shelf.shown("").trim_end_matches('/').to_owned()
     }
 
-    /// Its folder, when it is one.
+    /// Its folder; `None` for a bucket.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
@@ -190,12 +191,12 @@ impl Repository {
         &*self.shelf
     }
 
-    /// A local folder for what is under way.
+    /// A local folder for unfinished files.
     pub fn incoming(&self) -> &Path {
         &self.incoming
     }
 
-    /// Whether the newest backup of a bucket has a piece, which is there then.
+    /// Whether the newest backup of a bucket has this piece, so that the piece exists.
     pub(crate) fn is_needed(&self, sha256: &Digest) -> bool {
         let load = || {
             let is_bucket = self.folder.is_none();
@@ -215,10 +216,10 @@ impl Repository {
         Ok(names.into_iter().map(|name| name.id).collect())
     }
 
-    /// One backup; `None` is the newest.
+    /// One backup; `None` stands for the newest.
     ///
     /// # Errors
-    /// There is none, or its manifest is altered; the line names the file.
+    /// There is no such backup, or its manifest is altered; the line names the file.
     pub fn manifest(&self, id: Option<&str>) -> Result<Manifest> {
         let mut names = self.manifests()?;
         let shown = self.shown();
@@ -267,11 +268,11 @@ impl Repository {
         }
     }
 
-    /// Notes what a backup under way holds open at its source, for whoever goes on after a kill;
-    /// `None` when it has been let go.
+    /// Records what the current backup holds open at its source, for the process that continues
+    /// after a kill; `None` when it was released.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The record cannot be written.
     pub fn note_held(&self, held: Option<&str>) -> Result<()> {
         let path = self.incoming.join(HELD);
         match held {
@@ -283,7 +284,7 @@ impl Repository {
         }
     }
 
-    /// What an interrupted backup had noted.
+    /// The record of an interrupted backup.
     pub fn held(&self) -> Option<String> {
         fs::read_to_string(self.incoming.join(HELD)).ok()
     }
@@ -296,7 +297,7 @@ impl Repository {
         Ok(names)
     }
 
-    /// The whole of something that is not large.
+    /// The complete contents of a small object.
     pub(crate) fn get(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let Some((_, mut contents)) = self.shelf.read(name)? else {
             return Ok(None);
@@ -311,7 +312,7 @@ impl Repository {
         }
     }
 
-    /// Adds a backup: from here on it is there.
+    /// Adds a backup: from here on it exists.
     pub(crate) fn add(&self, manifest: &Manifest) -> Result<()> {
         let fail = |e: serde_json::Error| BackupError::new(format!("no manifest: {e}"));
         let bytes = serde_json::to_vec_pretty(manifest).map_err(fail)?;
@@ -319,7 +320,7 @@ impl Repository {
         self.shelf.write(&name, &bytes)
     }
 
-    /// Removes a backup; its pieces stay.
+    /// Removes a backup, without its pieces.
     pub(crate) fn forget(&self, id: &str) -> Result<()> {
         for name in self.manifests()?.iter().filter(|name| name.id == id) {
             self.shelf.remove(&format!("{BACKUPS}/{}", name.file))?;
@@ -332,7 +333,7 @@ impl Repository {
     }
 }
 
-/// The file of a manifest: `ID.DIGEST.json`.
+/// The file name of a manifest: `ID.DIGEST.json`.
 struct ManifestName {
     id: String,
     sha256: Digest,
@@ -369,7 +370,7 @@ fn refuse_content(repository: &Repository) -> Result<()> {
     }
 }
 
-/// Whether there is nothing but what an interrupted call has left that had no marker yet.
+/// Whether the folder has only the unfinished files of an interrupted first call, without a marker.
 fn is_only_begun(incoming: &Path) -> Result<bool> {
     let left = [UNFINISHED_PIECE, UNFINISHED_SEGMENT, UNFINISHED_NOTE];
     Ok(incoming.is_dir()
@@ -401,7 +402,7 @@ fn check_format(repository: &Repository) -> Result<()> {
     }
 }
 
-/// `None` when another process has it.
+/// Takes a lock; `None` when another process has it.
 fn lock(
     path: &Path,
     take: impl Fn(&File) -> std::result::Result<(), TryLockError>,
@@ -418,7 +419,7 @@ fn open_lock(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true);
     let opened = match options.open(path) {
-        // Who only reads may have no right to write.
+        // A reader may have no right to write.
         Err(e)
             if matches!(
                 e.kind(),

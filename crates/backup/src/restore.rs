@@ -1,4 +1,4 @@
-//! Bringing a backup back into an empty folder.
+//! Restores a backup into an empty folder.
 
 use crate::error::{BackupError, Result};
 use crate::folder;
@@ -13,30 +13,30 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// In a folder that a backup is being restored into: which one. Not a hidden name, so that no
-/// engine takes a folder that holds nothing else for an empty one.
+/// A file in a folder that is being restored; it names the backup. The name is not hidden, so that
+/// no engine takes the folder for an empty one.
 const UNDER_WAY: &str = "QUARRY-RESTORE";
-/// End of the name of a file that is not complete.
+/// Suffix of the names of incomplete files.
 const UNFINISHED: &str = ".unfinished";
 
-/// What restoring has done.
+/// The result of a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
     /// Files of the backup.
     pub files: u64,
-    /// Bytes of them.
+    /// Total bytes of the files.
     pub bytes: u64,
-    /// Bytes written by this call; the rest was there already.
+    /// Bytes written by this call; the others existed already.
     pub written_bytes: u64,
 }
 
-/// Restores a backup into `target`: an empty folder, one that is made, or one in which the same
-/// restoring was interrupted. `last` is the path of the file without which an engine does not take
-/// the folder for its own; it comes when all else is complete.
+/// Restores a backup into `target`: an empty folder, a new one, or one in which the same restore
+/// was interrupted. `last` is the path of the file without which an engine does not accept the
+/// folder; it is written when everything else is complete.
 ///
 /// # Errors
-/// A folder that holds something else; a piece that is missing, truncated or altered. The folder is
-/// then not one that an engine opens.
+/// The folder holds something else; a piece is missing, truncated or altered. No engine opens the
+/// folder then.
 pub fn restore(
     repository: &Repository,
     manifest: &Manifest,
@@ -64,11 +64,11 @@ pub fn restore(
 }
 
 /// As [`restore`], but fixed files become links to the repository's own: hard links, or symbolic
-/// ones where the folder is on another device. The repository is to stay open as long as the folder
-/// is used.
+/// ones where the folder is on another device. The repository must stay open while the folder is
+/// used.
 ///
 /// # Errors
-/// As [`restore`]; pieces that are linked are looked at by their length only.
+/// As [`restore`]; of linked pieces only the length is checked.
 pub fn link(
     repository: &Repository,
     manifest: &Manifest,
@@ -110,7 +110,7 @@ pub fn link(
     Ok(done)
 }
 
-/// Makes sure that the folder is for this backup.
+/// Makes sure that the folder belongs to this backup.
 fn prepare(target: &Path, manifest: &Manifest) -> Result<()> {
     folder::make(target)?;
     let note = target.join(UNDER_WAY);
@@ -126,7 +126,7 @@ fn prepare(target: &Path, manifest: &Manifest) -> Result<()> {
         Err(e) => return Err(BackupError::io("read", &note, &e)),
     }
     let names = folder::names(target)?;
-    // A fresh file system has the first one.
+    // A new file system has the first one.
     let held = names
         .iter()
         .find(|n| *n != "lost+found" && !n.starts_with('.'));

@@ -1,5 +1,6 @@
-//! Where a repository keeps its contents: by name, `/` between the parts, each there whole or not
-//! at all. A folder, or a bucket that somebody else knows how to reach (docs/adr/0087-buckets.md).
+//! Storage for the contents of a repository: each has a name with `/` between its parts, and exists
+//! completely or not at all. It is a folder, or a bucket for which the caller provides the access
+//! (docs/adr/0087-buckets.md).
 //!
 //! Must not know: what the contents are.
 
@@ -13,54 +14,54 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Something that is there.
+/// An existing object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// From the root of the repository on.
+    /// Its name from the root of the repository.
     pub name: String,
     /// Length.
     pub bytes: u64,
-    /// It may have been put there by a call that is still at work.
+    /// Whether a call that is still running may have put it there.
     pub is_fresh: bool,
 }
 
-/// Told how many bytes were moved; its error ends the call.
+/// Called with the number of bytes moved; its error ends the call.
 pub type Moved<'m> = dyn FnMut(u64) -> Result<()> + 'm;
 
-/// A place for contents. Errors are one line with the name.
+/// Storage for contents. Errors are one line with the name.
 pub trait Shelf: std::fmt::Debug + Send + Sync {
-    /// A name, for people.
+    /// The full name of an object, for messages.
     fn shown(&self, name: &str) -> String;
 
-    /// What is there below a folder, in any depth.
+    /// All objects below a folder, in any depth.
     ///
     /// # Errors
-    /// It cannot be listed.
+    /// The folder cannot be listed.
     fn all(&self, folder: &str) -> Result<Vec<Item>>;
 
-    /// The length of something, if it is there to stay.
+    /// The length of an object, if it exists and will not be removed.
     ///
     /// # Errors
-    /// It cannot be asked.
+    /// The object cannot be queried.
     fn bytes(&self, name: &str) -> Result<Option<u64>>;
 
-    /// Its length and contents.
+    /// Its length and contents; `None` when it does not exist.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The object cannot be read.
     fn read(&self, name: &str) -> Result<Option<(u64, Box<dyn Read>)>>;
 
-    /// Stores a file durably; an older file of this name is replaced.
+    /// Stores an object durably; an older object of this name is replaced.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The object cannot be written.
     fn write(&self, name: &str, bytes: &[u8]) -> Result<()>;
 
-    /// Puts the contents of a file there, under a name that follows from their digest. Whether they
-    /// were new.
+    /// Stores the contents of a file under a name that follows from their digest; returns whether
+    /// they were new.
     ///
     /// # Errors
-    /// It cannot be read or written.
+    /// The file cannot be read, or the object cannot be written.
     fn take(
         &self,
         from: &Path,
@@ -68,17 +69,17 @@ pub trait Shelf: std::fmt::Debug + Send + Sync {
         moved: &mut Moved<'_>,
     ) -> Result<(Piece, bool)>;
 
-    /// Removes something that may be gone already.
+    /// Removes an object if it exists.
     ///
     /// # Errors
-    /// It cannot be removed.
+    /// The object cannot be removed.
     fn remove(&self, name: &str) -> Result<()>;
 }
 
 /// The digest and the length of a file.
 ///
 /// # Errors
-/// It cannot be read, or `moved` ends it.
+/// The file cannot be read, or `moved` ends the call.
 pub fn digest_of(from: &Path, moved: &mut Moved<'_>) -> Result<Piece> {
     let fail = |e: std::io::Error| BackupError::io("read", from, &e);
     let mut file = File::open(from).map_err(fail)?;
@@ -102,7 +103,7 @@ pub fn digest_of(from: &Path, moved: &mut Moved<'_>) -> Result<Piece> {
 #[derive(Debug)]
 pub(crate) struct Folder {
     pub(crate) path: PathBuf,
-    /// Where something is written until it is whole; nobody else writes there.
+    /// Where an object is written until it is complete; nobody else writes there.
     pub(crate) unfinished: PathBuf,
 }
 
@@ -111,7 +112,7 @@ impl Folder {
         self.path.join(name)
     }
 
-    /// The folder that a name lies in is there afterwards.
+    /// The path of a name; creates its folder.
     fn place(&self, name: &str) -> Result<PathBuf> {
         let at = self.at(name);
         at.parent().map_or(Ok(()), folder::make)?;
@@ -186,7 +187,7 @@ impl Shelf for Folder {
             }
             hasher.add(part);
             copy.write_all(part).map_err(|e| fail(&e))?;
-            // A large file that is flushed at once holds up every flush of others on the device.
+            // Flushing a large file in one step would delay all other flushes of the device.
             copy.sync_data().map_err(|e| fail(&e))?;
             manners::let_go(&copy, bytes, read as u64);
             bytes += read as u64;

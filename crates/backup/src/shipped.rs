@@ -1,9 +1,9 @@
-//! The log of changes in a repository: segments, each a file whose name says what it covers and
-//! holds its digest (docs/adr/0072-point-in-time.md).
+//! The log of changes in a repository: segments, each a file whose name has the range of the log
+//! that it covers, and its digest (docs/adr/0072-point-in-time.md).
 //!
-//! Promises: a segment is there whole or not at all; two that overlap do no harm; what is read is
-//! what was written, or it is refused with the file's name.
-//! Must not know: what the entries are, or whether they are sealed.
+//! Promises: a segment exists completely or not at all; overlapping segments do no harm; a segment
+//! is returned as it was written, or refused with the file's name. Must not know: what the entries
+//! are, or whether they are sealed.
 
 use crate::digest::Digest;
 use crate::error::{BackupError, Result};
@@ -11,30 +11,30 @@ use crate::manifest::Optime;
 use crate::repository::Repository;
 use serde::{Deserialize, Serialize};
 
-/// In the repository's folder.
+/// Folder in the repository.
 const FOLDER: &str = "log";
 const PLACE: &str = "log/place.json";
 const KEY: &str = "log/ENCRYPTION-KEYS";
 const END: &str = ".log";
 
-/// A run of the log without a hole.
+/// A part of the log without gaps.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Segment {
-    /// It has every entry behind this time,
+    /// It has every entry after this time,
     pub after: Optime,
-    /// up to and with this one, which is that of an entry.
+    /// up to and including this one, which is the time of an entry.
     pub to: Optime,
     sha256: Digest,
     /// Length of its file.
     pub bytes: u64,
 }
 
-/// How far shipping has come, and when that was seen.
+/// How far the log was shipped, and when that was determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// Everything up to this time was shipped, or lies before the first segment.
+    /// Everything up to this time was shipped, or is before the first segment.
     pub at: Optime,
-    /// The source's clock when it was asked, milliseconds since the epoch.
+    /// The source's clock at that moment, milliseconds since the epoch.
     pub seen_ms: i64,
 }
 
@@ -50,7 +50,7 @@ impl Segment {
         })
     }
 
-    /// What its file is called but for the digest; sealed contents are bound to it.
+    /// Its file name without the digest; sealed contents are bound to it.
     pub fn name(after: Optime, to: Optime) -> String {
         let (from, until) = (after.increment, to.increment);
         format!("{}-{from}_{}-{until}", after.time, to.time)
@@ -64,10 +64,10 @@ impl Segment {
 }
 
 impl Repository {
-    /// Every segment, by the time it begins at.
+    /// All segments, by the time at which they begin.
     ///
     /// # Errors
-    /// They cannot be listed.
+    /// The segments cannot be listed.
     pub fn segments(&self) -> Result<Vec<Segment>> {
         let mut found: Vec<_> = (self.shelf().all(FOLDER)?.iter())
             .filter_map(|item| {
@@ -79,10 +79,10 @@ impl Repository {
         Ok(found)
     }
 
-    /// Adds what a run of the log has: from here on it is there.
+    /// Adds a segment with these bytes: from here on it exists.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The segment cannot be written.
     pub fn add_segment(&self, after: Optime, to: Optime, bytes: &[u8]) -> Result<Segment> {
         let segment = Segment {
             after,
@@ -94,18 +94,19 @@ impl Repository {
         Ok(segment)
     }
 
-    /// Removes a segment; another segment holds its entries.
+    /// Removes a segment whose entries another segment has.
     ///
     /// # Errors
-    /// It cannot be removed.
+    /// The segment cannot be removed.
     pub fn remove_segment(&self, segment: &Segment) -> Result<()> {
         self.shelf().remove(&segment.path())
     }
 
-    /// The contents of a segment, compared with its digest; `None` when it is not there (any more).
+    /// The contents of a segment, after checking its digest; `None` when it does not exist (any
+    /// more).
     ///
     /// # Errors
-    /// It cannot be read, or is altered or truncated.
+    /// The segment cannot be read, or is altered or truncated.
     pub fn read_segment(&self, segment: &Segment) -> Result<Option<Vec<u8>>> {
         let Some(bytes) = self.get(&segment.path())? else {
             return Ok(None);
@@ -120,10 +121,10 @@ impl Repository {
         Ok(Some(bytes))
     }
 
-    /// Where shipping goes on; `None` before it has begun.
+    /// Where shipping continues; `None` before it has begun.
     ///
     /// # Errors
-    /// The note of it is damaged.
+    /// The record of it is damaged.
     pub fn place(&self) -> Result<Option<Place>> {
         let Some(text) = self.get(PLACE)? else {
             return Ok(None);
@@ -133,48 +134,48 @@ impl Repository {
             let shown = self.shelf().shown(PLACE);
             BackupError::new(format!("{shown} is damaged ({e}); remove it to go on"))
         })?;
-        // The last segment may have come before an end.
+        // The last segment may have been added before an interruption.
         if let Some(last) = self.segments()?.iter().map(|s| s.to).max() {
             place.at = place.at.max(last);
         }
         Ok(Some(place))
     }
 
-    /// Notes where shipping goes on.
+    /// Records where shipping continues.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The record cannot be written.
     pub fn set_place(&self, place: Place) -> Result<()> {
         let bytes = serde_json::to_vec(&place);
         let bytes = bytes.map_err(|e| BackupError::new(format!("no place: {e}")))?;
         self.shelf().write(PLACE, &bytes)
     }
 
-    /// The key that the log is sealed with, as it lies there.
+    /// The key that seals the log, in its stored form.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The key cannot be read.
     pub fn log_key(&self) -> Result<Option<Vec<u8>>> {
         self.get(KEY)
     }
 
-    /// Keeps the key that the log is sealed with.
+    /// Stores the key that seals the log.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The key cannot be written.
     pub fn set_log_key(&self, sealed: &[u8]) -> Result<()> {
         self.shelf().write(KEY, sealed)
     }
 }
 
-/// The segment to read next, when everything up to `at` was read: of those that have what comes
-/// then, the one that goes furthest.
+/// The segment to read next after everything up to `at`: of the segments that have the next
+/// entries, the one that ends last.
 pub fn next_segment(segments: &[Segment], at: Optime) -> Option<&Segment> {
     let fit = segments.iter().filter(|s| s.after <= at && at < s.to);
     fit.max_by_key(|s| s.to)
 }
 
-/// How far the log goes on from `at` without a hole.
+/// The end of the log that follows `at` without a gap.
 pub fn reach(segments: &[Segment], at: Optime) -> Optime {
     let mut end = at;
     while let Some(next) = next_segment(segments, end) {

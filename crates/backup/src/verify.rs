@@ -1,4 +1,4 @@
-//! Reading back what is stored: every piece of every backup, once.
+//! Reads and checks everything that is stored: every piece of every backup, once.
 
 use crate::error::Result;
 use crate::pace::Pace;
@@ -6,25 +6,25 @@ use crate::repository::Repository;
 use crate::{Step, Watch};
 use std::collections::HashSet;
 
-/// What was found.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
     /// Backups looked at.
     pub backups: u64,
-    /// Different pieces of them.
+    /// Number of different pieces.
     pub pieces: u64,
-    /// Parts of the log; looked at when all backups are.
+    /// Number of segments of the log; checked only together with all backups.
     pub segments: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// One line per file that is missing, truncated or altered; empty means sound.
+    /// One line per file that is missing, truncated or altered; empty when everything is intact.
     pub findings: Vec<String>,
 }
 
-/// Reads one backup, or all of them (`None`), and compares everything with its digest.
+/// Reads one backup, or all of them (`None`), and checks every digest.
 ///
 /// # Errors
-/// There is no such backup. What is wrong with one is a finding.
+/// There is no such backup. Damage in a backup is a finding, not an error.
 pub fn verify(
     repository: &Repository,
     id: Option<&str>,

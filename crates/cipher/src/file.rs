@@ -1,5 +1,5 @@
-//! The key of one file and what it seals. Promises: a header is made with fresh random bytes, so
-//! two files never share a key. Must not know: where a file lies.
+//! The key of one file, and sealing with it. Promises: a header has new random bytes, so two files
+//! never share a key. Must not know: where a file is stored.
 
 use crate::secret::{DataKey, TAG, fill_random};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -9,7 +9,7 @@ use ring::hkdf::{HKDF_SHA256, Salt};
 pub const HEADER: usize = 64;
 /// Plain bytes of a page.
 pub const PAGE: usize = 4096;
-/// Bytes a sealed page or piece has besides: turn or length, and tag.
+/// Additional bytes of a sealed page or piece: turn or length, and tag.
 pub const OVERHEAD: usize = 4 + TAG;
 /// Bytes of a sealed page.
 pub const PAGE_STRIDE: usize = PAGE + OVERHEAD;
@@ -18,29 +18,29 @@ const MAGIC: [u8; 8] = *b"QRYSEAL1";
 const KIND_AT: usize = 8;
 const SALT_AT: usize = 16;
 const TAG_AT: usize = HEADER - TAG;
-/// No page or piece has this number.
+/// The number of the header; no page or piece has it.
 const HEADER_NUMBER: u64 = u64::MAX;
 const HEADER_TURN: u32 = u32::MAX;
 
-/// How a file is laid out.
+/// The layout of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Pages of one length, read anywhere.
+    /// Pages of equal length, which can be read in any order.
     Pages,
-    /// Pieces as they were appended, read from the start.
+    /// Pieces in the order in which they were appended, which are read from the start.
     Pieces,
 }
 
 /// The key of one file.
 pub struct FileKey {
     key: LessSafeKey,
-    /// What is authenticated besides: the name of a file that keeps its name.
+    /// The name of a file that keeps its name; it is authenticated, too.
     name: Box<[u8]>,
 }
 
 impl FileKey {
-    /// The key of a new file, and the header that the file is to begin with. An empty name binds to
-    /// none.
+    /// The key of a new file, and the header that the file must begin with. An empty name binds the
+    /// file to no name.
     pub fn begin(data: &DataKey, kind: Kind, name: &[u8]) -> (FileKey, [u8; HEADER]) {
         let mut header = [0; HEADER];
         header[..KIND_AT].copy_from_slice(&MAGIC);
@@ -55,8 +55,8 @@ impl FileKey {
         (key, header)
     }
 
-    /// The key of a file that begins with this header. `None` when it was changed, belongs to a
-    /// file of another name, or was made with another data key.
+    /// The key of a file with this header. `None` when the header was changed, belongs to a file of
+    /// another name, or was made with another data key.
     pub fn resume(data: &DataKey, header: &[u8], name: &[u8]) -> Option<(FileKey, Kind)> {
         let header: &[u8; HEADER] = header.get(..HEADER)?.try_into().ok()?;
         if !has_magic(header) {
@@ -80,7 +80,7 @@ impl FileKey {
         let secret = Salt::new(HKDF_SHA256, salt).extract(data.bytes());
         let about = [&b"quarry file"[..]];
         let expanded = secret.expand(&about, &AES_256_GCM);
-        // Expanding fails only for lengths beyond 255 hashes.
+        // Expansion fails only for lengths beyond 255 hashes.
         let key = expanded.map(UnboundKey::from);
         FileKey {
             key: LessSafeKey::new(key.unwrap_or_else(|_| unreachable!("32 bytes are short"))),
@@ -104,23 +104,23 @@ impl FileKey {
         tag
     }
 
-    /// Seals `bytes` in place and returns the tag that is to follow them. `number` and `turn` must
-    /// never have been used with this key before.
+    /// Seals `bytes` in place and returns the tag that must follow them. No `number` and `turn` may
+    /// be used twice with one key.
     pub fn seal(&self, number: u64, turn: u32, bytes: &mut [u8]) -> [u8; TAG] {
         let aad = Aad::from(&self.name[..]);
         let sealed = self
             .key
             .seal_in_place_separate_tag(nonce(number, turn), aad, bytes);
         let mut tag = [0; TAG];
-        // Sealing fails only beyond 64 GiB.
+        // Sealing fails only for more than 64 GiB.
         if let Ok(made) = sealed {
             tag.copy_from_slice(made.as_ref());
         }
         tag
     }
 
-    /// Opens what was sealed under these numbers, in place; `sealed` ends with the tag. The plain
-    /// bytes come first. False when it is not what was sealed.
+    /// Opens in place what was sealed under these numbers; `sealed` ends with the tag, and
+    /// afterwards begins with the plain bytes. False when it was changed.
     pub fn open(&self, number: u64, turn: u32, sealed: &mut [u8]) -> bool {
         let aad = Aad::from(&self.name[..]);
         self.key
@@ -129,7 +129,7 @@ impl FileKey {
     }
 }
 
-/// Whether a file that begins with these bytes is sealed.
+/// Whether the header is that of a sealed file.
 pub(crate) fn has_magic(header: &[u8]) -> bool {
     header.starts_with(&MAGIC)
 }

@@ -1,7 +1,7 @@
-//! The keys of a data directory: a random data key, kept sealed by the master key.
+//! The keys of a data directory: a random data key, stored sealed by the master key.
 //!
-//! Promises: the file is replaced as a whole or not at all; a master key that does not fit is told
-//! from a damaged file only by the operator, who knows which it is.
+//! Promises: the file is replaced completely or not at all. A wrong master key cannot be
+//! distinguished from a damaged file; the operator has to know which it is.
 
 use crate::secret::{DataKey, KEY, TAG, fill_random};
 use base64::Engine as _;
@@ -12,13 +12,13 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Where a data directory keeps its key.
+/// The file in a data directory that has its key.
 pub const KEYS_FILE: &str = "ENCRYPTION-KEYS";
 const MAGIC: [u8; 8] = *b"QRYKEYS1";
 /// Magic, nonce, sealed key.
 const LENGTH: usize = MAGIC.len() + NONCE_LEN + KEY + TAG;
 
-/// Why a key cannot be had: one line.
+/// The reason why a key is not available, in one line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct KeyError(pub String);
 
@@ -32,11 +32,11 @@ fn fail<T>(text: String) -> Result<T, KeyError> {
     Err(KeyError(text))
 }
 
-/// What seals data keys; it lies outside of the data directory.
+/// The key that seals data keys; it is stored outside of the data directory.
 pub struct MasterKey([u8; KEY]);
 
 impl MasterKey {
-    /// From a file that holds 32 bytes in base64 and that its owner alone may read.
+    /// Reads a file that has 32 bytes in base64 and that only its owner may read.
     ///
     /// # Errors
     /// One line.
@@ -59,20 +59,20 @@ impl MasterKey {
         })
     }
 
-    /// From 32 bytes in base64.
+    /// Parses 32 bytes in base64.
     pub fn parse(text: &str) -> Option<MasterKey> {
         let bytes = STANDARD.decode(text.trim()).unwrap_or_default();
         bytes.try_into().ok().map(MasterKey)
     }
 
-    /// A new one, and how it is written.
+    /// Makes a new key; the second output is its base64 form.
     pub fn make() -> (MasterKey, String) {
         let mut key = [0; KEY];
         fill_random(&mut key);
         (MasterKey(key), STANDARD.encode(key))
     }
 
-    /// Whether both are one key.
+    /// Whether the two keys are equal.
     pub fn is(&self, other: &MasterKey) -> bool {
         self.0 == other.0
     }
@@ -99,7 +99,7 @@ pub fn is_encrypted(directory: &Path) -> bool {
     directory.join(KEYS_FILE).exists()
 }
 
-/// Gives a directory a new data key.
+/// Makes a new data key for a directory.
 ///
 /// # Errors
 /// One line.
@@ -112,7 +112,7 @@ pub fn create(directory: &Path, master: &MasterKey) -> Result<DataKey, KeyError>
 /// The data key of a directory.
 ///
 /// # Errors
-/// One line: the master key does not fit, the file cannot be read.
+/// One line: the master key does not fit, or the file cannot be read.
 pub fn open(directory: &Path, master: &MasterKey) -> Result<DataKey, KeyError> {
     let path = directory.join(KEYS_FILE);
     let shown = path.display();
@@ -142,10 +142,10 @@ pub fn open(directory: &Path, master: &MasterKey) -> Result<DataKey, KeyError> {
         .map_err(|_| KeyError(format!("{shown} is damaged: its key has another length")))
 }
 
-/// Seals the data key of a directory by another master key, or by the same anew.
+/// Seals the data key of a directory with another master key, or again with the same one.
 ///
 /// # Errors
-/// One line; the directory keeps what it had.
+/// One line; the directory's key file is unchanged then.
 pub fn reseal(directory: &Path, data: &DataKey, master: &MasterKey) -> Result<(), KeyError> {
     let mut nonce = [0; NONCE_LEN];
     fill_random(&mut nonce);

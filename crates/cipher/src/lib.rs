@@ -1,9 +1,9 @@
 //! Encryption at rest: the keys of a data directory, files of sealed pages and pieces, temporary
 //! files. AES-256-GCM throughout, by `ring`.
 //!
-//! Promises: what is opened is what was sealed, at the same place of a file of the same name, or it
-//! is refused; no nonce is used twice with one key. Must not know: engines, documents, options.
-//! docs/adr/0041-encryption-at-rest.md says why it is built this way.
+//! Promises: opening succeeds only for data that was sealed at the same place of a file of the same
+//! name; no nonce is used twice with one key. Must not know: engines, documents, options. The
+//! design is explained in docs/adr/0041-encryption-at-rest.md.
 
 mod file;
 mod keys;

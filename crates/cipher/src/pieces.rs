@@ -1,32 +1,32 @@
-//! Reads a file of pieces from its start. Promises: gives the plain bytes up to the first piece
-//! that is cut off or changed, and the place of that piece.
+//! Reads a file of pieces from its start. Promises: it returns the plain bytes up to the first
+//! truncated or changed piece, and the place of that piece.
 
 use crate::file::{FileKey, HEADER, Kind, OVERHEAD};
 use crate::secret::{DataKey, TAG};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 
-/// Most plain bytes of one piece; longer appends become several.
+/// Most plain bytes of one piece; longer appends become several pieces.
 pub const PIECE_MAX: usize = 256 * 1024;
 
 /// The plain bytes of a file of pieces.
 pub struct PieceReader {
     file: File,
-    /// None when the file has no header yet.
+    /// `None` when the file has no header yet.
     key: Option<FileKey>,
     number: u64,
-    /// Where the pieces that were opened end, in the file.
+    /// End of the opened pieces, as an offset in the file.
     end: u64,
     piece: Vec<u8>,
-    /// Plain bytes of `piece`, and how many of them were given.
+    /// Number of plain bytes in `piece`, and how many of them were returned.
     plain: usize,
     given: usize,
     ended: bool,
 }
 
 impl PieceReader {
-    /// Begins to read. A file that is shorter than a header, or holds zeros instead of one, has
-    /// no pieces yet.
+    /// Begins to read. A file that is shorter than a header, or has zeros instead of one, has no
+    /// pieces yet.
     ///
     /// # Errors
     /// Those of the system; `InvalidData` for a header that does not fit.
@@ -56,12 +56,12 @@ impl PieceReader {
         })
     }
 
-    /// Where the pieces that were opened end, in the file.
+    /// End of the opened pieces, as an offset in the file.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Bytes of the file behind that end that are not just room for more: zeros.
+    /// Number of bytes in the file after that end, without the zeros of space added in advance.
     ///
     /// # Errors
     /// Those of the system.
@@ -81,8 +81,9 @@ impl PieceReader {
         }
     }
 
-    /// Whether the piece at that end was changed and not only cut off: it is whole and does not
-    /// open, or it opens with another length. The rest of a page that was lost reads as zeros.
+    /// Whether the piece at that end was changed, and not only truncated: it is complete and does
+    /// not open, or it opens with another length. A tag of zeros counts as truncated, because the
+    /// lost rest of a page reads as zeros.
     ///
     /// # Errors
     /// Those of the system.
@@ -109,7 +110,7 @@ impl PieceReader {
             let piece = sealed.get(..plain as usize + TAG);
             piece.filter(|_| plain > 0)
         };
-        // Reading has ended here, so it does not open.
+        // Reading ended at this piece, so it does not open.
         let is_whole = piece(length).is_some_and(|piece| {
             let tag = piece.last_chunk::<TAG>();
             tag.is_some_and(|tag| tag.iter().any(|byte| *byte != 0))
@@ -122,7 +123,7 @@ impl PieceReader {
         Ok(is_whole || changes.any(|change| opens(length ^ change)))
     }
 
-    /// Opens the next piece; false where there is none.
+    /// Opens the next piece; false when there is none.
     fn advance(&mut self) -> std::io::Result<bool> {
         let Some(key) = self.key.as_ref().filter(|_| !self.ended) else {
             return Ok(false);
@@ -161,7 +162,7 @@ impl Read for PieceReader {
     }
 }
 
-/// Fills the buffer; false when the file ends before.
+/// Fills the buffer; false when the file ends first.
 fn fill(file: &mut File, buffer: &mut [u8]) -> std::io::Result<bool> {
     match file.read_exact(buffer) {
         Ok(()) => Ok(true),
@@ -210,7 +211,7 @@ mod tests {
             let behind = (5 + OVERHEAD - cut) as u64;
             assert_eq!(read(&data, short), (b"one,two,".to_vec(), two, behind));
         }
-        // Room ahead of the content is no damage.
+        // Space added in advance is no damage.
         let with_room = [&bytes[..], &[0; 1000]].concat();
         assert_eq!(read(&data, &with_room), (b"one,two,three".to_vec(), all, 0));
         let mut changed = bytes.clone();
@@ -219,7 +220,7 @@ mod tests {
         assert_eq!(plain, b"one,");
         assert_eq!(end, (HEADER + 4 + OVERHEAD) as u64);
         assert_eq!(behind, all - end);
-        // Two pieces in each other's place.
+        // Two pieces are exchanged.
         let mut swapped = bytes.clone();
         let size = 4 + OVERHEAD;
         let (a, b) = (HEADER, HEADER + size);

@@ -1,5 +1,5 @@
-//! A temporary file, in the clear or sealed by a key that exists only in memory. Written from its
-//! start to its end, read anywhere, also by several readers at once.
+//! A temporary file, either plain or sealed by a key that exists only in memory. Written from start
+//! to end, read at any place, also by several readers at once.
 
 use crate::file::{FileKey, Kind};
 use crate::secret::{DataKey, TAG};
@@ -16,18 +16,18 @@ pub struct Scratch {
     sealed: Option<Sealed>,
     /// Plain bytes written.
     length: u64,
-    /// Where [`Read`] goes on.
+    /// Where [`Read`] continues.
     at: u64,
 }
 
 struct Sealed {
     key: FileKey,
-    /// Bytes behind the last whole part; they stay in memory, so no part is sealed twice.
+    /// Bytes after the last complete part; they stay in memory, so that no part is sealed twice.
     rest: Vec<u8>,
 }
 
 impl Scratch {
-    /// A file that others may read as long as it exists.
+    /// A file that other processes may read while it exists.
     pub fn plain(file: File) -> Scratch {
         Scratch {
             file,
@@ -37,7 +37,7 @@ impl Scratch {
         }
     }
 
-    /// A file that nobody can read without this process. It must be empty.
+    /// A file that only this process can read. It must be empty.
     pub fn sealed(file: File) -> Scratch {
         let (key, _) = FileKey::begin(&DataKey::random(), Kind::Pages, b"");
         Scratch {
@@ -49,7 +49,7 @@ impl Scratch {
         }
     }
 
-    /// Reads from a place of its own, as [`FileExt::read_at`].
+    /// Reads at an offset, as [`FileExt::read_at`].
     ///
     /// # Errors
     /// Those of the system; `InvalidData` when the file was changed.

@@ -1,5 +1,4 @@
-//! Keys as bytes, and where random ones come from. Must not know: where keys are kept, what they
-//! seal.
+//! Keys as bytes, and random bytes for them. Must not know: where keys are stored, what they seal.
 
 use ring::rand::{SecureRandom, SystemRandom};
 use std::io::Write;
@@ -9,11 +8,11 @@ pub(crate) const KEY: usize = 32;
 /// Bytes of a tag.
 pub const TAG: usize = 16;
 
-/// What the keys of files are derived from.
+/// The key from which the keys of files are derived.
 pub struct DataKey([u8; KEY]);
 
 impl DataKey {
-    /// A new one.
+    /// A new random key.
     pub fn random() -> DataKey {
         let mut key = [0; KEY];
         fill_random(&mut key);
@@ -35,7 +34,7 @@ impl std::fmt::Debug for DataKey {
     }
 }
 
-/// Random bytes of the system. Without them nothing may go on.
+/// Random bytes from the system. Without them the process ends.
 pub(crate) fn fill_random(bytes: &mut [u8]) {
     if SystemRandom::new().fill(bytes).is_err() {
         // A key that can be guessed is worse than no server.

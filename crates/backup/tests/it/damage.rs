@@ -1,4 +1,4 @@
-//! Altered, truncated, missing, foreign: one line that names the file.
+//! Altered, truncated, missing and foreign files: each gives one line that names the file.
 
 use crate::{Place, noise};
 use backup::{Pace, Repository, verify};
@@ -12,7 +12,7 @@ fn place() -> Place {
     place
 }
 
-/// What restoring says, and what verifying does: one finding that holds the same line.
+/// The error of a restore; checks that verifying has one finding with the same line.
 fn refused(place: &Place) -> String {
     let line = place.restore().unwrap_err().to_string();
     assert_eq!(line.lines().count(), 1, "{line}");

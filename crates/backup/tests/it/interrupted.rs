@@ -1,10 +1,11 @@
-//! An end at each step: what is there then, and that the next call goes on from it. A step is ended
-//! by an error right behind a change on the disk; nothing tidies up, as after a kill.
+//! Interruptions at each step: what exists then, and that the next call continues from it. A step
+//! is interrupted by an error right after a change on the disk; nothing is cleaned up, as after a
+//! kill.
 
 use crate::{MARKER, Place, files, noise};
 use backup::{BackupError, Pace, Repository, Result, Retention, Step, back_up, prune, restore};
 
-/// Counts steps, and ends the call at one of them.
+/// Counts steps, and interrupts the call at one of them.
 struct StepLimit {
     left: usize,
 }
@@ -34,7 +35,8 @@ fn unlimited() -> Pace {
     Pace::new(None)
 }
 
-/// Ends `call` at its first step, its second, and so on, until it comes to its end; and counts.
+/// Interrupts `call` at its first step, its second, and so on, until it completes; returns the
+/// number of steps.
 fn end_at_each_step(mut call: impl FnMut(&mut StepLimit) -> bool) -> usize {
     let ends = (0..).find(|left| call(&mut StepLimit { left: *left }));
     ends.unwrap()

@@ -1,5 +1,5 @@
-//! Backups of folders of plain files: what is stored, what an end at any step leaves, what is
-//! refused.
+//! Backups of folders of plain files: what is stored, the state after an interruption at any step,
+//! what is refused.
 
 mod damage;
 mod interrupted;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The file that comes last when a backup is restored.
+/// The file that is restored last.
 pub(crate) const MARKER: &str = "ENGINE";
 
 pub(crate) struct Place {

@@ -1,4 +1,4 @@
-//! What a backup stores, and what comes back.
+//! What a backup stores, and what a restore brings back.
 
 use crate::{MARKER, Place, files, noise};
 use backup::{Pace, Repository, Retention, Step, back_up, prune, verify};

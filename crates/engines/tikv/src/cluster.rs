@@ -1,7 +1,7 @@
-//! The connection: requests as blocking calls, tried again for some time, and counted. The only
-//! place that knows futures.
+//! The connection to the cluster: requests as blocking calls, retried for some time, and counted.
+//! The only module that uses futures.
 //!
-//! Promises: what it returns was answered by the cluster. Must not know: tables, leases.
+//! Promises: every result comes from an answer of the cluster. Must not know: tables, leases.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -16,36 +16,36 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::error::{is_final, unanswered};
 
-/// How long a request is tried again: longer than a lease holds and may be renewed late, so that a
-/// server that holds the database loses it before it has to refuse a request.
+/// How long a request is retried: longer than a lease holds, including a late renewal, so that a
+/// server that holds the database loses the lease before it has to fail a request.
 pub(crate) const RETRY_FOR: Duration = Duration::from_secs(25);
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
-/// One request; a store that is gone answers nothing.
+/// Timeout of one request; a stopped store does not answer at all.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
-/// One commit: the client tries its requests again by itself, many times.
+/// Timeout of one commit, which includes many retries by the client itself.
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(8);
-/// A look at the locks of all regions.
+/// Timeout of a search for locks in all regions.
 const COLLECTION_TIMEOUT: Duration = Duration::from_secs(600);
-/// More than a store sends.
+/// Largest answer that is accepted; a store sends less.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-/// Driving sockets takes little; callers wait on threads of their own.
+/// Threads that drive the sockets; callers block threads of their own.
 const THREADS: usize = 2;
-/// Bits of a timestamp that count within one millisecond.
+/// Number of low bits of a timestamp that count within one millisecond.
 const LOGICAL_BITS: u32 = 18;
 
 /// A row of the cluster.
 pub(crate) type Row = (Vec<u8>, Vec<u8>);
-/// A key and its new value, or none.
+/// A key and its new value, or `None` to delete it.
 pub(crate) type Change = (Vec<u8>, Option<Vec<u8>>);
 
-/// The timestamp so long before another.
+/// The timestamp that is this much older than another.
 pub(crate) fn before(ts: u64, age: Duration) -> u64 {
     let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
     millis(ts).saturating_sub(age) << LOGICAL_BITS
 }
 
-/// The time of the oracle in a timestamp.
+/// The milliseconds of the oracle in a timestamp.
 pub(crate) fn millis(ts: u64) -> u64 {
     ts >> LOGICAL_BITS
 }
@@ -57,7 +57,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Connects to the first of the addresses of PD that answers.
+    /// Connects to the first PD address that answers.
     ///
     /// # Errors
     /// [`storage::StorageError::Unreachable`]
@@ -86,7 +86,7 @@ impl Cluster {
         retry(&self.runtime, step, request)
     }
 
-    /// A timestamp later than every one handed out before.
+    /// A timestamp later than every one given out before.
     pub(crate) fn now(&self) -> Result<u64> {
         let now = || async { Ok(self.client.current_timestamp().await?.version()) };
         self.retry("asking for the time", now)
@@ -96,29 +96,29 @@ impl Cluster {
         self.client.snapshot(Timestamp::from_version(ts), options())
     }
 
-    /// Lets the cluster drop versions that were overwritten before `ts`, of all databases. Costs
-    /// a request to each region.
+    /// Allows the cluster to remove versions of all databases that were overwritten before `ts`.
+    /// Costs a request to each region.
     ///
     /// # Errors
     /// [`storage::StorageError::Unreachable`]
     pub(crate) fn drop_versions_before(&self, ts: u64) -> Result<()> {
         let drop = self.client.gc(Timestamp::from_version(ts));
         let dropped = self.runtime.block_on(within(COLLECTION_TIMEOUT, drop));
-        // False says that somebody has moved it further already.
+        // False means that the safe point is later already.
         dropped
             .map(|_| ())
             .map_err(|e| unanswered("moving the safe point", e))
     }
 
-    /// The value of a key at a time. Nobody stores an empty one: some stores answer so when there
-    /// is none.
+    /// The value of a key at a time. An empty value counts as none: no row has one, and some stores
+    /// answer that way for a missing key.
     pub(crate) fn get(&self, ts: u64, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let get = || async { self.at(ts).get(key.to_vec()).await };
         let value = self.retry("a read", get)?;
         Ok(value.filter(|value| !value.is_empty()))
     }
 
-    /// Those of the keys that are there at a time, in no order.
+    /// The existing ones of the keys at a time, in any order.
     pub(crate) fn batch_get(&self, ts: u64, keys: &[Vec<u8>]) -> Result<Vec<Row>> {
         if keys.is_empty() {
             return Ok(Vec::new());
@@ -153,7 +153,7 @@ impl Cluster {
         self.retry("a scan", scan)
     }
 
-    /// Begins a transaction; the second is its time.
+    /// Begins a transaction; the second output is its timestamp.
     ///
     /// # Errors
     /// [`storage::StorageError::Unreachable`]
@@ -183,7 +183,7 @@ impl Cluster {
         Ok(value.filter(|value| !value.is_empty()))
     }
 
-    /// Writes and commits, tried once. The first change is the one that decides.
+    /// Writes and commits without retrying. The first change is the primary key of the transaction.
     ///
     /// # Output
     /// The time of the commit.
@@ -207,7 +207,7 @@ impl Cluster {
         self.runtime.block_on(within(COMMIT_TIMEOUT, commit))
     }
 
-    /// Removes the locks of a transaction of which no commit was asked for.
+    /// Removes the locks of a transaction whose commit was never requested.
     #[expect(clippy::result_large_err, reason = "the client's own error")]
     pub(crate) fn roll_back(&self, txn: &mut Transaction) -> tikv_client::Result<()> {
         self.runtime
@@ -220,7 +220,7 @@ fn rows(found: impl Iterator<Item = tikv_client::KvPair>) -> Vec<Row> {
 }
 
 fn options() -> TransactionOptions {
-    // Nobody waits for the locks of the only server, so they need no sign of life.
+    // No other server waits for the locks, so no heartbeats are needed.
     TransactionOptions::new_optimistic()
         .drop_check(CheckLevel::None)
         .heartbeat_option(HeartbeatOption::NoHeartbeat)
@@ -230,7 +230,7 @@ fn options() -> TransactionOptions {
         ))
 }
 
-/// The answer, or an error when there is none in this time.
+/// The answer, or an error when there is none within this time.
 async fn within<T>(
     time: Duration,
     answer: impl Future<Output = tikv_client::Result<T>>,

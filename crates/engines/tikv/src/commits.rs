@@ -1,9 +1,9 @@
-//! The commit path. Batches that come while a transaction is under way wait, and the next one takes
-//! them all: one thread leads, the others sleep. One transaction at a time, so that every snapshot
-//! lies before the transaction under way and never meets its locks.
+//! The commit path. Batches that arrive while a transaction is in progress wait, and the next one
+//! takes all of them: one thread leads, the others sleep. There is one transaction at a time, so
+//! that every snapshot is older than the transaction in progress and never meets its locks.
 //!
-//! Promises: batches become visible in one order, whole, when they are durable; nothing is visible
-//! that the fence did not let pass. Must not know: cursors.
+//! Promises: batches become visible in one order, completely, when they are durable; no commit
+//! becomes visible that did not pass the fence. Must not know: cursors.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -21,17 +21,17 @@ use crate::lease::Lease;
 use crate::overlay::{Known, Overlay};
 use crate::view::View;
 
-/// One transaction takes no more from several batches: its cost grows faster than its size.
+/// Most bytes of a transaction with several batches: its cost grows faster than its size.
 const GROUP_BYTES_MAX: usize = 512 << 10;
 const GROUP_BATCHES_MAX: usize = 256;
 
-/// Which rows readers on other machines keep in memory.
+/// Whether readers on other machines keep a row in memory.
 type Kept = fn(Table, &[u8]) -> bool;
 
 struct Waiting {
     ticket: u64,
     batch: WriteBatch,
-    /// Readers on other machines are told of it, whatever it changes.
+    /// Announce the batch to readers on other machines, whatever it changes.
     announced: bool,
 }
 
@@ -71,7 +71,8 @@ pub(crate) struct Commits {
 }
 
 impl Commits {
-    /// After the lease was taken by a commit at `ts`: what an earlier holder has left is finished.
+    /// Opens after the lease was taken by a commit at `ts`: unfinished large writes of an earlier
+    /// holder are completed.
     ///
     /// # Errors
     /// Those of the cluster.
@@ -121,7 +122,7 @@ impl Commits {
         self.visible.load(Ordering::Acquire)
     }
 
-    /// The newest state.
+    /// A view of the newest state.
     pub(crate) fn view(&self) -> View {
         View::at(&self.cluster, &self.layout, self.visible(), self.kept)
     }
@@ -135,18 +136,18 @@ impl Commits {
         }
     }
 
-    /// Tells everybody who waits that nothing more is committed.
+    /// Tells all waiters that nothing more will be committed.
     pub(crate) fn tell_lost(&self) {
         self.tell(Flushed::Lost);
     }
 
-    /// Has commits of such rows announced.
+    /// Makes commits of rows for which `kept` is true announce themselves.
     pub(crate) fn announce(&self, kept: Kept) {
-        // Nobody else sets it.
+        // This is the only place that sets it.
         let _ = self.announced.set(kept);
     }
 
-    /// Announces what was committed before.
+    /// Announces earlier commits.
     ///
     /// # Errors
     /// As [`Commits::apply`].
@@ -198,7 +199,7 @@ impl Commits {
         }
     }
 
-    /// The results of a group, after the hooks have been told.
+    /// Commits a group; returns its results after the hooks were called.
     fn lead(&self, group: &[Waiting]) -> Vec<Result<CommitPos>> {
         let results = match commit_group(group, |group| self.transaction(group)) {
             Ok(results) => results,
@@ -254,17 +255,17 @@ impl Commits {
     }
 }
 
-/// Whether an operation changes rows that readers keep.
+/// Whether an operation changes rows that readers keep in memory.
 fn is_kept(kept: Kept, op: &BatchOp<'_>) -> bool {
     match *op {
         BatchOp::Put { table, key, .. } | BatchOp::Delete { table, key } => kept(table, key),
-        // Counters are read when they are wanted.
+        // Readers read counters again when they need them.
         BatchOp::Add { .. } => false,
         BatchOp::DeleteRange { table, .. } => table == Table::Meta,
     }
 }
 
-/// The batches of the next transaction, in the order they came.
+/// The batches of the next transaction, in order of arrival.
 fn take_group(waiting: &mut Vec<Waiting>) -> Vec<Waiting> {
     let mut bytes = 0;
     let fits = waiting.iter().take(GROUP_BATCHES_MAX).take_while(|w| {

@@ -1,4 +1,4 @@
-//! The engine itself: opening, reading the latest state, and what operators ask for.
+//! The TiKV engine: opening, reading the latest state, and maintenance operations.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,48 +21,49 @@ use crate::requests;
 use crate::versions::{Ending, Versions};
 use crate::view::View;
 
-/// Version of the layout this crate is responsible for. History: 1 as in `layout.rs`.
+/// Version of the layout that this crate defines. History: 1 as in `layout.rs`.
 pub const DISK_FORMAT: u32 = 1;
 
 /// Keys removed in one commit by [`Engine::drop_range`].
 const DROP_ROWS: usize = 1_000;
-/// What TiKV stores beside key and value.
+/// Bytes that TiKV stores for a row in addition to key and value.
 const ROW_OVERHEAD_BYTES: u64 = 30;
-/// A lease is renewed so many times before it would run out.
+/// A lease is renewed this many times before it would expire.
 const RENEWALS: u32 = 4;
-/// How long a lease may be renewed late.
+/// How much later than its end a lease may be renewed.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often the end of the lease is looked at.
+/// How often a thread checks whether the lease has expired.
 const WATCH_EVERY: Duration = Duration::from_millis(100);
 
-/// How to open.
+/// Options for opening.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Addresses of PD, `host:port`.
     pub pd: Vec<String>,
     /// Name of the database in the cluster; see [`crate::is_prefix`].
     pub prefix: String,
-    /// Told to servers that are refused because this one holds the lease.
+    /// Name of this server, shown to servers that are refused because this one holds the lease.
     pub name: String,
-    /// Where other servers reach this one, told to those that wait for it; may be empty.
+    /// Address at which other servers reach this one, given to those that wait for it; may be
+    /// empty.
     pub address: String,
-    /// Where the server is that this one waits for, for as long as it waits; empty before the
-    /// first answer and when that server does not say.
+    /// Receives the address of the server that this one waits for, while it waits; empty before the
+    /// first answer and when that server gave none.
     pub awaited: Option<Arc<Mutex<String>>>,
     /// Wait while another server holds the lease, until this is set, instead of failing.
     pub standby: Option<Arc<AtomicBool>>,
     /// How long the lease holds when it is not renewed.
     pub lease: Duration,
-    /// How long after its end a lease may still be renewed, when nobody has taken it meanwhile;
-    /// then the engine has lost the database. Zero where others wait for it.
+    /// How long after its end a lease may still be renewed if no other server has taken it; after
+    /// that the engine has lost the database. Zero where other servers wait for the lease.
     pub patience: Duration,
-    /// How long what was overwritten can be read by older views; then the cluster may drop it.
-    /// `None` leaves that to somebody else, such as TiDB's collector.
+    /// How long older views can read overwritten versions; after that the cluster may remove them.
+    /// `None` leaves the removal to another process, such as TiDB's garbage collector.
     pub keep_versions: Option<Duration>,
 }
 
 impl Config {
-    /// With what suits everybody: a lease of ten seconds, versions for twenty minutes.
+    /// Default options: a lease of ten seconds, versions for twenty minutes.
     pub fn at(pd: Vec<String>, prefix: impl Into<String>) -> Config {
         Config {
             pd,
@@ -90,10 +91,10 @@ pub struct TikvEngine {
     closed: AtomicBool,
 }
 
-/// Renews the lease until the engine or the lease has ended.
+/// Renews the lease until the engine is closed or the lease is lost.
 fn renew(ending: &Ending, lease: &Lease, commits: &Commits, every: Duration) {
     while !ending.wait(every) {
-        // One that fails is followed by another before the lease runs out.
+        // A failed renewal is followed by another one before the lease expires.
         let _ = lease.renew();
         if lease.lost().is_some() {
             commits.tell_lost();
@@ -102,8 +103,8 @@ fn renew(ending: &Ending, lease: &Lease, commits: &Commits, every: Duration) {
     }
 }
 
-/// Ends the right to the database when the lease has run out for too long. Renewals wait for the
-/// cluster; this does not.
+/// Declares the lease lost when it has been expired for too long. A separate thread, because
+/// renewals may wait for the cluster.
 fn watch(ending: &Ending, lease: &Lease, commits: &Commits, patience: Duration) {
     while !ending.wait(WATCH_EVERY) {
         let overdue = lease.overdue();
@@ -124,7 +125,7 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
 }
 
 impl TikvEngine {
-    /// Connects, and takes the lease.
+    /// Connects to the cluster and takes the lease.
     ///
     /// # Errors
     /// [`StorageError::Locked`], [`StorageError::ForeignDirectory`],
@@ -164,7 +165,7 @@ impl TikvEngine {
         if let Some(versions) = &versions {
             let (ending, lease) = (Arc::clone(&ending), Arc::clone(&lease));
             let versions = Arc::clone(versions);
-            // Nobody waits for its end: a cluster that does not answer keeps it long.
+            // Not joined at the end: a cluster that does not answer would block it for long.
             start("quarry-versions", move || versions.run(&ending, &lease))?;
         }
         let engine = TikvEngine {
@@ -177,7 +178,7 @@ impl TikvEngine {
             dropped: RwLock::default(),
             closed: AtomicBool::new(false),
         };
-        // Scratch data means nothing to a new process.
+        // A new process does not need the scratch data of an earlier one.
         engine.remove(Table::Tmp, KeyRange::ALL)?;
         Ok(engine)
     }
@@ -194,7 +195,7 @@ impl TikvEngine {
         Ok(Arc::new(self.commits.view()))
     }
 
-    /// Removes a range, some keys in each commit.
+    /// Removes a range, a number of keys in each commit.
     fn remove(&self, table: Table, range: KeyRange<'_>) -> Result<()> {
         while self.remove_some(table, range)? {
             self.check_open()?;
@@ -202,7 +203,7 @@ impl TikvEngine {
         Ok(())
     }
 
-    /// Removes the first keys of a range in one commit. False when none was left.
+    /// Removes the first keys of a range in one commit. False when no key was left.
     fn remove_some(&self, table: Table, range: KeyRange<'_>) -> Result<bool> {
         let opts = CursorOpts {
             keys_only: true,
@@ -221,7 +222,7 @@ impl TikvEngine {
         self.commits.apply(&batch).map(|_| true)
     }
 
-    /// Removes the keys of all dropped idents now.
+    /// Removes the keys of all dropped idents immediately.
     ///
     /// # Errors
     /// Those of the cluster.
@@ -235,7 +236,7 @@ impl TikvEngine {
         Ok(())
     }
 
-    /// Rows of all tables that hold pieces of values. For tests: it reads them all.
+    /// Number of pieces of values in all tables. For tests: it reads them all.
     ///
     /// # Errors
     /// Those of the cluster.
@@ -259,7 +260,7 @@ impl Drop for TikvEngine {
     fn drop(&mut self) {
         self.stop();
         if !self.closed.load(Ordering::Acquire) && self.lease.lost().is_none() {
-            // Else the next server waits until it has run out.
+            // Otherwise the next server waits until the lease has expired.
             let _ = self.lease.release();
         }
     }
@@ -384,7 +385,7 @@ impl Engine for TikvEngine {
         loop {
             self.check_open()?;
             match self.commits.announce_now() {
-                // Nobody may learn of the change before all can.
+                // No reader may learn of the change before all of them can.
                 Err(StorageError::Unreachable(_)) => std::thread::sleep(WATCH_EVERY),
                 announced => return announced,
             }
@@ -401,8 +402,7 @@ impl Engine for TikvEngine {
         self.dropped.write()[table.index()] = idents;
     }
 
-    /// TiKV knows nothing of idents: what `drop_range` has not removed is removed here, some at
-    /// each call.
+    /// TiKV knows no idents: each call removes some of the keys that `drop_range` left.
     fn is_gone(&self, table: Table, ident: u32) -> Result<bool> {
         self.check_open()?;
         if !self.dropped.read()[table.index()].contains(ident) {
@@ -442,8 +442,8 @@ impl Engine for TikvEngine {
         ))
     }
 
-    /// The stores keep checksums of their own: what can be checked is that all is there, in order
-    /// and readable.
+    /// The stores have checksums of their own: this only checks that everything is readable and in
+    /// order.
     fn verify(&self) -> Result<Verified> {
         self.check_open()?;
         check_order(self)

@@ -1,15 +1,15 @@
-//! Words of the cluster in terms of the contract. Must not know: what was asked for.
+//! Maps the cluster's errors to those of the contract. Must not know: what was requested.
 
 use storage::StorageError;
 use tikv_client::Error;
 
-/// A request that did not succeed however often it was tried.
+/// The error for a request that failed in all attempts.
 pub(crate) fn unanswered(step: &'static str, error: Error) -> StorageError {
     let told = format!("{step} did not succeed on the cluster within 25 seconds: {error}");
     StorageError::Unreachable(told)
 }
 
-/// Bytes that are not what was written.
+/// The error for stored bytes that differ from those written.
 pub(crate) fn corrupt(what: &str) -> StorageError {
     StorageError::Corrupt {
         context: what.to_owned(),
@@ -17,8 +17,8 @@ pub(crate) fn corrupt(what: &str) -> StorageError {
     }
 }
 
-/// What is never better the next time: everything else may be a region that moves, a store that
-/// restarts or a network that drops.
+/// Whether another attempt cannot succeed: all other errors may come from a region that moves, a
+/// store that restarts or a network failure.
 pub(crate) fn is_final(error: &Error) -> bool {
     matches!(
         error,

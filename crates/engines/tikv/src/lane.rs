@@ -1,9 +1,10 @@
-//! One transaction after another, each behind the fence. What is too large for one is written down
-//! in parts first, then decided by one row, then applied in several transactions: who reads at an
-//! earlier timestamp sees none of it, and who takes over after a crash finishes it.
+//! Runs one transaction after another, each checked by the fence. A write that is too large for one
+//! transaction is first stored in parts, then decided by one row, then applied in several
+//! transactions: a reader at an earlier timestamp sees nothing of it, and after a crash the next
+//! holder completes it.
 //!
-//! Promises: a write is whole or not at all, and its outcome is known or the lease is lost. Must
-//! not know: batches, tables.
+//! Promises: a write is applied completely or not at all, and its outcome is known or the lease is
+//! lost. Must not know: batches, tables.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,19 +17,19 @@ use crate::error::corrupt;
 use crate::layout::{Layout, PIECE_BYTES, SCAN_ROWS};
 use crate::lease::{Fence, Lease};
 
-/// The client sends requests of so many bytes, each with a copy of all keys.
+/// Size of the client's requests, each of which has a copy of all keys.
 const REQUEST_BYTES: usize = 16 << 10;
-/// Requests times keys up to which a write is one transaction.
+/// Limit of requests times keys for a write in one transaction.
 const COPIES_MAX: usize = 100_000;
-/// Bytes up to which it is: who clears away the locks of a transaction may do so in one raft entry,
-/// which has at most 8 MB.
+/// Limit of bytes for a write in one transaction: its locks may be removed in one raft entry, which
+/// has at most 8 MB.
 const DIRECT_BYTES_MAX: usize = 4 << 20;
-/// What one transaction applies of a large write.
+/// Number of changes of a large write that one transaction applies.
 const PART_CHANGES: usize = 1_000;
 const PART_BYTES: usize = 512 << 10;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Where commits go, one at a time.
+/// Executes commits, one at a time.
 pub(crate) struct Lane {
     cluster: Arc<Cluster>,
     layout: Layout,
@@ -46,8 +47,8 @@ impl Lane {
         }
     }
 
-    /// Finishes what an earlier holder has decided. The output is the time from which all of it is
-    /// visible.
+    /// Completes a write that an earlier holder has decided. The output is the time from which all
+    /// of it is visible.
     ///
     /// # Errors
     /// Those of the cluster; [`StorageError::Corrupt`]
@@ -68,7 +69,7 @@ impl Lane {
         self.apply(changes, parts)
     }
 
-    /// Makes the changes, all or none. The output is the time from which they are visible.
+    /// Applies all changes or none. The output is the time from which they are visible.
     ///
     /// # Errors
     /// [`StorageError::ReadOnly`] when another server has taken over, [`StorageError::Unreachable`]
@@ -88,7 +89,8 @@ impl Lane {
         }
         let decided = (self.layout.decided(), Some(parts.to_be_bytes().to_vec()));
         self.commit(&[decided])?;
-        // From here on it is decided: who cannot finish it must leave it to the next holder.
+        // The write is decided from here on: if this server cannot complete it, the next holder
+        // must.
         self.apply(changes, parts)
             .map_err(|_| StorageError::Undetermined)
     }
@@ -106,8 +108,9 @@ impl Lane {
         Ok(last)
     }
 
-    /// One transaction. After a lost answer the next attempt reads the fence first, at a time that
-    /// conflicts with a late arrival of the one before: so at most one of them is committed.
+    /// Commits one transaction. After a lost answer the next attempt reads the fence first, at a
+    /// time that conflicts with a late arrival of the previous attempt: so at most one of them is
+    /// committed.
     fn commit(&mut self, changes: &[Change]) -> Result<u64> {
         self.number += 1;
         let number = self.number;
@@ -131,7 +134,7 @@ impl Lane {
             match self.cluster.commit(&mut txn, &all) {
                 Ok(at) => return Ok(at),
                 Err(Error::OnePcFailure) => {
-                    // Its locks are ordinary ones, and nobody asks for their commit.
+                    // The locks are ordinary ones, and no commit was requested for them.
                     let _ = self.cluster.roll_back(&mut txn);
                     one_phase = false;
                 }
@@ -142,7 +145,7 @@ impl Lane {
         }
     }
 
-    /// Begins at a time that the lease covers; `None` when it has to be tried again.
+    /// Begins at a time that the lease covers; `None` when the caller has to try again.
     fn begin(
         &self,
         one_phase: bool,
@@ -163,7 +166,7 @@ impl Lane {
         }
         let renewed = self.lease.renew();
         match self.lease.lost() {
-            // An earlier attempt may have been committed before.
+            // An earlier attempt may have been committed.
             Some(_) if doubt => return Err(StorageError::Undetermined),
             Some(context) => return Err(StorageError::ReadOnly { context }),
             None => {}
@@ -176,14 +179,15 @@ impl Lane {
         Ok(None)
     }
 
-    /// What became of an attempt whose answer was lost.
+    /// The outcome of an attempt whose answer was lost.
     fn settled(&self, txn: &mut Transaction, number: u64, last: bool) -> Result<Settled> {
         match self.cluster.get_in(txn, &self.layout.fence()) {
             Ok(row) => match self.lease.who(row.as_deref())? {
                 Fence::Own(newest) if newest == number => Ok(Settled::Committed),
                 Fence::Own(_) => Ok(Settled::Not),
                 Fence::Foreign => {
-                    // The attempt was committed before that, or never will be.
+                    // The attempt was committed before the other server took over, or never will
+                    // be.
                     self.lease.lose("another server has taken over");
                     Err(StorageError::Undetermined)
                 }
@@ -207,7 +211,8 @@ fn size(change: &Change) -> usize {
     change.0.len() + change.1.as_ref().map_or(0, Vec::len)
 }
 
-/// Neighbours together, up to so many and so many bytes, at least one.
+/// Splits changes into consecutive groups of limited number and bytes, each with at least one
+/// change.
 fn split(
     changes: &[Change],
     count_max: usize,
@@ -227,7 +232,8 @@ fn split(
     })
 }
 
-/// Changes in a row: length of the key, 0 or length of the value and 1, both 4 bytes; key; value.
+/// Changes in sequence: length of the key, and 0 or the length of the value plus 1, both 4 bytes;
+/// key; value.
 fn encode(changes: &[Change]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(changes.iter().map(|c| size(c) + 8).sum());
     for (key, value) in changes {

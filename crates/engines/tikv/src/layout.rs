@@ -1,5 +1,5 @@
-//! Where things lie in the cluster: everything of a database stands below one prefix. Then one byte
-//! says what follows.
+//! The layout of a database in the cluster: all its keys begin with one prefix. The next byte is
+//! the kind of the row.
 //!
 //! | byte | rest of the key | value |
 //! |---|---|---|
@@ -19,22 +19,22 @@ use std::ops::Range;
 
 use storage::{IDENT_BYTES, KeyRange, Table};
 
-/// Longest value that lies in its row. A scan of [`SCAN_ROWS`] of them stays below the 10 MB that a
-/// store sends in one answer.
+/// Longest value that is stored in its row. A scan of [`SCAN_ROWS`] rows stays below the 10 MB that
+/// a store sends in one answer.
 pub(crate) const INLINE_BYTES: usize = 32 << 10;
-/// Rows asked for at once.
+/// Rows requested at a time.
 pub(crate) const SCAN_ROWS: usize = 256;
-/// Rows of the first request of a scan whose end is not known: most scans end within it, and rows
-/// that nobody wanted cost less than another request.
+/// Rows of the first request of a scan whose end is not known: most scans end within it, and
+/// unwanted rows cost less than another request.
 pub(crate) const REQUEST_ROWS: usize = 128;
-/// A raft entry has at most 8 MB.
+/// Size of a piece; a raft entry has at most 8 MB.
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
 const PREFIX_BYTES_MAX: usize = 64;
 
 const INLINE: u8 = 0;
 const PIECES: u8 = 1;
 
-/// A name that may stand before all keys of a database.
+/// Whether a name can be the prefix of a database's keys.
 pub fn is_prefix(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
     (1..=PREFIX_BYTES_MAX).contains(&name.len()) && name.bytes().all(plain)
@@ -43,13 +43,13 @@ pub fn is_prefix(name: &str) -> bool {
 /// How a value is stored.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stored<'a> {
-    /// In the row itself.
+    /// The value is in the row itself.
     Inline(&'a [u8]),
-    /// In pieces, so many bytes together.
+    /// The value is in pieces; its total length.
     Pieces(usize),
 }
 
-/// Reads what stands in a row; `None` is damage.
+/// Decodes a row; `None` when it is damaged.
 pub(crate) fn stored(row: &[u8]) -> Option<Stored<'_>> {
     match row.split_first()? {
         (&INLINE, value) => Some(Stored::Inline(value)),
@@ -61,12 +61,12 @@ pub(crate) fn stored(row: &[u8]) -> Option<Stored<'_>> {
     }
 }
 
-/// The row of a value that lies in it.
+/// The row of a value that is stored in it.
 pub(crate) fn inline(value: &[u8]) -> Vec<u8> {
     [&[INLINE], value].concat()
 }
 
-/// The row of a value that lies in pieces. Values are below 2^32 bytes by `Caps`.
+/// The row of a value that is stored in pieces. Values are below 2^32 bytes by `Caps`.
 pub(crate) fn in_pieces(len: usize) -> Vec<u8> {
     [&[PIECES][..], &(len as u32).to_be_bytes()].concat()
 }
@@ -76,7 +76,7 @@ pub(crate) fn pieces(len: usize) -> u32 {
     len.div_ceil(PIECE_BYTES) as u32
 }
 
-/// The ident a key begins with; 0 in `Meta`, whose keys have none.
+/// The ident at the beginning of a key; 0 in `Meta`, whose keys have none.
 pub(crate) fn ident(table: Table, key: &[u8]) -> u32 {
     match key.first_chunk::<IDENT_BYTES>() {
         Some(ident) if table != Table::Meta => u32::from_be_bytes(*ident),
@@ -91,9 +91,9 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Below a name.
+    /// The layout of the database with this name.
     pub(crate) fn new(prefix: &str) -> Layout {
-        // No name contains a zero, so no database's keys lie among those of another.
+        // No name contains a zero byte, so the keys of different databases are never mixed.
         Layout {
             prefix: [prefix.as_bytes(), &[0]].concat(),
         }
@@ -140,7 +140,7 @@ impl Layout {
         self.key(6, &[])..self.key(7, &[])
     }
 
-    /// What [`Layout::with_pieces`] made a key of.
+    /// The table and ident from which [`Layout::with_pieces`] made a key.
     pub(crate) fn parse_with_pieces(&self, key: &[u8]) -> Option<(Table, u32)> {
         let (table, ident) = key.get(self.prefix.len() + 1..)?.split_first()?;
         let ident = u32::from_be_bytes(ident.try_into().ok()?);

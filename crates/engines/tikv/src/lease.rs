@@ -1,25 +1,25 @@
-//! One server at a time. The lease row names the holder and the end of its time, in time of the
-//! oracle. A commit begins at a timestamp before that end and writes the fence row; whoever takes
-//! over begins at or after it and writes the fence row, too. So a commit of the old holder either
-//! lies before the new one's beginning, which then sees it, or conflicts. This needs no request of
-//! its own: the timestamp of a commit has to be asked for anyway.
+//! One server at a time. The lease row names the holder and the end of its lease, in the oracle's
+//! time. A commit begins at a timestamp before that end and writes the fence row; a new holder
+//! begins at or after that end and writes the fence row, too. So a commit of the old holder either
+//! comes before the new holder's beginning, and is visible to it, or conflicts. This costs no
+//! additional request: a commit needs a timestamp anyway.
 //!
-//! Reads are answered without a request to the oracle, by the monotonic clock of the holder. The
-//! oracle may jump against that clock, so whoever takes over has also seen, by a monotonic clock of
-//! its own, that the row was not renewed for as long as it holds.
+//! Reads are allowed without a request to the oracle, by the monotonic clock of the holder. The
+//! oracle may jump relative to that clock. Therefore a new holder must also have observed, by its
+//! own monotonic clock, that the row was not renewed for as long as the lease holds.
 //!
 //! After a jump ahead the oracle stands still until the machines' clocks have caught up, which may
-//! be hours; a lease does not run out by it meanwhile. A holder that sees the oracle move unlike
-//! its own clock reads the fence before each commit and says so in the lease row. From such a
-//! holder the lease may be taken as soon as the row was not renewed for as long as it holds: what
-//! the old holder commits later sees the new fence.
+//! take hours; a lease does not expire by the oracle's time meanwhile. A holder that sees the
+//! oracle move differently from its own clock reads the fence before each commit and says so in the
+//! lease row. The lease of such a holder may be taken as soon as the row was not renewed for as
+//! long as the lease holds: later commits of the old holder see the new fence.
 //!
-//! A holder whose process has ended on this machine answers nothing any more; the lease is taken from
-//! it at once. What it sent before it died meets the fence as well.
+//! A holder whose process has ended on this machine answers no reads any more; its lease is taken
+//! at once. Commits that it sent before it ended meet the fence, too.
 //!
 //! Promises: two servers never both believe that they may commit at one timestamp; reads are
-//! allowed for as long as nobody else can have taken over, however the oracle's time moves. Must
-//! not know: batches, tables.
+//! allowed only as long as no other server can have taken over, however the oracle's time moves.
+//! Must not know: batches, tables.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,31 +36,33 @@ use crate::process;
 
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What stands in the lease row.
+/// The content of the lease row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Row {
     holder: u64,
     until_ms: u64,
     name: String,
-    /// Where other servers reach the holder; empty when it did not say.
+    /// The address at which other servers reach the holder; empty when it gave none.
     address: String,
-    /// How long it holds after a renewal; 0 when the holder did not say.
+    /// How long the lease holds after a renewal; 0 when the holder did not say.
     holds_ms: u64,
-    /// The holder reads the fence before each commit.
+    /// Whether the holder reads the fence before each commit.
     reads_fence: bool,
-    /// Which process it is; see [`process::own`].
+    /// The process of the holder; see [`process::own`].
     process: String,
 }
 
-/// Between the texts of a row: name, address, duration, mark, process.
+/// Separates the texts of a row: name, address, duration, mark, process.
 const SEPARATOR: u8 = 0;
-/// The mark of a holder that reads the fence before each commit.
+/// The text that marks a holder that reads the fence before each commit.
 const READS_FENCE: &str = "reads fence";
-/// An oracle that moves like this machine's clock differs by no more between two renewals.
+/// Largest difference between the oracle and this machine's clock, from one renewal to the next, at
+/// which the oracle counts as steady.
 const STEADY: Duration = Duration::from_secs(1);
 
 impl Row {
-    /// That of a holder that begins at `ts`. How the oracle moves is known after the first renewal.
+    /// The row of a holder that begins at `ts`. How the oracle moves is only known after the first
+    /// renewal.
     fn begun(holder: u64, ts: u64, terms: &Terms<'_>) -> Row {
         Row {
             holder,
@@ -105,21 +107,21 @@ impl Row {
         })
     }
 
-    /// Given up by its holder.
+    /// Whether its holder has released the lease.
     fn is_released(&self) -> bool {
         self.until_ms == 0
     }
 }
 
-/// The row of another holder, and since when it has not changed by this machine's clock.
+/// The row of another holder, and since when it is unchanged by this machine's clock.
 struct Watched {
     row: Row,
     since: Instant,
 }
 
 impl Watched {
-    /// Notes what the row is now. The output is how much longer it has to stay unchanged before
-    /// its holder certainly answers no more.
+    /// Records the current row. The output is how much longer it has to stay unchanged before its
+    /// holder certainly answers no more reads.
     fn note(watched: &mut Option<Watched>, row: &Row, own: Duration) -> Duration {
         let holds = own.max(Duration::from_millis(row.holds_ms));
         match watched {
@@ -133,19 +135,19 @@ impl Watched {
     }
 }
 
-/// How to take a lease.
+/// Options for taking a lease.
 pub(crate) struct Terms<'a> {
-    /// Told to those who are refused.
+    /// Shown to servers that are refused.
     pub(crate) name: &'a str,
-    /// Told to those who wait.
+    /// Shown to servers that wait.
     pub(crate) address: &'a str,
-    /// Gets the address of the server that is waited for.
+    /// Receives the address of the server that is waited for.
     pub(crate) awaited: Option<&'a Mutex<String>>,
-    /// How long it holds without renewal.
+    /// How long the lease holds without renewal.
     pub(crate) duration: Duration,
-    /// Wait for as long as another holds it and this is not set.
+    /// Wait while another server holds the lease, until this is set.
     pub(crate) wait: Option<&'a AtomicBool>,
-    /// Written together with it.
+    /// The value of the format row, written together with the lease.
     pub(crate) format: Vec<u8>,
 }
 
@@ -159,23 +161,23 @@ impl Terms<'_> {
     }
 }
 
-/// What the fence row tells of a commit whose answer was lost.
+/// What the fence row says about a commit whose answer was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fence {
-    /// Written by the commit with this number of this server.
+    /// The last commit was this server's, with this number.
     Own(u64),
     /// Another server has taken over.
     Foreign,
 }
 
 struct Held {
-    /// Commits begin before this time of the oracle.
+    /// Commits must begin before this time of the oracle.
     until_ms: u64,
-    /// The same or earlier, by this machine's clock.
+    /// The same time or an earlier one, by this machine's clock.
     until: Instant,
-    /// Why it is over for good.
+    /// The reason why the lease is lost for good.
     lost: Option<String>,
-    /// The oracle moves like this machine's clock.
+    /// Whether the oracle moves like this machine's clock.
     is_steady: bool,
 }
 
@@ -187,14 +189,14 @@ pub(crate) struct Lease {
     name: String,
     duration: Duration,
     held: Mutex<Held>,
-    // One renewal at a time.
+    // Locked during a renewal; only one runs at a time.
     renewing: Mutex<()>,
     clock: OracleClock,
 }
 
 impl Lease {
-    /// Takes the lease. The second is the time of its commit: everything that earlier holders have
-    /// committed lies before.
+    /// Takes the lease. The second output is the time of its commit: all commits of earlier holders
+    /// are before it.
     ///
     /// # Errors
     /// [`StorageError::Locked`], [`StorageError::Unreachable`]
@@ -203,7 +205,7 @@ impl Lease {
         layout: &Layout,
         terms: &Terms<'_>,
     ) -> Result<(Lease, u64)> {
-        // Unique in the cluster for ever.
+        // Unique in the cluster for all time.
         let holder = cluster.now()?;
         let mut until = Instant::now() + RETRY_FOR;
         let mut watched = None;
@@ -285,13 +287,14 @@ impl Lease {
         (self.layout.fence(), Some(fence_row(self.holder, number)))
     }
 
-    /// Tells readers on other machines that rows have changed which they keep in memory.
+    /// The change that announces to readers on other machines that rows have changed which they
+    /// keep in memory.
     pub(crate) fn announcement(&self, number: u64) -> Change {
         let row = fence_row(self.holder, number);
         (self.layout.announced(), Some(row))
     }
 
-    /// Who has written the fence row.
+    /// Which server wrote the fence row.
     ///
     /// # Errors
     /// [`StorageError::Corrupt`]
@@ -305,18 +308,19 @@ impl Lease {
         }
     }
 
-    /// A commit may begin at this time.
+    /// Whether a commit may begin at this time.
     pub(crate) fn covers(&self, ts: u64) -> bool {
         let held = self.held.lock();
         held.lost.is_none() && millis(ts) < held.until_ms
     }
 
-    /// A commit has to read the fence first: the oracle cannot be trusted to end the lease.
+    /// Whether a commit has to read the fence first, because the oracle's time cannot be relied on
+    /// to end the lease.
     pub(crate) fn must_read_fence(&self) -> bool {
         !self.held.lock().is_steady
     }
 
-    /// Nobody else can have committed yet.
+    /// Fails when another server may have committed already.
     ///
     /// # Errors
     /// [`StorageError::Unreachable`]
@@ -336,12 +340,12 @@ impl Lease {
         self.clock.now_ms()
     }
 
-    /// Why it is over for good.
+    /// The reason why the lease is lost for good.
     pub(crate) fn lost(&self) -> Option<String> {
         self.held.lock().lost.clone()
     }
 
-    /// For how long it has run out, by this machine's clock.
+    /// For how long it has been expired, by this machine's clock.
     pub(crate) fn overdue(&self) -> Duration {
         Instant::now().saturating_duration_since(self.held.lock().until)
     }
@@ -351,7 +355,7 @@ impl Lease {
         self.held.lock().lost.get_or_insert_with(|| why.to_owned());
     }
 
-    /// Extends it.
+    /// Extends the lease.
     ///
     /// # Errors
     /// Those of the cluster; [`StorageError::ReadOnly`] when another server has it.
@@ -362,12 +366,13 @@ impl Lease {
         let mut held = self.held.lock();
         held.until_ms = until_ms;
         held.until = began + self.duration;
-        // Only when the row says it: whoever saw the mark before has taken over, or not at all.
+        // Only when the row says so: a server that saw the earlier mark has taken over already, or
+        // will not.
         held.is_steady = !row.reads_fence;
         Ok(())
     }
 
-    /// Gives it up, so that another server need not wait.
+    /// Releases the lease, so that another server need not wait.
     ///
     /// # Errors
     /// As [`Lease::renew`].
@@ -382,7 +387,7 @@ impl Lease {
         let (mut txn, ts) = self.cluster.begin(false)?;
         let is_steady = self.clock.set(millis(ts)) <= STEADY;
         if !is_steady {
-            // Before the row says it.
+            // Set before the row is written.
             self.held.lock().is_steady = false;
         }
         let found = self.cluster.get_in(&mut txn, &self.layout.lease());
@@ -407,8 +412,8 @@ impl Lease {
     }
 }
 
-/// Whether the holder of the lease is who has written the row of announcements: a server of an
-/// earlier version announces nothing, and leaves the row of one before it.
+/// Whether the holder of the lease has written the row of announcements: a server of an earlier
+/// version announces nothing, and leaves the row of an earlier holder.
 pub(crate) fn announces(lease: Option<&[u8]>, announced: &[u8]) -> bool {
     let holder = lease.and_then(Row::decode).map(|row| row.holder);
     let by = announced.first_chunk().map(|by| u64::from_be_bytes(*by));
@@ -456,7 +461,7 @@ mod tests {
             ..row
         };
         assert_eq!(Row::decode(&row.encode()), Some(row));
-        // As earlier servers wrote it.
+        // The format of earlier versions.
         let short = [&7u64.to_be_bytes()[..], &9u64.to_be_bytes(), b"one"].concat();
         let row = Row::decode(&short).unwrap();
         assert_eq!((row.name.as_str(), row.holds_ms), ("one", 0));

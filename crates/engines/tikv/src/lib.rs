@@ -1,10 +1,10 @@
-//! The storage contract on a TiKV cluster: the data lies on many machines, this server is the only
-//! one that uses it at a time, and another may take over at once when it is gone.
+//! The storage contract on a TiKV cluster: the data is on many machines, only one server uses it at
+//! a time, and another one may take over at once when that server is gone.
 //!
 //! Promises: the contract of `docs/storage-contract.md`; a commit that returned is on a majority of
 //! the replicas; two servers never write to one database at the same time. Must not know:
-//! documents, BSON, other engines. The only crate with an async runtime; nothing of it is seen
-//! outside. Why it is as it is: `docs/adr/0048-tikv.md`.
+//! documents, BSON, other engines. The only crate with an async runtime, which is not visible
+//! outside. The design is explained in `docs/adr/0048-tikv.md`.
 //!
 //! # Traps
 //! - **Time is the oracle's.** The lease, positions and snapshots are timestamps of PD. Whether

@@ -1,12 +1,13 @@
-//! One answer for all who ask at about the same time. Promises: an answer was asked for after the
-//! call that gets it had begun; one question is under way at a time. Must not know: the question.
+//! One answer for all callers that ask at about the same time. Promises: the answer to a call was
+//! requested after that call began; one request is in progress at a time. Must not know: the
+//! request.
 
 use parking_lot::{Condvar, Mutex};
 
 struct State<T> {
-    /// A question is under way.
+    /// A request is in progress.
     asking: bool,
-    /// Questions that were begun, and the last that was answered.
+    /// Number of requests begun, and the last one that was answered.
     begun: u64,
     answered: u64,
     answer: Option<T>,
@@ -34,10 +35,10 @@ impl<T> Default for Together<T> {
 }
 
 impl<T: Clone> Together<T> {
-    /// Asks, or gets the answer of somebody who asked after this call began.
+    /// Asks, or gets the answer to a request that began after this call.
     pub(crate) fn ask(&self, question: impl FnOnce() -> T) -> T {
         let mut state = self.state.lock();
-        // One that is under way was begun before.
+        // A request in progress began before this call.
         let wanted = state.begun + 1;
         loop {
             if state.answered >= wanted

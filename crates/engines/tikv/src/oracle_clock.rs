@@ -1,5 +1,5 @@
-//! The oracle's time without a request: the last time heard of, and what has passed since by this
-//! machine's monotonic clock.
+//! The oracle's time without a request: the last time received from it, plus the time passed since
+//! by this machine's monotonic clock.
 //!
 //! Promises: never goes back. Must not know: leases, requests.
 
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// A time of the oracle, and when it was heard.
+/// A time of the oracle, and when it was received.
 struct Heard {
     ms: u64,
     at: Instant,
@@ -21,7 +21,7 @@ pub(crate) struct OracleClock {
 }
 
 impl OracleClock {
-    /// The oracle says `ms` now.
+    /// Starts the clock; the oracle's time is `ms` now.
     pub(crate) fn start(ms: u64) -> OracleClock {
         OracleClock {
             heard: Mutex::new(Heard {
@@ -32,10 +32,11 @@ impl OracleClock {
         }
     }
 
-    /// The oracle says `ms` now.
+    /// Sets the clock; the oracle's time is `ms` now.
     ///
     /// # Output
-    /// How much more or less has passed by it since the last time than by this machine.
+    /// The difference between the time passed on the oracle and on this machine since the last
+    /// call.
     pub(crate) fn set(&self, ms: u64) -> Duration {
         let at = Instant::now();
         let mut heard = self.heard.lock();
@@ -70,7 +71,7 @@ mod tests {
         assert!(clock.set(3_600_000) > Duration::from_secs(3_000));
         let ahead = clock.now_ms();
         assert!(ahead >= 3_600_000);
-        // It stands still.
+        // The oracle's time stands still.
         std::thread::sleep(Duration::from_millis(30));
         assert!(clock.set(3_600_000) >= Duration::from_millis(30));
         assert!(clock.set(3_590_000) >= Duration::from_secs(10));

@@ -1,7 +1,8 @@
-//! Batches as puts and deletes of stored rows: what they add to, cut or rewrite is read first.
+//! Converts batches to puts and deletes of stored rows; rows that they add to, cut or rewrite are
+//! read first.
 //!
-//! Promises: after each batch the state is that of the contract, with all batches before it. Must
-//! not know: how it is committed.
+//! Promises: after each batch the state is that of the contract, including all batches before it.
+//! Must not know: how it is committed.
 
 use std::collections::BTreeMap;
 
@@ -17,20 +18,20 @@ use crate::layout::{
 };
 use crate::view::View;
 
-/// What the only writer knows of the newest state without reading it.
+/// Facts about the newest state that the only writer knows without reading.
 #[derive(Default)]
 pub(crate) struct Known {
     /// Counters of `Meta` by key.
     counters: FxHashMap<Vec<u8>, [i64; 2]>,
-    /// Idents with values in pieces; all of them.
+    /// All idents that have values in pieces.
     with_pieces: FxHashSet<(Table, u32)>,
 }
 
-/// Counters kept in memory.
+/// Largest number of counters kept in memory.
 const COUNTERS_MAX: usize = 100_000;
 
 impl Known {
-    /// With the idents that have values in pieces.
+    /// Begins with the idents that have values in pieces.
     pub(crate) fn new(with_pieces: impl Iterator<Item = (Table, u32)>) -> Known {
         Known {
             counters: FxHashMap::default(),
@@ -39,7 +40,7 @@ impl Known {
     }
 }
 
-/// Changes over a view.
+/// The changes of batches over a view.
 pub(crate) struct Overlay<'a> {
     view: &'a View,
     known: &'a Known,
@@ -48,7 +49,7 @@ pub(crate) struct Overlay<'a> {
     with_pieces: FxHashSet<(Table, u32)>,
 }
 
-/// What is left when the changes are committed.
+/// What the writer knows once the changes are committed.
 pub(crate) struct Learned {
     forget: Vec<Vec<u8>>,
     counters: FxHashMap<Vec<u8>, [i64; 2]>,
@@ -56,7 +57,7 @@ pub(crate) struct Learned {
 }
 
 impl Learned {
-    /// Brings what is known to the state after the commit.
+    /// Updates `known` to the state after the commit.
     pub(crate) fn apply(self, known: &mut Known) {
         for key in self.forget {
             known.counters.remove(&key);
@@ -180,7 +181,7 @@ impl<'a> Overlay<'a> {
         Ok(())
     }
 
-    /// The changes to commit, and what is known once they are.
+    /// The changes to commit, and what is known after the commit.
     pub(crate) fn finish(mut self, layout: &Layout) -> Result<(Vec<Change>, Learned)> {
         let mut changes = Vec::with_capacity(self.rows.len() + 2);
         let rows = std::mem::take(&mut self.rows);
@@ -207,7 +208,7 @@ impl<'a> Overlay<'a> {
         Ok((changes, learned))
     }
 
-    /// Adds the changes of one row. The output is the number of its pieces.
+    /// Adds the changes of one row. The output is its number of pieces.
     fn write(
         &mut self,
         layout: &Layout,
@@ -236,7 +237,7 @@ impl<'a> Overlay<'a> {
         pieces(value.len())
     }
 
-    /// How many pieces the values have that are replaced.
+    /// The numbers of pieces of the replaced values.
     fn old_pieces(
         &self,
         rows: &BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,

@@ -1,23 +1,23 @@
-//! Which process holds a lease, so that a server that starts on the machine of a dead holder need
-//! not wait for the end of its lease. Promises: a process that may still run is never told to be
-//! gone. Must not know: what a lease is.
+//! Identifies the process that holds a lease, so that a server that starts on the machine of a dead
+//! holder need not wait for the end of the lease. Promises: a process that may still run is never
+//! reported as gone. Must not know: what a lease is.
 
 use std::fs;
 
-/// Between the parts of an identity.
+/// Separates the parts of an identity.
 const SEPARATOR: char = ' ';
-/// Place of the start time in `/proc/PID/stat`, counted behind the name of the process.
+/// Index of the start time in `/proc/PID/stat`, counted after the name of the process.
 const START_AT: usize = 19;
 
-/// This process: the start of its machine, its namespace of process numbers, its number, its start.
-/// Empty where the system does not say.
+/// The identity of this process: boot of its machine, namespace of process numbers, process number,
+/// start time. Empty where the system does not provide them.
 pub(crate) fn own() -> String {
     let id = std::process::id();
     let parts = || Some([machine()?, id.to_string(), started(id)?].join(&SEPARATOR.to_string()));
     parts().unwrap_or_default()
 }
 
-/// Whether the process with this identity ran under this system, and runs no longer.
+/// Whether the process with this identity ran on this machine since its boot, and has ended.
 pub(crate) fn is_gone(identity: &str) -> bool {
     let mut parts = identity.rsplitn(3, SEPARATOR);
     let (start, id, its_machine) = (parts.next(), parts.next(), parts.next());
@@ -25,24 +25,24 @@ pub(crate) fn is_gone(identity: &str) -> bool {
     else {
         return false;
     };
-    // Process numbers mean something within one namespace of one start of the system only.
+    // Process numbers are only valid within one namespace of one boot.
     let is_here = machine().is_some_and(|own| own == its_machine);
     let own = std::process::id();
-    // A system that does not show this process shows no other either.
+    // A system that does not show this process does not show others either.
     is_here && started(own).is_some() && started(id).as_deref() != Some(start)
 }
 
-/// This start of the system and this namespace of process numbers.
+/// This boot of the machine and this namespace of process numbers.
 fn machine() -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
     Some(format!("{}{SEPARATOR}{}", boot.trim(), namespace.display()))
 }
 
-/// When a process started, in ticks since the start of the system; none when there is none.
+/// The start time of a process, in ticks since the boot; `None` when there is no such process.
 fn started(id: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The name may hold spaces and parentheses.
+    // The name may contain spaces and parentheses.
     let (_, behind_name) = stat.rsplit_once(')')?;
     let start = behind_name.split_whitespace().nth(START_AT)?;
     Some(start.to_owned())
@@ -61,7 +61,7 @@ mod tests {
         let identity = [machine().unwrap(), child.id().to_string(), start].join(" ");
         assert!(!is_gone(&identity));
         child.kill().unwrap();
-        // Its parent has not been told yet.
+        // The parent has not waited for the process yet.
         assert!(!is_gone(&identity));
         child.wait().unwrap();
         assert!(is_gone(&identity), "{identity}");

@@ -1,9 +1,9 @@
-//! Reading a database that another server holds. Each moment is a time of the oracle, asked for
-//! after the call: every commit that was acknowledged before lies before it, whoever made it. Locks
-//! that a read meets are waited for or cleared away by the client.
+//! Reads a database that another server holds. Each moment is a time of the oracle, asked for after
+//! the call began: every commit acknowledged before, by whichever server, is before it. The client
+//! waits for locks that a read meets, or removes them.
 //!
-//! Promises: a moment shows no commit in parts, and says what the holder has announced. Must not
-//! know: the lease's rules, commits.
+//! Promises: a moment shows each commit completely or not at all, and includes the holder's
+//! announcements. Must not know: the lease's rules, commits.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::oracle_clock::OracleClock;
 use crate::requests;
 use crate::view::View;
 
-/// A database in a cluster, as a server reads it that does not hold it.
+/// A database in a cluster, for a server that does not hold it.
 pub struct TikvReader {
     cluster: Arc<Cluster>,
     layout: Layout,
@@ -49,10 +49,11 @@ fn refused<T>() -> Result<T> {
 }
 
 impl TikvReader {
-    /// Connects. `kept` is how long what was overwritten can be read; `None` does not bound it.
+    /// Connects. `kept` is how long overwritten versions can be read; `None` sets no limit.
     ///
     /// # Errors
-    /// [`StorageError::ForeignDirectory`], [`StorageError::NewerFormat`], [`StorageError::Unreachable`]
+    /// [`StorageError::ForeignDirectory`], [`StorageError::NewerFormat`],
+    /// [`StorageError::Unreachable`]
     pub fn connect(pd: &[String], prefix: &str, kept: Option<Duration>) -> Result<TikvReader> {
         let cluster = Arc::new(Cluster::connect(pd)?);
         let layout = Layout::new(prefix);
@@ -89,7 +90,7 @@ impl TikvReader {
         }
     }
 
-    /// One time of the oracle, and one request to a store.
+    /// Gets one time of the oracle, and makes one request to a store.
     fn ask(&self) -> Result<Moment> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let ts = self.cluster.now()?;
@@ -179,7 +180,7 @@ impl Engine for TikvReader {
     }
 
     fn durable_pos(&self) -> CommitPos {
-        // What can be read is on a majority of the replicas.
+        // Readable data is on a majority of the replicas.
         self.last_pos()
     }
 
@@ -187,7 +188,7 @@ impl Engine for TikvReader {
         self.check_open()
     }
 
-    /// Nothing is ever waited for.
+    /// A reader never waits for durability.
     fn on_durable(&self, _: DurableHook) {}
 
     fn drop_range(&self, _: Table, _: KeyRange<'_>) -> Result<()> {

@@ -1,12 +1,12 @@
-//! How many requests this process has sent to the cluster, as the client counts them: with those
-//! that were tried again and those that clear away locks.
+//! The number of requests that this process has sent to the cluster, as the client counts them:
+//! including retries and the removal of locks.
 //!
-//! Must not know: what they were for.
+//! Must not know: the purpose of requests.
 
-/// Names of the client's counters, and what comes before the kind of request.
+/// Names of the client's counters, and the prefix for their kinds of requests.
 const COUNTERS: &[(&str, &str)] = &[("tikv_request_total", ""), ("pd_request_total", "pd_")];
 
-/// Tells each kind of request and its number.
+/// Reports each kind of request and its number.
 pub(crate) fn counted(each: &mut dyn FnMut(&str, u64)) {
     for family in prometheus::gather() {
         let Some((_, before)) = COUNTERS.iter().find(|(name, _)| *name == family.get_name()) else {
@@ -18,7 +18,7 @@ pub(crate) fn counted(each: &mut dyn FnMut(&str, u64)) {
                 .iter()
                 .find(|label| label.get_name() == "type");
             let kind = kind.map_or("", |label| label.get_value());
-            // Counters are floats here; they stay whole far beyond any number of requests.
+            // The counters are floats; they are exact far beyond any number of requests.
             each(
                 &format!("{before}{kind}"),
                 metric.get_counter().get_value() as u64,

@@ -1,8 +1,8 @@
-//! Old versions. TiKV keeps what is overwritten until the safe point in PD moves; the server that
+//! Old versions. TiKV keeps overwritten versions until the safe point in PD moves; the server that
 //! holds the lease moves it.
 //!
-//! Promises: the safe point stays behind every view that may still be read, of this database and
-//! of others that keep versions at least as long. Must not know: views, tables.
+//! Promises: the safe point stays before every view that may still be read, of this database and of
+//! others that keep versions at least as long. Must not know: views, tables.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,9 +14,9 @@ use storage::Result;
 use crate::cluster::{Cluster, before};
 use crate::lease::Lease;
 
-/// A read that was begun in time may be answered so much later.
+/// A read that began in time may be answered this much later.
 const GRACE: Duration = Duration::from_secs(30);
-/// It costs a request to each region, so not too often.
+/// Shortest interval: each move costs a request to each region.
 const EVERY_MIN: Duration = Duration::from_secs(1);
 const EVERY_MAX: Duration = Duration::from_secs(600);
 
@@ -28,7 +28,7 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// Waits so long; true when it has ended.
+    /// Waits this long; true when the engine has ended.
     pub(crate) fn wait(&self, duration: Duration) -> bool {
         let mut ended = self.ended.lock();
         if !*ended {
@@ -43,7 +43,7 @@ impl Ending {
     }
 }
 
-/// How long versions are kept, and how far the safe point was moved.
+/// How long versions are kept, and the current safe point.
 pub(crate) struct Versions {
     cluster: Arc<Cluster>,
     kept: Duration,
@@ -61,7 +61,7 @@ impl Versions {
         }
     }
 
-    /// Moves the safe point again and again until the engine or its lease has ended.
+    /// Moves the safe point repeatedly until the engine is closed or its lease is lost.
     pub(crate) fn run(&self, ending: &Ending, lease: &Lease) {
         loop {
             if lease.lost().is_some() {
@@ -84,7 +84,7 @@ impl Versions {
         Ok(ts)
     }
 
-    /// The timestamp it was moved to last, 0 before, and how often that failed.
+    /// The last safe point that was set (0 before the first), and the number of failures.
     pub(crate) fn stats(&self) -> (u64, u64) {
         let safe_point = self.safe_point.load(Ordering::Relaxed);
         (safe_point, self.failures.load(Ordering::Relaxed))

@@ -1,5 +1,5 @@
-//! A fixed state of all tables: a timestamp. Values in pieces are put together, keys in buckets
-//! taken out.
+//! A fixed state of all tables: a timestamp. Assembles values from pieces and extracts keys from
+//! buckets.
 //!
 //! Must not know: commits, leases.
 
@@ -16,10 +16,10 @@ use crate::cluster::{Cluster, Row};
 use crate::error::corrupt;
 use crate::layout::{Layout, REQUEST_ROWS, SCAN_ROWS, Stored, pieces, stored};
 
-/// Pieces asked for at once.
+/// Pieces requested at a time.
 const PIECES_AT_ONCE: usize = 4;
 
-/// The state.
+/// A fixed state.
 pub(crate) struct View {
     cluster: Arc<Cluster>,
     layout: Layout,
@@ -30,7 +30,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// The state at a time.
+    /// The state at a timestamp.
     pub(crate) fn at(
         cluster: &Arc<Cluster>,
         layout: &Layout,
@@ -46,7 +46,7 @@ impl View {
         }
     }
 
-    /// The time to read at.
+    /// The timestamp for reading.
     ///
     /// # Errors
     /// [`StorageError::SnapshotTooOld`]
@@ -60,7 +60,7 @@ impl View {
         }
     }
 
-    /// What is stored under a key of a table.
+    /// The row stored under a key of a table.
     pub(crate) fn stored(&self, table: Table, stored: &[u8]) -> Result<Option<Vec<u8>>> {
         if stored.is_empty() {
             return Ok(None);
@@ -102,7 +102,7 @@ impl View {
         Ok(whole)
     }
 
-    /// Those of the stored keys that are there.
+    /// The existing ones of the stored keys.
     pub(crate) fn rows_of(
         &self,
         table: Table,
@@ -118,7 +118,7 @@ impl View {
         Ok(rows)
     }
 
-    /// Stored keys of a range, those of buckets included that only touch it.
+    /// Stored keys of a range, including those of buckets at its ends.
     pub(crate) fn stored_keys(&self, table: Table, range: KeyRange<'_>) -> Result<Vec<Vec<u8>>> {
         let mut keys = Vec::new();
         let mut left = self.layout.rows(table, range);
@@ -135,7 +135,7 @@ impl View {
         }
     }
 
-    /// How many pieces of values a table has.
+    /// Number of pieces of values in a table.
     pub(crate) fn pieces_of(&self, table: Table) -> Result<usize> {
         let mut count = 0;
         let mut left = self.layout.pieces(table);
@@ -151,7 +151,7 @@ impl View {
         }
     }
 
-    /// Rows of a stored range. With `keys_only` values are there for buckets only.
+    /// Rows of a stored range. With `keys_only` only buckets have values.
     fn scan(
         &self,
         wanted: &RowRequest<'_>,
@@ -172,7 +172,7 @@ impl View {
         Ok(rows)
     }
 
-    /// Shows the rows of one stored row. False when no more are wanted.
+    /// Adds the rows of one stored row. False when no more are wanted.
     fn take(
         &self,
         wanted: &RowRequest<'_>,
@@ -188,7 +188,7 @@ impl View {
             }
             if let Some(Stored::Inline(value)) = stored(&row) {
                 rows.push(stored_key, value);
-                // Short rows have been read already: they are shown whatever they add up to.
+                // Short rows were read already: they are shown even beyond the limit of bytes.
                 return Ok(rows.len() < wanted.rows_max);
             }
             rows.push(stored_key, &self.whole(wanted.table, stored_key, row)?);
@@ -300,7 +300,7 @@ impl RowSource for View {
     }
 }
 
-/// The first key behind.
+/// The first key after `key`.
 fn next(mut key: Vec<u8>) -> Vec<u8> {
     key.push(0);
     key

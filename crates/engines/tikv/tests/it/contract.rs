@@ -1,11 +1,11 @@
-//! The suite every engine passes, and the comparison with the memory engine.
+//! The suite that every engine passes, and the comparison with the memory engine.
 
 use engine_tikv::{Config, TikvEngine};
 use storage::conformance::{self, Databases};
 
 use crate::tools::{config, open, pd};
 
-/// `None` where there is no cluster.
+/// `None` without a cluster.
 fn databases() -> Option<Databases<TikvEngine>> {
     let first = config(&pd()?);
     let open = move |number: u32| {

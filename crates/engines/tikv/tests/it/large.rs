@@ -1,5 +1,5 @@
-//! Batches that are too large for one transaction: readers see all of one or nothing, also when the
-//! writer is killed in the middle. Values in pieces leave none behind.
+//! Batches that are too large for one transaction: readers see all of a batch or nothing, also when
+//! the writer is killed in the middle. Replaced and deleted values leave no pieces.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -86,7 +86,7 @@ fn who_takes_over_finishes_a_large_batch() {
     for round in 0..3u32 {
         let writer = Writer::start("large", &own);
         let last = writer.acknowledged(round);
-        // At another place of the next batch in each round.
+        // In each round the kill comes at another place of the next batch.
         std::thread::sleep(Duration::from_millis(u64::from(40 + 130 * round)));
         let last = writer.kill().unwrap_or(last);
         let engine = open(&own);
@@ -122,7 +122,7 @@ fn values_in_pieces_are_replaced_and_removed() {
         assert!(found == value(len), "{len} bytes");
     }
     engine.close().unwrap();
-    // Known after a restart, too: nothing is left of a value whose key goes.
+    // The state is also known after a restart: deleting a key removes all pieces of its value.
     let engine = open(&own);
     put(&engine, Some(&value(5 << 20)));
     engine.close().unwrap();

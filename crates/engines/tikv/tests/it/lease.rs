@@ -1,4 +1,4 @@
-//! One server at a time: refusal, standby, take-over, and what the one before can no longer do.
+//! One server at a time: refusal, standby, take-over, and what a former holder can no longer do.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ fn a_standby_waits_and_takes_over() {
     let first = open(&own);
     put(&first, 1, b"one").unwrap();
     let (standby, told) = stand_by(&own);
-    // Longer than a lease: it is renewed, so nobody takes over.
+    // Waits longer than the lease: it is renewed, so no other server takes over.
     assert!(told.recv_timeout(own.lease + own.lease / 4).is_err());
     put(&first, 2, b"two").unwrap();
     first.close().unwrap();
@@ -104,8 +104,9 @@ fn a_server_that_died_on_this_machine_is_not_waited_for() {
     engine.close().unwrap();
 }
 
-/// A server that was stopped for longer than its lease wakes up after another has taken over: it
-/// commits nothing any more, whether it was in the middle of a commit or begins one, and says so.
+/// A server that was stopped for longer than its lease resumes after another has taken over: it
+/// commits nothing any more, whether it was in the middle of a commit or begins one, and reports
+/// that.
 #[test]
 fn a_server_that_slept_commits_no_more() {
     let Some(pd) = pd() else {
@@ -124,19 +125,19 @@ fn a_server_that_slept_commits_no_more() {
         writer.acknowledged(0);
         writer.signal(Signal::STOP);
         let engine = open(&own);
-        // What was under way when it was stopped is there or not, but does not change any more.
+        // The commit in progress when it was stopped may be there, but nothing changes any more.
         let stored = (0..).find(|n| get(&engine, *n).is_none()).unwrap();
         let mut batch = WriteBatch::new();
         batch.put(Table::Doc, &key(stored), b"of the new one");
         engine.apply(&batch, Durability::Buffered).unwrap();
         if kind == "asked" {
-            // There when it wakes up, so that it begins at once.
+            // Sent while it is stopped, so that it begins a commit as soon as it resumes.
             writer.ask();
         }
         writer.signal(Signal::CONT);
         let rest = writer.end();
         assert!(rest.iter().any(|line| line == "lost"), "{rest:?}");
-        // What was under way may have been committed before the other began.
+        // The commit in progress may have been completed before the other server began.
         let words = ["taken over", "outcome of the commit is unknown"];
         let refused = rest.iter().find(|line| line.starts_with("refused "));
         assert!(

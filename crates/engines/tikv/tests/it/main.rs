@@ -1,6 +1,6 @@
-//! TiKV under the conformance suite, and what only it promises. Without a cluster every test says
-//! so and ends: `scripts/cluster.sh build` makes one that tests start by themselves, and
-//! `QUARRY_TIKV_PD` names one that is there.
+//! TiKV under the conformance suite, and tests of its own promises. Without a cluster every test
+//! reports that and ends: `scripts/cluster.sh build` builds one that tests start by themselves, and
+//! `QUARRY_TIKV_PD` names an existing one.
 
 mod contract;
 mod large;

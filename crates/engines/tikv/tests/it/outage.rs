@@ -44,7 +44,7 @@ fn a_short_silence_is_waited_for_and_a_long_one_ends_the_server() {
     let writer = Writer::start("one", &own);
     let before = writer.acknowledged(20);
     silence(store, Duration::from_secs(4));
-    // The lease has run out meanwhile; nobody has taken it, so it is renewed.
+    // The lease has expired meanwhile; no other server has taken it, so it is renewed.
     assert!(LEASE < Duration::from_secs(4));
     let during = writer.acknowledged(before + 50);
     silence(store, Duration::from_secs(25));
@@ -80,8 +80,8 @@ fn move_oracle(pd: &str, by: Duration) {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
-/// The lease has run out by the oracle's time, not by the holder's clock: as long as the holder
-/// answers, nobody else does.
+/// The lease has expired by the oracle's time, but not by the holder's clock: while the holder
+/// answers, no other server does.
 #[test]
 fn a_jump_of_the_oracle_makes_no_second_holder() {
     let Some((cluster, _)) = cluster() else {
@@ -91,7 +91,7 @@ fn a_jump_of_the_oracle_makes_no_second_holder() {
     let first = open(&own);
     put(&first, 1, b"one").unwrap();
     let (standby, told) = stand_by(&own);
-    // The standby has seen the row before the jump, or has not: either must hold.
+    // The standby may have seen the row before the jump or not: both cases must work.
     for minutes in 1..=3 {
         move_oracle(&cluster.pd[0], Duration::from_secs(60 * minutes));
         assert!(told.recv_timeout(own.lease / 2).is_err());
@@ -103,8 +103,8 @@ fn a_jump_of_the_oracle_makes_no_second_holder() {
     assert_eq!(get(&second, 2).as_deref(), Some(&b"two"[..]));
 }
 
-/// Where others wait for the lease, a server that cannot renew it says so when it ends, not when
-/// the next request fails.
+/// Where others wait for the lease, a server that cannot renew it reports that when the lease
+/// expires, not when the next request fails.
 #[test]
 fn a_lease_that_runs_out_is_lost_at_once_where_others_wait() {
     let Some((cluster, store)) = cluster() else {

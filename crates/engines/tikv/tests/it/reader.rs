@@ -1,5 +1,5 @@
-//! Reading a database that another process holds: nothing that was acknowledged is missing, what is
-//! announced is told, a large write is seen whole.
+//! Reading a database that another process holds: every acknowledged commit is there, announcements
+//! arrive, a large write is seen completely or not at all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +55,7 @@ fn a_moment_has_what_was_acknowledged_and_tells_what_was_announced() {
     assert_ne!(told.announced, noted.announced);
     let refused = reader.apply(&WriteBatch::new(), Durability::Buffered);
     assert!(matches!(refused, Err(StorageError::ReadOnly { .. })));
-    // Nobody holds it, and then another does.
+    // First no server holds it, and then another one does.
     drop(engine);
     assert_eq!(moment(&reader).announced, told.announced);
     let next = open(&config);

@@ -9,23 +9,24 @@ use std::thread::JoinHandle;
 use engine_tikv::{Config, TikvEngine};
 use storage::{Durability, Engine, Table, WriteBatch};
 
-/// A cluster that is there.
+/// The variable that names an existing cluster.
 const PD: &str = "QUARRY_TIKV_PD";
 
-/// A cluster of processes, or one that was there before.
+/// A cluster of processes started by the tests, or an existing one.
 pub(crate) struct Cluster {
     pub(crate) pd: Vec<String>,
-    /// Process of its store; `None` for one that was there before.
+    /// Process of its store; `None` for an existing cluster.
     pub(crate) store: Option<i32>,
-    // Ends the processes when this one is gone: its standard input is closed then.
+    // Ends the cluster's processes when this process is gone, because its standard input is closed
+    // then.
     _holder: Option<Child>,
 }
 
 impl Cluster {
-    /// Starts one.
+    /// Starts a cluster.
     ///
     /// # Errors
-    /// One line that says what is absent.
+    /// One line that says what is missing.
     pub(crate) fn start() -> Result<Cluster, String> {
         let script = "../../../scripts/cluster.sh";
         let mut holder = Command::new(script)
@@ -64,7 +65,7 @@ impl Cluster {
     }
 }
 
-/// Addresses of PD of the cluster that the tests share, if there is one; the reason why not is
+/// PD addresses of the cluster that the tests share, if there is one; otherwise the reason is
 /// printed.
 pub(crate) fn pd() -> Option<Vec<String>> {
     static CLUSTER: OnceLock<Result<Cluster, String>> = OnceLock::new();
@@ -91,7 +92,7 @@ pub(crate) fn open(config: &Config) -> TikvEngine {
     TikvEngine::open(config).expect("the engine opens")
 }
 
-/// Opens a database that another one holds, on a thread that says when it has it.
+/// Opens a database that another server holds, on a thread that reports when it has the lease.
 pub(crate) fn stand_by(config: &Config) -> (JoinHandle<TikvEngine>, mpsc::Receiver<()>) {
     let config = Config {
         standby: Some(Arc::default()),

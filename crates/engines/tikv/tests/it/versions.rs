@@ -1,4 +1,4 @@
-//! Versions that were overwritten: how long they are read, and that they go.
+//! Overwritten versions: how long they can be read, and that they are removed.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use storage::{Engine, StorageError, Table};
 
 use crate::tools::{config, get, key, open, pd, put};
 
-/// The safe point that PD has, in milliseconds of its clock; its answer when there is none.
+/// PD's safe point, in milliseconds of its clock; PD's answer when there is none.
 fn safe_point_ms(pd: &str) -> Result<u64, String> {
     let mut stream = TcpStream::connect(pd).unwrap();
     let request = "GET /pd/api/v1/gc/safepoint HTTP/1.0\r\nHost: pd\r\n\r\n";
@@ -43,7 +43,7 @@ fn the_safe_point_moves_and_older_views_end_with_an_error() {
     let is_refused = matches!(refused, Err(StorageError::SnapshotTooOld { kept_s: 2, .. }));
     assert!(is_refused, "{refused:?}");
     assert_eq!(get(&engine, 1).as_deref(), Some(&b"new"[..]));
-    // Two seconds, and half a minute for reads under way, behind the clock of PD.
+    // Two seconds, and half a minute for reads in progress, before PD's clock.
     let now = std::time::SystemTime::now();
     let now = now.duration_since(std::time::UNIX_EPOCH).unwrap();
     let now_ms = u64::try_from(now.as_millis()).unwrap();

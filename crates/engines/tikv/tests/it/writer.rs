@@ -1,5 +1,5 @@
-//! A process that writes until it is ended, and says what is acknowledged. It is this test binary,
-//! started again.
+//! A process that writes until it is ended, and reports what was acknowledged. It is this test
+//! binary, started again.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -14,7 +14,7 @@ use crate::large;
 use crate::tools::{get, open, put};
 
 const CHILD: &str = "QUARRY_TIKV_CHILD";
-/// Short, so that the tests are.
+/// A short lease keeps the tests short.
 pub(crate) const LEASE: Duration = Duration::from_secs(3);
 /// Longer than any pause of a busy machine.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
@@ -87,7 +87,7 @@ impl Writer {
         Writer { child, lines }
     }
 
-    /// Waits until so much is acknowledged; the output is how much that is.
+    /// Waits until this many writes are acknowledged; the output is their number.
     pub(crate) fn acknowledged(&self, count: u32) -> u32 {
         loop {
             let line = self.lines.recv_timeout(SILENCE_MAX);
@@ -98,7 +98,7 @@ impl Writer {
         }
     }
 
-    /// Has one that writes when it is asked do so once.
+    /// Tells a process that writes on request to write once.
     pub(crate) fn ask(&mut self) {
         self.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
     }
@@ -108,7 +108,7 @@ impl Writer {
         kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
     }
 
-    /// Kills it. The output is the last number it said since it was asked, if it said one.
+    /// Kills it. The output is the last number that it reported since the request, if any.
     pub(crate) fn kill(mut self) -> Option<u32> {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -118,7 +118,7 @@ impl Writer {
             .last()
     }
 
-    /// Waits until it ends by itself. The output is the rest of what it said.
+    /// Waits until it ends by itself. The output is the rest of its reports.
     pub(crate) fn end(mut self) -> Vec<String> {
         let until = Instant::now() + SILENCE_MAX;
         let status = loop {
@@ -136,12 +136,12 @@ impl Writer {
     }
 }
 
-/// What a line acknowledges.
+/// The number that a line acknowledges.
 pub(crate) fn acknowledged(line: &str) -> Option<u32> {
     line.strip_prefix("acknowledged ")?.parse().ok()
 }
 
-/// Everything up to a number is there, and the counter agrees.
+/// Checks that everything up to a number is there, and that the counter agrees.
 pub(crate) fn check(engine: &dyn Engine, acknowledged: u32) {
     let stored = (0..).take_while(|n| get(engine, *n).is_some()).count();
     assert!(
