@@ -1,7 +1,7 @@
-//! The claims of the studies as data, and what runs are needed to judge each.
+//! The claims of the studies as data, and the runs that are needed to judge each.
 //!
-//! Promises: a claim that today's workloads cannot answer says what it needs. Must not know: how a
-//! run is started.
+//! Promises: a claim that today's workloads cannot answer names what is missing. Must not know: how
+//! a run is started.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct Claim {
     pub rule: String,
     /// The published result.
     pub published: String,
-    /// The one thing in which the two targets of its runs differ: a name of [`DIFFERENCES`].
+    /// The one difference between the two targets of its runs: a name of [`DIFFERENCES`].
     #[serde(default)]
     pub differ: Option<String>,
     /// The missing requirement of a claim that cannot be run; `None` for claims with tests.
@@ -34,7 +34,7 @@ pub struct Claim {
     /// A remark for readers about the way it is tested here.
     #[serde(default)]
     pub remark: String,
-    /// All must hold.
+    /// The conditions, all of which must hold.
     #[serde(default, rename = "test")]
     pub tests: Vec<Test>,
 }
@@ -44,18 +44,19 @@ pub struct Claim {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Test {
-    /// Which metric, in which runs.
+    /// The metric and the runs.
     pub over: Selection,
-    /// Divided by this.
+    /// The divisor.
     #[serde(default)]
     pub under: Option<Selection>,
-    /// Less it instead: for metrics that may be zero.
+    /// Whether `under` is subtracted instead, for metrics that may be zero.
     #[serde(default)]
     pub difference: bool,
-    /// The ratio by which that ratio is divided.
+    /// A second ratio, by which the ratio of `over` and `under` is divided.
     #[serde(default)]
     pub relative_to: Option<Ratio>,
-    /// Confirmed if the interval does not hold this value, refuted if it lies within 1 % of it.
+    /// The condition holds if the interval does not include this value, and fails if the interval
+    /// lies within 1 % of it.
     #[serde(default)]
     pub excludes: Option<f64>,
     /// Lower bound.
@@ -67,7 +68,7 @@ pub struct Test {
     /// Upper bound.
     #[serde(default)]
     pub at_most: Option<f64>,
-    /// Whether it says something only where data exceed a limit of memory.
+    /// Whether the condition is meaningful only if the data exceed a memory limit.
     #[serde(default)]
     pub uncached: bool,
 }
@@ -76,14 +77,14 @@ pub struct Test {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ratio {
-    /// Which metric, in which runs.
+    /// The metric and the runs.
     pub over: Selection,
-    /// Divided by this.
+    /// The divisor.
     pub under: Selection,
 }
 
 impl Test {
-    /// All its selections.
+    /// All selections of the test.
     pub fn selections(&self) -> impl Iterator<Item = &Selection> {
         let second = self
             .relative_to
@@ -93,7 +94,7 @@ impl Test {
     }
 }
 
-/// Which metric of which runs.
+/// A metric of a group of runs.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Selection {
@@ -107,13 +108,13 @@ pub struct Selection {
     /// machine's processors.
     #[serde(default)]
     pub set: BTreeMap<String, serde_json::Value>,
-    /// Numbers of clients of which the one with the highest mean counts.
+    /// Numbers of clients; only the one with the highest mean counts.
     #[serde(default)]
     pub peak_of_clients: Vec<u32>,
     /// Kind of system; without it each target is judged separately.
     #[serde(default)]
     pub system: Option<String>,
-    /// Which of two targets that differ in one thing; a side of the claim's difference.
+    /// The side of the claim's difference, for claims about two targets that differ in one thing.
     #[serde(default)]
     pub side: Option<String>,
 }
@@ -123,11 +124,11 @@ pub struct Selection {
 pub struct Needed {
     /// Workload.
     pub workload: String,
-    /// Settings as the command line takes them, without dashes in front.
+    /// Settings as on the command line, without leading dashes.
     pub settings: Vec<(String, String)>,
     /// The difference between the claim's two targets, and the side of this run.
     pub side: Option<(String, String)>,
-    /// Kind of system that alone is of interest.
+    /// The only kind of system that the claim is about, if any.
     pub system: Option<String>,
 }
 
@@ -139,7 +140,7 @@ struct File {
 /// All claims.
 ///
 /// # Errors
-/// The file cannot be parsed; a test keeps that from happening.
+/// The file cannot be parsed; a test makes sure that it can.
 pub fn all() -> Result<Vec<Claim>, WorkloadError> {
     toml::from_str::<File>(FILE)
         .map(|file| file.claim)
@@ -171,12 +172,12 @@ pub fn only(ids: &[String]) -> Result<Vec<Claim>, WorkloadError> {
 }
 
 impl Claim {
-    /// Whether today's workloads can answer it.
+    /// Whether today's workloads can answer the claim.
     pub fn is_runnable(&self) -> bool {
         !self.tests.is_empty()
     }
 
-    /// The runs it needs of each target.
+    /// The runs that the claim needs of each target.
     pub fn needed(&self, cpus: usize) -> Vec<Needed> {
         let mut out: Vec<Needed> = self
             .tests
@@ -202,7 +203,7 @@ impl Claim {
 }
 
 impl Selection {
-    /// Settings of each group of runs, one group unless a peak is asked for.
+    /// Settings of each group of runs; there is one group, or one per number of clients for a peak.
     pub(super) fn groups(&self, cpus: usize) -> Vec<BTreeMap<String, String>> {
         let plain = |value: &serde_json::Value| match value {
             serde_json::Value::String(text) if text == "cpus" => cpus.to_string(),

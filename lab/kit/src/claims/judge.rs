@@ -1,8 +1,8 @@
-//! From results to verdicts: confirmed, refuted or inconclusive, with the metrics that decided.
+//! Judges claims from results: confirmed, refuted or inconclusive, with the deciding metrics.
 //!
 //! The rule: with three repeats or more, a condition holds if the 95 % interval of its metric lies
-//! within the bounds, fails if it lies outside, and is inconclusive in between. A claim is
-//! confirmed if all its conditions hold and refuted if one fails.
+//! within the bounds, fails if the interval lies outside, and is otherwise inconclusive. A claim is
+//! confirmed if all its conditions hold, and refuted if one fails.
 
 use std::collections::BTreeSet;
 
@@ -17,22 +17,22 @@ use crate::result::{RunResult, StepResult};
 use crate::statistics::{Estimate, difference_of_groups, estimate, line, mean, product_of_groups};
 use crate::workload::{Operation, Overrides, Workload};
 
-/// Repeats below which nothing is decided.
+/// The least number of repeats for a decision.
 const REPEATS_MIN: usize = 3;
 
 /// The verdict on a claim or a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimVerdict {
-    /// It holds.
+    /// The claim or condition holds.
     Confirmed,
-    /// It does not.
+    /// The claim or condition does not hold.
     Refuted,
-    /// The interval spans the rule, or there are too few repeats.
+    /// The interval includes a bound, or there are too few repeats.
     Inconclusive,
-    /// No runs to judge from.
+    /// There are no runs.
     NotRun,
-    /// Today's workloads cannot answer it.
+    /// Today's workloads cannot answer the claim.
     NotRunnable,
 }
 
@@ -63,7 +63,7 @@ pub struct Finding {
     pub values: Vec<Vec<f64>>,
     /// Its verdict.
     pub outcome: ClaimVerdict,
-    /// Why.
+    /// The reason of the verdict.
     pub because: String,
 }
 
@@ -149,7 +149,8 @@ pub fn judge(claim: &Claim, runs: &[RunResult], cpus: usize) -> Vec<Judgement> {
     out
 }
 
-/// Runs of pairs judge claims about pairs, all others the rest.
+/// Whether a run can judge a claim: only runs of pairs judge claims about pairs, and only other
+/// runs judge other claims.
 fn is_candidate(claim: &Claim, run: &RunResult) -> bool {
     match &claim.differ {
         Some(differ) => run.run.labels.contains_key(differ),
@@ -381,7 +382,7 @@ impl Bounds {
     }
 }
 
-/// JSON has no NaN: an unknown interval is as wide as its middle.
+/// Replaces an unknown interval by its mean, because JSON has no NaN.
 fn finite(found: Estimate) -> Estimate {
     let or = |value: f64| if value.is_finite() { value } else { found.mean };
     Estimate {
@@ -396,7 +397,7 @@ fn finite(found: Estimate) -> Estimate {
 struct Sample {
     settings: Vec<(String, String)>,
     side: Option<String>,
-    /// Why the runs there are lack the step.
+    /// Why the existing runs lack the step.
     left_out: Option<String>,
     values: Vec<f64>,
     is_uncached: bool,
@@ -423,7 +424,7 @@ fn describe(selection: &Selection, group: &Sample) -> String {
     )
 }
 
-/// The values of the best group where a peak is asked for, else of the only one.
+/// The values of the best group if the selection asks for a peak, else of the only group.
 fn values(claim: &Claim, selection: &Selection, runs: &[&RunResult], cpus: usize) -> Sample {
     let mut best = Sample::default();
     let mut best_mean = f64::NEG_INFINITY;
@@ -516,7 +517,7 @@ fn fits(run: &RunResult, wanted: &std::collections::BTreeMap<String, String>) ->
         let found = here.get(*name).map(plain);
         match wanted.get(*name) {
             Some(value) => found.as_deref() == Some(value),
-            // Without a preset to compare with, only named settings count.
+            // Without a preset only the wanted settings count.
             None => preset
                 .as_ref()
                 .is_none_or(|preset| preset.get(*name).map(plain) == found),
@@ -561,7 +562,7 @@ fn step<'a>(run: &'a RunResult, name: &str) -> Option<&'a StepResult> {
     run.steps.iter().find(|step| step.name == name)
 }
 
-/// How well a straight line through the documents scanned explains the median latency.
+/// R² of a straight line that explains the median latency by the number of scanned documents.
 fn scan_r_squared(run: &RunResult) -> Option<f64> {
     let workload = Workload::named(&run.run.workload).ok()?;
     let point = |step: &StepResult| {

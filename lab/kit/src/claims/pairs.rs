@@ -1,18 +1,17 @@
-//! Things in which two targets may differ while everything else is the same, for claims about just
-//! that.
+//! Differences between two targets that are otherwise the same, for claims about one difference.
 //!
-//! A run says on which side it is by a label (`quarry-lab run --label change-log=off`), and to
-//! which pair it belongs by another (`pair`).
+//! One label of a run names its side (`quarry-lab run --label change-log=off`), and another one
+//! (`pair`) the pair that it belongs to.
 
 use crate::result::RunResult;
 
-/// A label that keeps runs of several pairs apart.
+/// The label that distinguishes the runs of several pairs.
 pub(super) const PAIR: &str = "pair";
 
-/// One thing that may differ.
+/// One difference.
 #[derive(Debug)]
 pub struct PairDifference {
-    /// As `--differ` and labels name it.
+    /// The name in `--differ` and in labels.
     pub name: &'static str,
     /// Values of the label: that of `--target`, then that of `--versus`.
     pub sides: [&'static str; 2],
@@ -91,7 +90,7 @@ pub fn difference(name: &str) -> Option<&'static PairDifference> {
         .find(|difference| difference.name == name)
 }
 
-/// Whether a run belongs to a pair; it says nothing about its target otherwise.
+/// Whether a run belongs to a pair. Such a run is not used to judge its target alone.
 pub(super) fn is_of_a_pair(run: &RunResult) -> bool {
     DIFFERENCES
         .iter()

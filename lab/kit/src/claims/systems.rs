@@ -22,7 +22,7 @@ pub fn systems_at(address: &str) -> Option<Vec<&'static str>> {
     match (scheme, engine) {
         ("mysql" | "mariadb", Some(engine)) => Some(kinds(engine, address)),
         ("mysql" | "mariadb" | "mongodb" | "mongodb+srv", _) => None,
-        // The style of an engine in the lab's process may say what kind of tree it is.
+        // For an engine in the lab's process, the option `style` may determine the kind of tree.
         (engine, _) => {
             let style = rest
                 .split_once("style=")

@@ -31,7 +31,7 @@ fn blank(name: &str) -> StepResult {
     step
 }
 
-/// Product and address of something of this kind.
+/// Product and address of a target of this kind.
 fn target(system: &str) -> (&'static str, &'static str) {
     match system {
         "lsm" => ("RocksDB", "rocksdb:data"),
@@ -46,7 +46,7 @@ fn target(system: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// Twenty points whose first tenth and whose later part have these rates.
+/// Twenty points; the first tenth has one rate and the rest another.
 fn series(begin: u64, rest: u64) -> Vec<Point> {
     let point = |number: u64| Point {
         seconds: 1.0,
@@ -100,8 +100,8 @@ fn put(step: &mut StepResult, metric: &str, value: f64) {
         "skew_factor" => step.finish.skew_factor = Some(value),
         "bytes_per_document" => step.sizes.bytes_per_document = Some(value),
         "directory_bytes" => step.sizes.directory_bytes = Some((value * 1e6) as u64),
-        // The first fifth of the operations falls into the quick points, the last fifth into the
-        // slow ones.
+        // The first fifth of the operations lies in the fast points, the last fifth in the slow
+        // ones.
         "rate_end_by_begin" => step.series = series(1_000_000_000, (value * 1e9) as u64),
         "first_part_rate" => step.series = series((value * 1e6) as u64, 1),
         "server_open_files" => server.open_files_max = Some((value * 1e6) as u64),
@@ -169,7 +169,7 @@ fn parse(line: &str) -> Line {
             if run.steps.last().is_none_or(|step| step.name != place.1) {
                 run.steps.push(blank(place.1));
             }
-            // Repeats are never quite alike; far less apart than any rule is wide.
+            // Repeats differ slightly, by far less than the bounds of any rule.
             let noise = 1.0 + (repeat as f64 - 1.0) * 1e-4;
             metrics.iter().for_each(|(metric, value)| {
                 put(run.steps.last_mut().unwrap(), metric, value * noise)
@@ -211,7 +211,7 @@ fn made(of: &str, workload: &str, given: &BTreeMap<String, String>) -> RunResult
     run
 }
 
-/// Data larger than the limit of memory, which every run here has.
+/// Gives all runs data larger than their memory limit.
 fn outgrow(runs: &mut [RunResult]) {
     for step in runs.iter_mut().flat_map(|run| run.steps.iter_mut()) {
         step.sizes.storage_bytes = Some(1 << 40);
@@ -254,7 +254,7 @@ fn every_claim_is_confirmed_by_what_it_says_and_refuted_by_the_opposite() {
             }
         }
     }
-    // What is not judged from a workload file has its tests where its metrics are made.
+    // Claims that are not judged from a workload file are tested where their metrics are computed.
     let is_of_a_file = |claim: &&Claim| {
         claim.tests.iter().all(|test| {
             test.selections()
@@ -302,12 +302,12 @@ fn runs_of_pairs_are_kept_apart_from_others_and_from_each_other() {
         .map(|judgement| judgement.outcome)
         .collect();
     assert_eq!(outcomes, [ClaimVerdict::Confirmed, ClaimVerdict::Refuted]);
-    // C12 asks for runs of the same workload; those of pairs say nothing about it.
+    // C12 needs runs of the same workload, but runs of pairs do not count for it.
     assert_eq!(
         judge(&only(&["C12".to_owned()]).unwrap()[0], &runs, 2)[0].outcome,
         ClaimVerdict::NotRun
     );
-    // And a run without a side says nothing about a pair.
+    // A run without a side does not count for a pair.
     runs.iter_mut().for_each(|run| run.run.labels.clear());
     let none = judge(&claim, &runs, 2);
     assert_eq!(none[0].outcome, ClaimVerdict::NotRun);

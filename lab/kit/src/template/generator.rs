@@ -1,4 +1,4 @@
-//! Generators: what they draw.
+//! Generators and the values that they draw.
 
 use rand::Rng;
 
@@ -10,18 +10,18 @@ use crate::text::{WORDS, random_text, word_numbered};
 /// How numbers of a range are drawn.
 #[derive(Clone, Debug)]
 pub(super) enum Distribution {
-    /// Each as often as the other.
+    /// All numbers equally often.
     Uniform,
-    /// Low numbers far more often, with 0.99.
+    /// Zipf with 0.99: low numbers far more often.
     Zipf(Zipf),
-    /// Around the middle; a sixth of the range is the deviation.
+    /// Normal around the middle of the range; the standard deviation is a sixth of the range.
     Normal,
-    /// Low numbers more often; a tenth of the range is the mean.
+    /// Low numbers more often; the mean is a tenth of the range.
     Exponential,
 }
 
 impl Distribution {
-    /// A share of a range, from 0 up to but not 1.
+    /// Draws a fraction of a range, from 0 to below 1.
     fn share(&self, random: &mut Stream) -> f64 {
         match self {
             Self::Normal => {
@@ -40,7 +40,7 @@ impl Distribution {
         let count = high.abs_diff(low).saturating_add(1);
         let at = match self {
             Self::Uniform => random.random_range(0..count),
-            // The constants were made when the file was read.
+            // The constants were computed when the file was read.
             Self::Zipf(zipf) => zipf.clone().draw(random, count),
             Self::Normal | Self::Exponential => (self.share(random) * count as f64) as u64,
         };
@@ -48,10 +48,10 @@ impl Distribution {
     }
 }
 
-/// A value of a file: a constant, a generator, or something with such inside.
+/// A value of a file: a constant, a generator, or an object or array of such values.
 #[derive(Clone, Debug)]
 pub enum Template {
-    /// Always the same.
+    /// A constant value.
     Constant(Tree),
     /// Named values.
     Object(Vec<(String, Template)>),
@@ -72,50 +72,51 @@ pub enum Generator {
     Double(f64, f64, Distribution),
     /// One of some values, by weight.
     Choice(Vec<(Tree, f64)>),
-    /// Letters: their number, and the percentage of random ones.
+    /// Text: the smallest and the largest length, and the percentage of random letters.
     Text(u32, u32, u32),
-    /// Words of a vocabulary: their number, and a distribution in which some are far more common.
+    /// Words of a vocabulary: the smallest and the largest count; common words are far more
+    /// frequent.
     #[allow(private_interfaces)]
     Words(u32, u32, Distribution),
     /// Digits.
     Digits(u32),
-    /// Letters whose number grows from the first document to the last.
+    /// Letters; their number grows from the first document to the last.
     Growing(u32, u32),
-    /// True in so many percent.
+    /// True with this percentage.
     Bool(f64),
-    /// The time, at most so many seconds ago.
+    /// A time, at most this many seconds ago.
     Time(f64),
     /// The number of the document, from 1.
     Number,
     /// The number of the client, from 0.
     Client,
-    /// How many statements the client has drawn in the step, with this one.
+    /// The number of statements that the client has drawn in the step, including this one.
     Sequence,
     /// The id of a document that exists.
     Existing(Draw),
-    /// A variable that `let` has named.
+    /// A value that `let` named.
     Variable(String),
-    /// So many of a value.
+    /// An array of repeated draws of a value: the smallest and the largest length.
     Repeat(u32, u32, Template),
-    /// The value in so many percent of the documents, or else no field.
+    /// The value with this percentage, else no field.
     Maybe(f64, Template),
 }
 
-/// The sources from which a document draws.
+/// The inputs of a draw.
 pub struct Draws<'a> {
     /// Random numbers.
     pub random: &'a mut Stream,
     /// The number of the document.
     pub number: u64,
-    /// How many there will be.
+    /// The number of documents in all.
     pub rows: u64,
     /// The number of the client; documents of a load have 0.
     pub client: u32,
-    /// How many statements the client has drawn; in documents of a load their number.
+    /// The number of statements that the client has drawn; for documents of a load, their number.
     pub sequence: u64,
     /// The time.
     pub now_ms: i64,
-    /// Names that `let` gave.
+    /// The variables of `let`.
     pub variables: &'a Variables,
     /// Draws the id of a document that exists.
     pub existing: &'a mut dyn FnMut(&mut Stream, Draw) -> Tree,
@@ -127,7 +128,7 @@ impl Template {
         self.draw_if_any(draws).unwrap_or(Tree::Null)
     }
 
-    /// Names of variables that it uses.
+    /// Adds the names of the variables that the template uses.
     pub(super) fn variables(&self, out: &mut Vec<String>) {
         match self {
             Self::Constant(_) => {}
@@ -228,7 +229,7 @@ impl Generator {
     }
 }
 
-/// A value outside of clients: its draws, if it has any, are the same each time.
+/// Draws a value outside of clients, with the same result each time.
 pub(super) fn drawn_once(template: &Template) -> Tree {
     template.draw(&mut Draws {
         random: &mut crate::seed::from(0),
@@ -242,21 +243,21 @@ pub(super) fn drawn_once(template: &Template) -> Tree {
     })
 }
 
-/// A template without draws, as commands and pipelines outside of clients are.
+/// Draws a command or pipeline that is used outside of clients.
 pub fn constant(table: &toml::Table) -> Tree {
     let template = Template::table(table).unwrap_or(Template::Constant(Tree::Null));
     drawn_once(&template)
 }
 
-/// Constants of a Zipf distribution over `count` numbers.
+/// A Zipf distribution over `count` numbers, with its constants.
 pub(super) fn zipf(count: u64) -> Distribution {
     let mut zipf = Zipf::default();
-    // Drawing prepares it.
+    // The first draw computes the constants.
     let _ = zipf.draw(&mut crate::seed::from(0), count.max(1));
     Distribution::Zipf(zipf)
 }
 
-/// The number of an existing document for a kind of draw, of `count` from `first` on.
+/// Draws the number of an existing document; `count` documents from number `first` on exist.
 pub fn draw_existing(
     random: &mut Stream,
     draw: Draw,

@@ -1,9 +1,10 @@
-//! Documents and statements of workload files: nested values with generators, which draw values.
+//! Documents and statements of workload files: nested values in which generators stand for drawn
+//! values.
 //!
-//! A text that begins with `@` is a generator, such as `@int(1, 100)`; `@@` stands for a literal
-//! `@` at the beginning. Promises: the same stream draws the same values; an error says what is
-//! allowed and quotes the wrong words, so that a reader of the file can name the line. Must not
-//! know: targets, settings.
+//! A text that begins with `@` is a generator, such as `@int(1, 100)`; `@@` begins a text with an
+//! `@`. Promises: the same stream draws the same values; an error contains the wrong words and the
+//! allowed ones, so that the reader of the file can name the line. Must not know: targets,
+//! settings.
 
 mod generator;
 mod parse;

@@ -1,4 +1,4 @@
-//! From the values of a file to templates.
+//! Parses the values of a file into templates.
 
 use toml::Value;
 
@@ -7,12 +7,12 @@ use super::tree::Tree;
 use crate::draw::Draw;
 use crate::text::WORDS;
 
-/// An error, and the words of the file that are wrong.
+/// An error in a template, and the wrong words of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateError {
-    /// The wrong words in the file.
+    /// The wrong words, as in the file.
     pub words: String,
-    /// Why they are wrong, and what is allowed.
+    /// The error, and the allowed forms.
     pub reason: String,
 }
 
@@ -22,7 +22,7 @@ const GENERATORS: &str = "@int(LOW, HIGH[, uniform|zipf|normal|exponential]), @d
     @number(), @client(), @sequence(), @existing([uniform|zipf|wide-zipf|latest]), @var(NAME), \
     @repeat(COUNT or LOW..HIGH, GENERATOR or VALUE), \
     @maybe(PERCENT, GENERATOR or VALUE)";
-/// Text of one value.
+/// The largest length of the text of one value.
 const LENGTH_MAX: u32 = 16_000_000;
 const REPEAT_MAX: u32 = 1_000_000;
 
@@ -34,10 +34,10 @@ fn wrong(words: &str, reason: impl Into<String>) -> TemplateError {
 }
 
 impl Template {
-    /// A value of a file.
+    /// Parses a value of a file.
     ///
     /// # Errors
-    /// A generator that does not exist, or arguments that it does not take.
+    /// A generator does not exist or does not take these arguments.
     pub fn parse(value: &Value) -> Result<Self, TemplateError> {
         Ok(match value {
             Value::String(text) => Self::of_text(text)?,
@@ -62,7 +62,8 @@ impl Template {
         })
     }
 
-    /// A table of a file, in its order. `repeat` and `of` alone make an array of drawn values.
+    /// Parses a table of a file; its order is kept. A table of only `repeat` and `of` becomes an
+    /// array of drawn values.
     ///
     /// # Errors
     /// As [`Template::parse`].
@@ -106,7 +107,7 @@ impl Template {
         generator(text, rest).map(|found| Self::Drawn(Box::new(found)))
     }
 
-    /// A value within the parentheses of a generator: a generator, a number, a word.
+    /// Parses an argument of a generator: a generator, a number or a word.
     fn of_argument(text: &str) -> Result<Self, TemplateError> {
         if text.starts_with('@') {
             return Self::of_text(text);
@@ -151,7 +152,7 @@ fn range(text: &str, most: u32) -> Result<(u32, u32), String> {
     Ok((low, high))
 }
 
-/// Commas within parentheses part nothing.
+/// Splits arguments at commas outside parentheses.
 fn arguments(text: &str) -> Vec<&str> {
     let (mut out, mut depth, mut start) = (Vec::new(), 0_u32, 0);
     for (at, letter) in text.char_indices() {
@@ -238,7 +239,7 @@ fn generator(whole: &str, rest: &str) -> Result<Generator, TemplateError> {
     }
 }
 
-/// Generators of times, ids, variables and of other values.
+/// Parses generators of times, ids, variables and other values.
 fn other_generator(whole: &str, name: &str, given: &[&str]) -> Result<Generator, TemplateError> {
     let usage = |form: &str| wrong(whole, format!("allowed is {form}"));
     match (name, given) {
@@ -396,7 +397,7 @@ mod tests {
             draw(text, 9),
             "the same stream draws the same"
         );
-        // Names keep their order.
+        // Names keep the order of the file.
         let names: Vec<String> = draw("b = 1\na = 2", 1)
             .into_iter()
             .map(|field| field.0)

@@ -1,4 +1,4 @@
-//! Documents of a workload file as a kind of documents, which is copied about and compared.
+//! The document of a workload file as a kind of documents that can be copied and compared.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,8 +7,8 @@ use super::parse::TemplateError;
 use super::tree::{Tree, Variables};
 use crate::seed::Stream;
 
-/// Shapes of files that this process has read. A file is read once or twice in a run, so that they
-/// are few; they live to its end.
+/// Shapes of files that this process has read. They live until the process ends; they are few,
+/// because a run reads a file only once or twice.
 static SHAPES: Mutex<Vec<&'static [(String, Template)]>> = Mutex::new(Vec::new());
 
 /// The document of a workload file.
@@ -16,10 +16,10 @@ static SHAPES: Mutex<Vec<&'static [(String, Template)]>> = Mutex::new(Vec::new()
 pub struct Shape(usize);
 
 impl Shape {
-    /// From the table of a file.
+    /// Parses the table of a file.
     ///
     /// # Errors
-    /// A wrong generator, no field, or one that is the lab's.
+    /// A generator is wrong, there is no field, or a field's name is reserved for the lab.
     pub fn parse(table: &toml::Table) -> Result<Self, TemplateError> {
         let wrong = |words: &str, reason: &str| TemplateError {
             words: words.to_owned(),

@@ -8,14 +8,14 @@ use super::generator::{Draws, Template};
 use super::parse::TemplateError;
 use super::tree::{Tree, Variables};
 
-/// A statement as a file has it: exactly one of the kinds.
+/// A statement of a file: exactly one of the kinds.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatementFile {
     /// Its name in steps and results.
     #[serde(default)]
     pub name: String,
-    /// Another collection than the workload's.
+    /// The collection, if it is not the workload's.
     collection: Option<String>,
     /// Values drawn once for the whole statement.
     #[serde(default, rename = "let")]
@@ -32,16 +32,16 @@ pub struct StatementFile {
     update: Option<Table>,
     /// The change of an update: a document of operators or a pipeline.
     change: Option<Value>,
-    /// All that fit and not one.
+    /// Whether all matching documents are changed, and not only one.
     #[serde(default)]
     many: bool,
-    /// Insert where nothing fits.
+    /// Whether an update without a match inserts a document.
     #[serde(default)]
     upsert: bool,
-    /// In a transaction: nothing is done unless something fits.
+    /// In a transaction: whether the transaction is aborted if nothing matches.
     #[serde(default)]
     must_match: bool,
-    /// A document, or several.
+    /// A document to insert, or several.
     insert: Option<Value>,
     /// Filter of a delete.
     delete: Option<Table>,
@@ -49,12 +49,12 @@ pub struct StatementFile {
     aggregate: Option<Vec<Table>>,
     /// A command of the database.
     command: Option<Table>,
-    /// Statements that are done together or not at all.
+    /// Statements of a transaction.
     transaction: Option<Vec<StatementFile>>,
-    /// A new connection, one ping, and its end.
+    /// Whether the statement opens a new connection, sends one ping and closes the connection.
     #[serde(default)]
     connect: bool,
-    /// Rows that must be found at least.
+    /// The least number of rows that must be found.
     #[serde(default)]
     expect: u64,
 }
@@ -111,39 +111,40 @@ enum PartKind {
 /// A drawn statement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatementCall {
-    /// Number of the table that is the workload's collection.
+    /// Number of the table that takes the place of the workload's collection.
     pub table: usize,
-    /// The command.
+    /// The command for the target.
     pub command: Command,
-    /// Documents that it inserts into that collection.
+    /// Documents that the statement inserts into the workload's collection.
     pub inserts: u64,
-    /// Whether the rows that it reports were deleted from it.
+    /// Whether the reported rows were deleted from the workload's collection.
     pub deletes: bool,
 }
 
-/// The work of a target for a statement.
+/// The command of a statement for a target.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// One action on a collection; `None` means the workload's collection.
+    /// One action in a collection; `None` stands for the workload's collection.
     One(Option<String>, DatabaseAction),
-    /// All or nothing; the flag of an action says whether it must match something.
+    /// A transaction of several actions: for each its collection, the action, and whether it must
+    /// match something.
     Transaction(Vec<(Option<String>, DatabaseAction, bool)>),
-    /// Connect, ping, part.
+    /// Connect, ping, disconnect.
     Connect,
 }
 
-/// One thing.
+/// One action in a collection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DatabaseAction {
     /// Find documents and read all of them.
     Find {
-        /// Which.
+        /// The filter.
         filter: Tree,
-        /// In what order.
+        /// The order.
         sort: Option<Tree>,
-        /// Which fields.
+        /// The returned fields.
         projection: Option<Tree>,
-        /// The most documents to return; 0 for all.
+        /// The largest number of documents; 0 for all.
         limit: u32,
         /// The number of documents to skip.
         skip: u32,
@@ -152,22 +153,22 @@ pub enum DatabaseAction {
     },
     /// Update one or many.
     Update {
-        /// Which.
+        /// The filter.
         filter: Tree,
         /// Operators or a pipeline.
         change: Tree,
-        /// All that fit.
+        /// Whether all matching documents are affected.
         many: bool,
-        /// Insert where nothing fits.
+        /// Whether an update without a match inserts a document.
         upsert: bool,
     },
     /// Insert.
     Insert(Vec<Tree>),
     /// Delete one or many.
     Delete {
-        /// Which.
+        /// The filter.
         filter: Tree,
-        /// All that fit.
+        /// Whether all matching documents are affected.
         many: bool,
     },
     /// A pipeline, all of whose results are read.
@@ -186,10 +187,10 @@ fn wrong(words: &str, reason: &str) -> TemplateError {
 const KINDS: &str = "find, update, insert, delete, aggregate, command, transaction or connect";
 
 impl StatementFile {
-    /// Checks it and makes it ready.
+    /// Checks and compiles the statement.
     ///
     /// # Errors
-    /// Not exactly one kind, options that the kind does not take, a wrong generator.
+    /// There is not exactly one kind, the kind does not take an option, or a generator is wrong.
     pub fn compile(&self) -> Result<Statement, TemplateError> {
         if self.name.is_empty() {
             return Err(wrong("[[statement]]", "a statement without a name"));
@@ -308,7 +309,7 @@ impl StatementFile {
         })
     }
 
-    /// Options without a use are mistakes.
+    /// Refuses options that the kind of statement does not use.
     fn check_options(&self, name: &str) -> Result<(), TemplateError> {
         let (is_find, is_update) = (self.find.is_some(), self.update.is_some());
         let writes = is_update || self.delete.is_some();
@@ -337,7 +338,7 @@ impl StatementFile {
 }
 
 impl Statement {
-    /// Every variable must have been given before.
+    /// Checks that every variable is defined before its use.
     fn check_variables(&self) -> Result<(), TemplateError> {
         let mut known: Vec<&str> = Vec::new();
         let check = |template: &Template, known: &[&str]| {
@@ -370,12 +371,13 @@ impl Statement {
         }
     }
 
-    /// Rows that it must find at least.
+    /// The least number of rows that the statement must find.
     pub fn expected_rows(&self) -> u64 {
         self.expect
     }
 
-    /// Whether the number of documents in the workload's collection stays known.
+    /// Whether the number of documents in the workload's collection is still known after the
+    /// statement.
     pub fn counts(&self) -> bool {
         let is_transaction = matches!(self.action, Action::Transaction(_));
         self.parts().iter().all(|part| match &part.kind {
@@ -400,7 +402,7 @@ impl Statement {
         self.parts().iter().map(of).sum()
     }
 
-    /// Draws it; `draws` has no variables yet.
+    /// Draws the statement; `draws` has no variables yet.
     pub fn draw(&self, table: usize, draws: &mut Draws<'_>) -> StatementCall {
         let mut variables = Variables::new();
         for (name, value) in &self.variables {
@@ -441,7 +443,7 @@ fn with<'a>(draws: &'a mut Draws<'_>, variables: &'a Variables) -> Draws<'a> {
     }
 }
 
-/// Whether a command only reads, or changes documents but not their number.
+/// Whether a command leaves the number of documents as it is.
 fn keeps_count(command: &Template) -> bool {
     let Template::Object(fields) = command else {
         return false;

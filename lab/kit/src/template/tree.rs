@@ -1,8 +1,8 @@
-//! A value of any shape, as a document holds it.
+//! A value of any shape in a document.
 
 use std::collections::BTreeMap;
 
-/// Names that `let` of a statement gave.
+/// The variables of a statement's `let`.
 pub type Variables = BTreeMap<String, Tree>;
 
 /// A value.
@@ -29,12 +29,12 @@ pub enum Tree {
 }
 
 impl Tree {
-    /// An integer, as short as it fits.
+    /// An integer in the shortest type that holds it.
     pub fn integer(number: i64) -> Self {
         i32::try_from(number).map_or(Self::Long(number), Self::Int)
     }
 
-    /// Bytes of its values, names left out.
+    /// Bytes of the values, without names.
     pub fn logical_bytes(&self) -> usize {
         match self {
             Self::Null | Self::Bool(_) => 1,
