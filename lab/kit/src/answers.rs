@@ -1,6 +1,6 @@
-//! The kinds of failures by which a target is wrong and not merely unable.
+//! The kinds of failures that mean a wrong answer, and not merely a failed call.
 
-/// The kinds of failures that no target may show: what it answered is not what it was given.
+/// The kinds of failures that no target may have: its answer differs from the stored data.
 pub const WRONG_ANSWERS: &[&str] = &[
     "document not found",
     "wrong document",
@@ -13,7 +13,7 @@ pub const WRONG_ANSWERS: &[&str] = &[
     "record not found",
 ];
 
-/// The kind of a failure by which a row has other contents than it was given.
+/// The kind of a failure in which a row has other contents than were stored.
 pub const WRONG_CONTENTS: &str = "wrong contents";
-/// The kind of a failure by which rows came in another order than was asked for.
+/// The kind of a failure in which rows came in another order than requested.
 pub const WRONG_ORDER: &str = "wrong order";

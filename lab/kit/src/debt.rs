@@ -1,9 +1,9 @@
-//! Work that an engine has put off, from what it says of itself.
+//! Background work that an engine has postponed, from its own statistics.
 
 use serde_json::Value;
 
-/// Bytes that wait for a flush or compaction: of engines in the lab's process, of WiredTiger's
-/// cache, of InnoDB's pages, of Quarry's.
+/// Bytes that wait for a flush or compaction: in engines of the lab's process, WiredTiger's cache,
+/// InnoDB's pages, or Quarry.
 pub fn of_statistics(statistics: &Value) -> Option<u64> {
     let at = |path: &[&str]| {
         number(
@@ -17,7 +17,7 @@ pub fn of_statistics(statistics: &Value) -> Option<u64> {
         .or_else(|| at(&["Innodb_buffer_pool_bytes_dirty"]))
 }
 
-/// Each table has its own pending compactions; memory tables are counted together.
+/// Quarry reports pending compactions for each table, and memory tables for all tables together.
 fn of_quarry(engine: &Value) -> Option<u64> {
     let metrics = engine.as_object()?;
     let pending = metrics
@@ -27,7 +27,7 @@ fn of_quarry(engine: &Value) -> Option<u64> {
     Some(pending.sum::<u64>() + number(metrics.get("memtables_total_bytes")?)?)
 }
 
-/// A number, also in extended JSON, as the driver writes long integers, or as text.
+/// Reads a number, which may also be text or, for the driver's long integers, extended JSON.
 fn number(found: &Value) -> Option<u64> {
     let number = found.get("$numberLong").unwrap_or(found);
     number.as_u64().or_else(|| number.as_str()?.parse().ok())

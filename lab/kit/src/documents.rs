@@ -6,8 +6,8 @@ use crate::seed::Stream;
 
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// One document of the modern insert benchmark, without `_id` and date: the driver makes the one,
-/// the batch shares the other.
+/// One document of the modern insert benchmark, without `_id` and date: the driver makes the `_id`,
+/// and the documents of a batch share one date.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Purchase {
     /// Uniform in 0..1000.
@@ -51,7 +51,7 @@ fn letter(bits: u64) -> char {
         .map_or('a', char::from)
 }
 
-/// One document of the sysbench schema; its `_id` is given by the loader, in order.
+/// One document of the sysbench schema; the loader assigns its `_id` in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SysbenchRow {
     /// Uniform in 1..=rows.

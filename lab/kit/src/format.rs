@@ -32,7 +32,7 @@ pub fn number(value: f64) -> String {
     } else if !(0.0..0.001).contains(&value) {
         format!("{value:.3}")
     } else {
-        // Digits further out say nothing that the stored result does not say better.
+        // The stored result has more digits for those who need them.
         "< 0.001".to_owned()
     }
 }

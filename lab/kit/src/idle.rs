@@ -6,16 +6,16 @@ use metrics::ProcessSampler;
 
 /// Polling interval.
 const EVERY: Duration = Duration::from_millis(500);
-/// A process is idle after so many polls in a row that saw no work.
+/// A process is idle after this many polls in a row that saw no work.
 const QUIET_LOOKS: u32 = 4;
 /// A process that uses less CPU than this share of a core is idle: servers have clocks and
 /// flushers.
 const CPU_SHARE: f64 = 0.05;
-/// Less than this written in one look is rest.
+/// A process that writes fewer bytes than this between two polls is idle.
 const WRITTEN_BYTES: u64 = 64 << 10;
 
-/// Waits until process `pid` neither writes nor computes; whether it came to that, and what was
-/// seen.
+/// Waits until process `pid` neither writes nor computes. Returns whether it became idle, and a
+/// remark.
 pub fn until_idle(pid: Option<u32>, timeout: Duration) -> (bool, String) {
     let Some(mut sampler) = pid.and_then(|pid| ProcessSampler::new(pid).ok()) else {
         return (

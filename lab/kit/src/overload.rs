@@ -11,15 +11,16 @@ use metrics::LatencyHistogram;
 use crate::result::{Overload, StepResult};
 use crate::series::Point;
 
-/// More clients add less than this share to the rate: the target is saturated.
+/// The target is saturated if more clients add less than this share to the rate.
 const GAIN_MIN: f64 = 0.05;
 /// The target has recovered when it reaches this share of the rate before the overload.
 const RECOVERED: f64 = 0.9;
-/// It must keep the rate for so many points, or to the end.
+/// It must keep the rate for this many points, or to the end.
 const POINTS_KEPT: usize = 3;
 
-/// The number of clients that saturates the target, from attempts in ascending order of clients.
-/// `None` as long as one of the last two attempts gained; on a busy machine one alone says little.
+/// The number of clients that saturate the target, from pairs of clients and rate in ascending
+/// order. `None` while one of the last two steps still gained; two are needed because a single one
+/// may be disturbed.
 pub fn saturation(tried: &[(u32, f64)]) -> Option<u32> {
     let best_of = |some: &[(u32, f64)]| some.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
     let before = tried.get(..tried.len().checked_sub(2)?)?;
@@ -32,7 +33,7 @@ pub fn saturation(tried: &[(u32, f64)]) -> Option<u32> {
     first.map(|(clients, _)| *clients)
 }
 
-/// The figures of a step whose second role came and went.
+/// The figures of a step whose second role made the overload in `window`.
 pub fn of_step(step: &StepResult, tried: &[(u32, f64)], window: Range<f64>) -> Option<Overload> {
     let surge = step.more.background.first()?;
     let (from, until) = (window.start, window.end);
@@ -86,11 +87,11 @@ pub fn of_step(step: &StepResult, tried: &[(u32, f64)], window: Range<f64>) -> O
     })
 }
 
-/// How long after `until` the rate of the clients that stay was back for a while.
+/// The time from `until` until the rate of the remaining clients had recovered.
 fn recovery(points: &[Point], until: f64, rate: f64) -> Option<f64> {
     let after: Vec<&Point> = points
         .iter()
-        // A last point of a few milliseconds says nothing of the rate.
+        // A last point of a few milliseconds does not show the rate.
         .filter(|point| point.start_s + point.seconds > until && point.seconds >= 0.5)
         .collect();
     let is_back = |point: &&&Point| point.ops as f64 / point.seconds >= rate;
@@ -100,7 +101,7 @@ fn recovery(points: &[Point], until: f64, rate: f64) -> Option<f64> {
         next.filter(is_back).count() == count
     })?;
     let first = after.get(back)?;
-    // A point that the end of the overload lies in began before it.
+    // The point that includes the end of the overload began before that end.
     Some((first.start_s - until).max(0.0))
 }
 
@@ -115,7 +116,8 @@ mod tests {
             assert_eq!(saturation(&tried[..some]), None, "{some}");
         }
         assert_eq!(saturation(&tried), Some(4));
-        // One bad try is not the end, and the smallest that is as good as the best is enough.
+        // One bad rate does not end the search, and the smallest number of clients as good as the
+        // best is enough.
         let flat = [(1, 100.0), (2, 80.0), (4, 198.0), (8, 201.0), (16, 180.0)];
         assert_eq!(saturation(&flat[..3]), None);
         assert_eq!(saturation(&flat[..4]), None);

@@ -1,29 +1,30 @@
-//! One of several equal workers: a client among clients, a generator among generators.
+//! The share of one of several workers: of a client among clients, or of a generator among
+//! generators.
 
-/// Which one, of how many.
+/// The number of a worker and the number of workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// From 0.
+    /// The number of the worker, from 0.
     pub number: u32,
-    /// Of how many.
+    /// The number of workers.
     pub of: u32,
 }
 
 impl Share {
-    /// The only one.
+    /// The share of a single worker.
     pub const ALL: Self = Self { number: 0, of: 1 };
 
-    /// Number `number` of `of`.
+    /// The share of worker `number` of `of`.
     pub const fn new(number: u32, of: u32) -> Self {
         Self { number, of }
     }
 
-    /// The numbers of its clients among `all`: every n-th, for n workers.
+    /// The numbers of this worker's clients among `all`: every `of`-th from `number` on.
     pub fn clients(self, all: u32) -> impl Iterator<Item = u32> {
         (self.number..all).step_by(self.of.max(1) as usize)
     }
 
-    /// How many these are.
+    /// The number of this worker's clients.
     pub fn count(self, all: u32) -> u32 {
         all.saturating_sub(self.number).div_ceil(self.of.max(1))
     }

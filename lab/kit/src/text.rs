@@ -4,7 +4,8 @@ use rand::Rng;
 
 use crate::seed::Stream;
 
-/// Text of `length` bytes, of which a percentage are random characters and the rest one letter.
+/// Text of `length` bytes: `random_percent` of it are random characters, and the rest is one
+/// repeated letter.
 pub(crate) fn random_text(random: &mut Stream, length: u32, random_percent: u32) -> String {
     let noise = (u64::from(length) * u64::from(random_percent)).div_ceil(100) as usize;
     let length = length as usize;
@@ -14,7 +15,7 @@ pub(crate) fn random_text(random: &mut Stream, length: u32, random_percent: u32)
     out
 }
 
-/// Six bits of a draw make a letter; ten letters a draw.
+/// Six bits make a letter, so that one random number gives ten letters.
 pub(crate) fn push_noise(out: &mut String, random: &mut Stream, count: usize) {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut left = count;
@@ -32,7 +33,7 @@ pub(crate) fn push_noise(out: &mut String, random: &mut Stream, count: usize) {
 /// Words of the vocabulary.
 pub(crate) const WORDS: u32 = 10_000;
 
-/// A word of the vocabulary by its number: two syllables; all words differ.
+/// The word of a number in the vocabulary: two syllables; all words differ.
 pub(crate) fn word_numbered(number: i64) -> String {
     const CONSONANTS: &[u8; 20] = b"bcdfghjklmnpqrstvwxz";
     const VOWELS: &[u8; 5] = b"aeiou";

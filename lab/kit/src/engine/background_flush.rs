@@ -7,14 +7,14 @@ use std::time::Duration;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Runs until it is dropped; the last flush comes then.
+/// The thread runs until this is dropped, which does the last flush.
 pub struct BackgroundFlush {
     stop: Arc<(Mutex<bool>, Condvar)>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl BackgroundFlush {
-    /// Calls `flush` once a second. A flush that fails is tried again with the next.
+    /// Starts a thread that calls `flush` once a second. The next call repeats a failed flush.
     pub fn start(mut flush: impl FnMut() + Send + 'static) -> Self {
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let shared = stop.clone();

@@ -10,12 +10,12 @@ use crate::workload::Capability;
 /// How a driver opens its engine.
 pub type Open<'a> = &'a dyn Fn(EngineOptions) -> Result<Box<dyn LabEngine>, EngineError>;
 
-/// Panics where the engine below `directory` breaks a promise. For tests.
+/// Panics if the engine below `directory` breaks a promise. For tests.
 pub fn check(directory: &Path, open: Open<'_>) {
     check_with(directory, "", open);
 }
 
-/// The same with parameters of the engine's own, such as `style=universal`.
+/// The same check with parameters of the engine, such as `style=universal`.
 pub fn check_with(directory: &Path, parameters: &str, open: Open<'_>) {
     let address = |more: &str| format!("{}?cache=8M{more}", directory.display());
     let given = if parameters.is_empty() {
@@ -98,7 +98,7 @@ fn scans(session: &mut dyn EngineSession) {
     assert!(collect(session, 500, 600, false, 99).is_empty());
     assert!(collect(session, 500, 600, true, 99).is_empty());
     assert_eq!(collect(session, 0, 500, false, usize::MAX).len(), 500);
-    // No key is below the empty one: it means from the beginning.
+    // The empty key is the smallest, so it stands for the beginning.
     for reverse in [false, true] {
         let mut seen = 0;
         let mut visit = |_: &[u8], _: &[u8]| {

@@ -1,38 +1,39 @@
-//! Counters of an engine, in one form for all: bytes written for bytes given, and how long writers
-//! were delayed.
+//! Counters of an engine, in the same form for all engines: bytes stored and bytes written, and how
+//! long writers were delayed.
 //!
-//! Must not know: any engine's names for it.
+//! Must not know: the names of an engine's counters.
 
 use serde::Serialize;
 
-/// Counters since the engine was opened. None: the engine does not say.
+/// Counters since the engine was opened. `None`: the engine does not report this.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
-    /// Keys and values that it was given to store.
+    /// Bytes of the keys and values that clients stored.
     pub user_bytes: Option<u64>,
-    /// Written to the log.
+    /// Bytes written to the log.
     pub log_bytes: Option<u64>,
-    /// Written by flushes of memory.
+    /// Bytes written by flushes of memory.
     pub flush_bytes: Option<u64>,
-    /// Written by compactions and merges.
+    /// Bytes written by compactions and merges.
     pub compaction_bytes: Option<u64>,
     /// Bytes written to data files, if flushes and compactions are not counted separately.
     pub written_bytes: Option<u64>,
-    /// Time that writers were held up, of all writers together.
+    /// Time for which writers were blocked, summed over all writers.
     pub stall_us: Option<u64>,
-    /// Not since opening, but now: bytes that wait for a flush or compaction.
+    /// Current number of bytes that wait for a flush or compaction.
     pub debt_bytes: Option<u64>,
 }
 
 impl Counters {
-    /// Bytes written to log and data files by bytes given; `None` unless both are known.
+    /// Bytes written to log and data files divided by the bytes stored; `None` unless both are
+    /// known.
     pub fn write_amplification(&self) -> Option<f64> {
         let user = self.user_bytes.filter(|bytes| *bytes > 0)?;
         let files = match self.written_bytes {
             Some(bytes) => bytes,
             None => self.flush_bytes?.checked_add(self.compaction_bytes?)?,
         };
-        // An engine without a log has written none.
+        // An engine without a log has written nothing to it.
         Some((files as f64 + self.log_bytes.unwrap_or(0) as f64) / user as f64)
     }
 
@@ -54,7 +55,7 @@ impl Counters {
         }
     }
 
-    /// As JSON with the amplification that follows.
+    /// The counters as JSON, with the write amplification.
     pub fn json(&self) -> serde_json::Value {
         let mut out = serde_json::to_value(self).unwrap_or_default();
         if let Some(map) = out.as_object_mut() {

@@ -1,8 +1,8 @@
-//! Waiting until an engine says that it has no work in the background.
+//! Waiting until an engine reports that it has no background work.
 
 use std::time::{Duration, Instant};
 
-/// The engine is idle after so many polls in a row that found no work.
+/// The engine is idle after this many polls in a row that found no work.
 const IDLE_POLLS: u32 = 5;
 
 /// Polls `is_idle` at an interval and returns the time it took; `None` if `timeout` ended first.

@@ -24,7 +24,7 @@ pub trait LabEngine: Send + Sync + 'static {
     /// The engine's name, with its version and the settings that matter.
     fn name(&self) -> String;
 
-    /// Capabilities that it lacks, among those that some ordered engines have.
+    /// The capabilities that the engine lacks, among those that not all ordered engines have.
     fn unsupported(&self) -> &'static [Capability];
 
     /// A session for one thread.
@@ -33,25 +33,24 @@ pub trait LabEngine: Send + Sync + 'static {
     /// The engine refuses.
     fn session(&self) -> Result<Box<dyn EngineSession>, EngineError>;
 
-    /// Brings everything to storage and waits, as long as timeout lasts, until nothing is left to
-    /// do.
+    /// Syncs everything to storage and waits, at most `timeout`, until no background work is left.
     fn settle(&self, timeout: Duration) -> Settled;
 
     /// Raw statistics.
     fn statistics(&self) -> serde_json::Value;
 
-    /// Its current settings, by its own names, as far as it reports them.
+    /// The engine's current settings under its own names, as far as it reports them.
     fn configuration(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
 
-    /// Its own counters, as far as it has them.
+    /// The engine's own counters, as far as it has them.
     fn counters(&self) -> Counters {
         Counters::default()
     }
 }
 
-/// Called by a scan for each key and value; false ends the scan.
+/// A callback that a scan calls for each key and value; `false` ends the scan.
 pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
 
 /// One thread's use of an engine.
@@ -62,14 +61,14 @@ pub trait EngineSession: Send {
     /// The engine refuses; nothing was stored.
     fn write(&mut self, batch: &[KeyChange], sync: bool) -> Result<(), EngineError>;
 
-    /// Copies the value of `key` into `out`; whether there is one.
+    /// Copies the value of `key` into `out`; returns whether the key exists.
     ///
     /// # Errors
     /// The engine fails.
     fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> Result<bool, EngineError>;
 
-    /// Visits keys in `from..end` in order, or downwards from the last one. An empty `from` is the
-    /// beginning.
+    /// Visits keys in `from..end` in ascending order, or in descending order from the last one. An
+    /// empty `from` stands for the beginning.
     ///
     /// # Errors
     /// The engine fails.

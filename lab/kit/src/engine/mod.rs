@@ -1,7 +1,8 @@
-//! The interface to an ordered key-value engine in this process, and what all such engines share.
+//! The interface to an ordered key-value engine in this process, and code that all such engines
+//! share.
 //!
-//! An engine stores bytes in key order. Rows, tables and secondary indexes over it are built by
-//! [`crate::kv`]. This is another interface than the server's storage engine, on purpose:
+//! An engine stores bytes in key order; [`crate::kv`] builds rows, tables and secondary indexes on
+//! it. This interface deliberately differs from that of the server's storage engine:
 //! docs/adr/0019-engine-interface-of-the-lab.md.
 //! Must not know: rows, workloads, any engine.
 

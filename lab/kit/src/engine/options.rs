@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// An error of an engine, as it says it.
+/// An error of an engine, in its own words.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct EngineError(pub String);
@@ -17,12 +17,12 @@ impl EngineError {
 /// How durable a commit is before it is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// No log: what was not flushed is lost with the process.
+    /// No log: writes that were not flushed are lost when the process ends.
     None,
-    /// Logged, not awaited: a crash of the machine loses the last moments.
+    /// Writes are logged but not synced: a crash of the machine loses the last writes.
     #[default]
     Lazy,
-    /// On storage.
+    /// Writes are on storage.
     Sync,
 }
 
@@ -33,7 +33,7 @@ pub struct EngineOptions {
     pub path: PathBuf,
     /// Memory for its cache.
     pub cache_bytes: u64,
-    /// Everything after `?` in the address, as pairs.
+    /// The parameters after `?` in the address, as pairs.
     pub parameters: Vec<(String, String)>,
     /// The durability of unsynced writes.
     pub durability: Durability,
@@ -44,7 +44,7 @@ impl EngineOptions {
     /// it.
     ///
     /// # Errors
-    /// No path, or a value that cannot be read.
+    /// There is no path, or a value cannot be read.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (path, query) = text.split_once('?').unwrap_or((text, ""));
         let path = path.strip_prefix("//").unwrap_or(path);
@@ -81,7 +81,7 @@ impl EngineOptions {
         Ok(out)
     }
 
-    /// The value of a parameter of the engine's own, removed from the list.
+    /// Removes a parameter of the engine from the list and returns its value.
     pub fn take(&mut self, name: &str) -> Option<String> {
         let at = self
             .parameters
@@ -90,10 +90,10 @@ impl EngineOptions {
         Some(self.parameters.remove(at).1)
     }
 
-    /// The value of a switch, off without it.
+    /// Removes a switch from the list and returns its value; it is off by default.
     ///
     /// # Errors
-    /// Neither `true` nor `false`.
+    /// The value is neither `true` nor `false`.
     pub fn take_bool(&mut self, name: &str) -> Result<bool, EngineError> {
         Ok(self.take_one_of(name, &["false", "true"])? == "true")
     }
@@ -101,7 +101,7 @@ impl EngineOptions {
     /// The value of a parameter with a fixed set of values; the first is the default.
     ///
     /// # Errors
-    /// Another value.
+    /// The value is not allowed.
     pub fn take_one_of(&mut self, name: &str, allowed: &[&str]) -> Result<String, EngineError> {
         let Some(value) = self.take(name) else {
             return Ok(allowed.first().copied().unwrap_or_default().to_owned());
@@ -118,7 +118,7 @@ impl EngineOptions {
     /// The value of a parameter in bytes, if it is given.
     ///
     /// # Errors
-    /// Not a number of bytes.
+    /// The value is not a number of bytes.
     pub fn take_bytes(&mut self, name: &str) -> Result<Option<u64>, EngineError> {
         self.take(name)
             .map(|text| {
@@ -130,7 +130,7 @@ impl EngineOptions {
     /// Fails if there are parameters that no `take` has read.
     ///
     /// # Errors
-    /// There is one.
+    /// There is such a parameter.
     pub fn nothing_left(&self, allowed: &str) -> Result<(), EngineError> {
         match self.parameters.first() {
             None => Ok(()),
@@ -142,10 +142,10 @@ impl EngineOptions {
     }
 }
 
-/// A number of bytes such as `512M`.
+/// Parses a number of bytes such as `512M`.
 ///
 /// # Errors
-/// Not a number, or an unknown unit.
+/// The text is not a number, or its unit is unknown.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit = text.get(digits.len()..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Series by build: what each build of a target reached, beside the one before it.
+//! Series by build: the result of each build of a target, compared with the build before it.
 
 use super::series::Series;
 use crate::metric::Better;
@@ -12,17 +12,17 @@ const CHANGE_MIN: f64 = 0.01;
 pub struct Build {
     /// Its name.
     pub name: String,
-    /// When it was measured first.
+    /// When the build was first measured.
     pub at: String,
     /// Its runs.
     pub runs: usize,
-    /// Their mean.
+    /// The mean of the runs.
     pub mean: f64,
     /// The ratio to the build before it, with an interval of 95 %; `None` for the first, and if
     /// either has too few runs.
     pub ratio: Option<Estimate>,
-    /// Whether it is better (true) or worse (false) than the build before; `None` if the interval
-    /// includes no change.
+    /// Whether the build is better (`true`) or worse (`false`) than the one before; `None` if the
+    /// interval includes the ratio 1.
     pub verdict: Option<bool>,
 }
 

@@ -1,26 +1,26 @@
-//! Points at which a series changed, by energy statistics (E-divisive, Matteson and James 2014):
-//! the split that sets the two sides furthest apart, kept if few permutations of the values do as
-//! well, and then the same within each side.
+//! Points at which a series changed, by energy statistics (E-divisive, Matteson and James 2014).
+//! The algorithm takes the split with the largest distance between the two sides, keeps it if only
+//! few permutations of the values have as large a distance, and repeats this within each side.
 //!
-//! Nothing is assumed of the distribution. The permutations come from a fixed stream, so that the
-//! same series has the same change points.
+//! No distribution is assumed. The permutations come from a fixed stream, so that the same series
+//! always has the same change points.
 
 use rand::seq::SliceRandom;
 
 use crate::seed;
 
-/// Runs on each side at least.
+/// The least number of runs on each side.
 const SIDE_MIN: usize = 3;
 /// Number of permutations; it is enough to resolve [`CHANCE_MAX`].
 const PERMUTATIONS: usize = 999;
-/// So many of the permutations may do as well as the split.
+/// The largest share of permutations whose distance may be as large as that of the split.
 const CHANCE_MAX: f64 = 0.001;
-/// A smaller change counts for nothing, however certain.
+/// A smaller relative change is ignored, however certain it is.
 const SMALLEST_SHARE: f64 = 0.01;
-/// More runs would make a page that is too long to read.
+/// The largest number of runs: a page with more would be too long to read.
 const RUNS_MAX: usize = 2_000;
 
-/// The numbers of the first values after each change, in order.
+/// The indexes of the first values after each change, in order.
 pub fn change_points(values: &[f64]) -> Vec<usize> {
     let start = values.len().saturating_sub(RUNS_MAX);
     let mut out = Vec::new();
@@ -59,12 +59,12 @@ fn split(values: &[f64], offset: usize, out: &mut Vec<usize>) {
 /// The largest scaled distance between two sides, and where the second begins.
 ///
 /// # Cost
-/// The square of the number of values: the sums of distances are carried from one split to the
-/// next.
+/// Quadratic in the number of values: each split updates the sums of distances of the one before.
 fn best_split(values: &[f64]) -> (f64, usize) {
     let count = values.len();
     let distance = |one: f64, other: f64| (one - other).abs();
-    // Sums over pairs within the left side, within the right, and across.
+    // Sums of distances over pairs within the left side, across the split, and within the right
+    // side.
     let (mut left, mut across) = (0.0, 0.0);
     let mut right: f64 = 0.0;
     for (at, value) in values.iter().enumerate() {
@@ -133,7 +133,7 @@ mod tests {
         let wrong: Vec<u32> = (0..200)
             .filter(|number| !change_points(&runs(1_000 + number, 0.02, 0.0, 0)).is_empty())
             .collect();
-        // A share of one in a thousand is what the test allows.
+        // The test accepts one chance result in a thousand.
         assert!(wrong.len() <= 1, "{wrong:?}");
         assert!(change_points(&runs(1_000, 0.02, 0.0, 0)).is_empty());
     }

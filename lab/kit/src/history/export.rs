@@ -22,7 +22,7 @@ pub(super) const COLUMNS: [&str; 13] = [
     "segment",
 ];
 
-/// A row for each value, with a header.
+/// Writes a row for each value, with a header.
 pub fn csv(all: &[Series]) -> String {
     let mut out = format!("{}\n", COLUMNS.join(","));
     for one in all {
@@ -56,7 +56,7 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// The last value of each series, and how many changes for the worse it had.
+/// Writes the last value of each series and its number of changes for the worse.
 pub fn prometheus(all: &[Series]) -> String {
     let mut metrics: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let mut worse = Vec::new();

@@ -1,16 +1,16 @@
 //! Values of earlier histories, read back from their CSV.
 //!
-//! Promises: what `history.csv` holds comes back as it was; a file of something else is refused
-//! with the line that is wrong.
+//! Promises: the values of `history.csv` are read back unchanged; another file is refused with the
+//! number of the wrong line.
 
 use super::export::COLUMNS;
 use super::series::{Entry, Value};
 use crate::metric;
 
-/// The values of a file that [`super::csv`] wrote.
+/// Reads the values of a file that [`super::csv`] wrote.
 ///
 /// # Errors
-/// Another header, or a row with other cells, in words with its line.
+/// The header differs, or a row has other cells; the error names the line.
 pub fn read(text: &str) -> Result<Vec<Value>, String> {
     let mut rows = rows(text).into_iter();
     if rows.next().is_none_or(|header| header != COLUMNS) {
@@ -65,7 +65,8 @@ fn value(row: Vec<String>) -> Result<Value, String> {
     })
 }
 
-/// Cells of all rows; a cell in quotes may hold commas, lines and doubled quotes.
+/// Splits the text into rows of cells; a quoted cell may contain commas, line breaks and doubled
+/// quotes.
 fn rows(text: &str) -> Vec<Vec<String>> {
     let (mut out, mut row, mut cell) = (Vec::new(), Vec::new(), String::new());
     let mut is_quoted = false;

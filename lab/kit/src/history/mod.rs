@@ -1,8 +1,9 @@
-//! Results of many days: series of a metric of one step under the same conditions, and the points
+//! Results over many days: series of a metric of one step under the same conditions, and the points
 //! at which they changed.
 //!
-//! Promises: only runs that agree in workload, settings, machine, build and kind of target are one
-//! series; versions may differ, since they are what a history is about. Must not know: files.
+//! Promises: a series has only runs with the same workload, settings, machine, build of the lab and
+//! kind of target; versions of the target may differ, because a history compares them. Must not
+//! know: files.
 
 mod builds;
 mod change_points;

@@ -1,4 +1,4 @@
-//! From results to series.
+//! Builds series from results.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub struct Entry {
     pub at: String,
     /// The target, with its version.
     pub version: String,
-    /// Its build: the revision, where that is known.
+    /// The target's build: the revision, if it is known.
     pub build: String,
     /// The metric.
     pub value: f64,
@@ -35,16 +35,16 @@ pub struct Entry {
 /// A change of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// The number of the first run after it.
+    /// The index of the first run after the change.
     pub at: usize,
-    /// The mean after by the mean before, with its interval of 95 %; `None` if values are not above
-    /// zero.
+    /// The mean after the change divided by the mean before, with its 95 % interval; `None` if
+    /// values are not above zero.
     pub ratio: Option<Estimate>,
-    /// Whether it became better.
+    /// Whether the metric became better.
     pub is_better: bool,
 }
 
-/// A metric of a step of one run, and under which conditions.
+/// A metric of a step of one run, with its conditions.
 #[derive(Clone)]
 pub struct Value {
     /// Workload, target and labels.
@@ -61,7 +61,7 @@ pub struct Value {
     pub unit: String,
     /// The metric.
     pub metric: &'static Metric,
-    /// The run, and what it showed.
+    /// The run and its value.
     pub entry: Entry,
 }
 
@@ -98,8 +98,8 @@ struct Conditions {
     machine: String,
 }
 
-/// A label without the program that it names: builds of one server are one series, and each value
-/// has its build.
+/// A label without the program that it names, so that all builds of a server form one series; each
+/// value has its build.
 fn without_program(label: &str) -> &str {
     label
         .split_once(" and program ")
@@ -136,10 +136,10 @@ impl Conditions {
 }
 
 impl Conditions {
-    /// Short, and another for other conditions.
+    /// A short code, different for different conditions.
     fn code(&self) -> String {
         let text = format!("{self:?}");
-        // FNV-1a: the same in each build of the lab, as files keep it.
+        // FNV-1a, because files store the code and it must be the same in each build of the lab.
         let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
@@ -147,12 +147,12 @@ impl Conditions {
     }
 }
 
-/// The series of complete and right runs, those with most changes for the worse first.
+/// The series of complete and correct runs; those with the most changes for the worse come first.
 pub fn series(runs: &[RunResult]) -> Vec<Series> {
     series_of(values(runs))
 }
 
-/// The metrics of complete and right runs.
+/// The metrics of complete and correct runs.
 pub fn values(runs: &[RunResult]) -> Vec<Value> {
     let is_usable = |run: &&RunResult| {
         run.run.complete && run.checks.iter().all(|check| check.passed != Some(false))
@@ -171,7 +171,7 @@ pub fn values(runs: &[RunResult]) -> Vec<Value> {
     out
 }
 
-/// The series of values, in whatever order these are.
+/// Groups values, in any order, into series.
 pub fn series_of(all: Vec<Value>) -> Vec<Series> {
     let mut groups: BTreeMap<Key, Vec<Value>> = BTreeMap::new();
     for value in all {
@@ -198,7 +198,7 @@ fn one(mut all: Vec<Value>) -> Option<Series> {
     all.sort_by(|one, other| {
         (&one.entry.at, &one.entry.run).cmp(&(&other.entry.at, &other.entry.run))
     });
-    // A run may be both in a file and in a folder.
+    // The same run may be in a file and in a folder.
     all.dedup_by(|one, other| one.entry.run == other.entry.run);
     let first = all.first()?.clone();
     let entries: Vec<Entry> = all.into_iter().map(|value| value.entry).collect();
@@ -267,7 +267,7 @@ impl Value {
     }
 }
 
-/// The shortest name that identifies a build: its revision, or its program's checksum, or its
+/// The shortest name that identifies a build: its revision, else its program's checksum, else its
 /// version.
 fn build_of(run: &RunResult) -> String {
     let told = run.target.build.as_deref().unwrap_or_default();
@@ -282,7 +282,7 @@ fn build_of(run: &RunResult) -> String {
 }
 
 impl Series {
-    /// The changes in words, one line each.
+    /// Describes the changes, one line each.
     pub fn lines(&self) -> Vec<String> {
         let percent = |ratio: f64| (ratio - 1.0) * 100.0;
         self.changes
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_planted_slowdown_is_dated_sized_and_called_worse() {
-        // Given out of order; values alternate by 1 %.
+        // The runs are out of order; values alternate by 1 %.
         let runs: Vec<RunResult> = (0..30)
             .rev()
             .map(|number| {

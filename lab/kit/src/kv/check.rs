@@ -1,4 +1,4 @@
-//! Whether what an engine returned is what was stored, in the order that was asked for.
+//! Checks that an engine returned the stored rows in the requested order.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use crate::answers::{WRONG_CONTENTS, WRONG_ORDER};
 use crate::row::contents::Contents;
 use crate::target::CallOutcome;
 
-/// Looks at a row.
+/// Checks a row.
 pub(super) fn row(
     tables: &KvTables,
     table: usize,
@@ -29,7 +29,7 @@ pub(super) fn row(
     let kind = tables.tables.get(table).map(|table| table.kind);
     let has_text_keys = kind.is_some_and(crate::row::DocumentKind::has_text_keys);
     let id = encode::id_of_key(table, key, has_text_keys);
-    // Values lie in the order of the kind's fields.
+    // Values are in the order of the kind's fields.
     let names = contents.names().iter().copied();
     let fields = || names.clone().zip(values.iter().map(Into::into));
     contents.check(id.as_ref(), fields()).map_err(wrong)?;
@@ -41,7 +41,8 @@ pub(super) fn row(
 /// The rows that a scan has returned so far.
 pub(super) struct Read<'a> {
     tables: &'a KvTables,
-    /// None: entries of an index, which are keys alone, or rows that are not looked at.
+    /// The table of the rows; `None` for entries of an index, which have no value, and for rows
+    /// that are not checked.
     table: Option<usize>,
     reverse: bool,
     rows: u64,
@@ -61,7 +62,7 @@ impl<'a> Read<'a> {
         }
     }
 
-    /// Takes the next row or entry; whether all is well so far.
+    /// Takes the next row or entry; returns whether all rows so far are correct.
     pub(super) fn take(&mut self, key: &[u8], value: &[u8]) -> bool {
         let wanted = if self.reverse {
             Ordering::Less

@@ -1,4 +1,5 @@
-//! Directories that the lab makes for a target: what is in them belongs to the lab by name.
+//! Directories that the lab makes for a target, with a list of the entries that the lab made in
+//! them.
 //!
 //! Promises: only entries that the lab wrote into the directory's list are ever removed, and a
 //! directory belongs to one run at a time. Must not know: engines, servers.
@@ -9,11 +10,12 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::target::TargetError;
 
-/// Says that a directory is the lab's; its lines after the first name what the lab made in it.
+/// The file that marks a directory as the lab's; its lines after the first name the entries that
+/// the lab made.
 const MARK: &str = "quarry-lab-target";
 const FIRST_LINE: &str = "Made by quarry-lab, which removes the entries named below and no others.";
 
-/// Where an engine's files lie below the directory that its address names.
+/// The directory of an engine's files, below the directory of the engine's address.
 pub const ENGINE_DATA: &str = "data";
 
 /// A directory that this process uses exclusively.
@@ -25,12 +27,12 @@ pub struct OwnDirectory {
 }
 
 impl OwnDirectory {
-    /// Takes `path` for the use of this process and removes what the lab made there before, or
-    /// nothing with `keep`. `entries` are the names of what will be made in it.
+    /// Takes `path` for the exclusive use of this process and, without `keep`, removes the entries
+    /// that the lab made there before. `entries` are the names of the entries that will be made.
     ///
     /// # Errors
-    /// The directory holds files and is not the lab's, another process uses it, one of `entries`
-    /// is there and was not made by the lab, or the directory cannot be made.
+    /// The directory contains files and is not the lab's, another process uses it, one of `entries`
+    /// exists and was not made by the lab, or the directory cannot be made.
     pub fn take(path: &Path, entries: &[&str], keep: bool) -> Result<Self, TargetError> {
         let unusable = |reason: String| TargetError::Directory {
             path: path.display().to_string(),
@@ -78,7 +80,7 @@ impl OwnDirectory {
         &self.path
     }
 
-    /// An entry below it as a directory, made if it is not there.
+    /// A subdirectory, which is made if it does not exist.
     ///
     /// # Errors
     /// It cannot be made.
@@ -93,7 +95,7 @@ impl OwnDirectory {
     }
 }
 
-/// The mark of a directory: one that is there, or a new one in a directory that is empty.
+/// Opens the mark of a directory, or makes a new one in an empty directory.
 fn open_mark(path: &Path) -> Result<File, String> {
     let mark = path.join(MARK);
     let mut options = File::options();
@@ -117,19 +119,20 @@ fn open_mark(path: &Path) -> Result<File, String> {
             names.len()
         ));
     }
-    // Another run may make it at the same time: the lock decides whose it is.
+    // Another run may make the mark at the same time: the lock decides which run owns the
+    // directory.
     let made = options.create(true).truncate(false).open(&mark);
     made.map_err(|error| error.to_string())
 }
 
-/// The entries that the lab has made.
+/// Reads the list of entries that the lab has made.
 fn read_list(mark: &mut File, path: &Path) -> Result<Vec<String>, String> {
     let mut text = String::new();
     mark.read_to_string(&mut text)
         .map_err(|error| format!("{MARK}: {error}"))?;
     let mut lines = text.lines();
     match lines.next() {
-        // It was made a moment ago.
+        // The mark is new and still empty.
         None => return Ok(Vec::new()),
         Some(FIRST_LINE) => {}
         Some(_) => {
@@ -165,7 +168,7 @@ fn write_list(mark: &mut File, names: &[String]) -> std::io::Result<()> {
     mark.sync_all()
 }
 
-/// Removes an entry, but not the target of a link.
+/// Removes an entry; of a link only the link itself.
 fn remove(path: &Path) -> std::io::Result<()> {
     match path.symlink_metadata() {
         Ok(about) if about.is_dir() => std::fs::remove_dir_all(path),
@@ -212,7 +215,7 @@ mod tests {
         let refused = reason(OwnDirectory::take(path, &["data"], false));
         assert!(refused.contains("did not make ('data')"), "{refused}");
         assert!(!path.join(MARK).exists() && path.join("data/precious").exists());
-        // A directory of the lab into which the user has put an entry of that name.
+        // The directory is the lab's, but the user has put an entry of that name into it.
         let marked = directory.path().join("marked");
         drop(OwnDirectory::take(&marked, &[], false).unwrap());
         std::fs::write(marked.join("data"), "mine").unwrap();

@@ -1,7 +1,7 @@
 //! Rows, keys and index entries as bytes whose order is the order of their values.
 //!
-//! A row is its counter `k` in eight bytes (zero without one) and then its other fields, so that
-//! adding to the counter needs no decoding.
+//! A row is its counter `k` in eight bytes (zero if it has none), followed by its other fields, so
+//! that adding to the counter needs no decoding.
 
 use crate::row::{Key, Value};
 
@@ -13,7 +13,7 @@ const LONG: u8 = 2;
 const DOUBLE: u8 = 3;
 const DATE: u8 = 4;
 const TEXT: u8 = 5;
-/// Stands where the counter was taken out.
+/// The tag of the counter's place among the fields; its value is in the head.
 const COUNTER: u8 = 6;
 
 /// Prefix of all keys of a table's rows (`space` 0) or of its index number `space - 1`.
@@ -76,7 +76,7 @@ pub(super) fn push_ordered(out: &mut Vec<u8>, value: &Value) {
             out.extend(text.as_bytes());
             out.push(0);
         }
-        // Engines do not take documents of any shape; the lab says so before it begins.
+        // Engines do not take documents of any shape; the lab refuses such runs before they begin.
         Value::Tree(_) => {}
     }
 }
@@ -117,7 +117,7 @@ pub(super) fn encode(fields: &[(&'static str, Value)]) -> Vec<u8> {
     out
 }
 
-/// The values of a stored row in order. None if the bytes are not one.
+/// The values of a stored row in order; `None` if the bytes are not a row.
 pub(super) fn decode(row: &[u8]) -> Option<Vec<Value>> {
     let (head, mut rest) = row.split_at_checked(HEAD)?;
     let k = i64::from_le_bytes(head.try_into().ok()?);
@@ -154,8 +154,8 @@ pub(super) fn counter(row: &[u8]) -> Option<i64> {
     Some(i64::from_le_bytes(head))
 }
 
-/// A stored row whose counter is `delta` higher: what an engine's merge operator does with the
-/// operands of a row.
+/// A stored row whose counter is `delta` higher. Merge operators of engines call it for each
+/// operand.
 pub fn add_to_row(row: &[u8], delta: i64) -> Option<Vec<u8>> {
     let sum = counter(row)?.wrapping_add(delta);
     let mut out = row.to_vec();
@@ -181,7 +181,8 @@ mod tests {
         expected[0] = Value::Int(42);
         assert_eq!((decode(&row), counter(&row)), (Some(expected), Some(42)));
         for cut in 0..row.len() {
-            // A row cut at a field's end is a shorter row; it must never panic.
+            // A row truncated at the end of a field decodes as a shorter row; no truncated row may
+            // panic.
             let _ = decode(&row[..cut]);
         }
     }

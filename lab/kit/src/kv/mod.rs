@@ -1,8 +1,8 @@
 //! Rows, tables and secondary indexes over an ordered engine.
 //!
 //! Promises: an engine gets the same calls as a server; a change of one row and its index entries
-//! is one batch; concurrent changes of one row never lose each other (the lab locks rows, because
-//! most engines have no locks without transactions). Must not know: which engine it is.
+//! is one batch; concurrent changes of one row are never lost (the lab locks rows, because most
+//! engines have no locks without transactions). Must not know: which engine it is.
 
 mod check;
 mod directory;

@@ -21,8 +21,8 @@ pub struct KvSession {
     reads: u32,
 }
 
-/// One in so many reads has the contents of its rows checked: engines answer faster than a row is
-/// checked, and the time of a call should be the engine's.
+/// Only one of this many reads has the contents of its rows checked: a check takes longer than an
+/// engine's answer, and the time of a call should be the engine's.
 const LOOK_EVERY: u32 = 8;
 
 /// A call with its keys and values as bytes.
@@ -44,9 +44,9 @@ pub enum KvCall {
         batch: Vec<KeyChange>,
         /// Operations of the call.
         ops: u64,
-        /// Keys of rows that must not be there.
+        /// Keys of rows that must not exist.
         ids: Vec<Vec<u8>>,
-        /// Beginnings that no entry of a unique index may have.
+        /// Prefixes that no entry of a unique index may have.
         values: Vec<Vec<u8>>,
     },
     /// Reads of single keys.
@@ -68,7 +68,7 @@ pub enum KvCall {
         end: Vec<u8>,
         /// The most rows to return.
         limit: u32,
-        /// Downwards.
+        /// Whether in descending order.
         reverse: bool,
     },
     /// A change that needs the row.
@@ -80,7 +80,7 @@ pub enum KvCall {
         /// The change.
         change: RowChange,
     },
-    /// Deletion of rows with their entries.
+    /// Deletion of rows with their index entries.
     Delete {
         /// Number of the table.
         table: usize,
@@ -107,7 +107,7 @@ pub enum RowChange {
     Inc,
     /// The field at a position gets a value.
     Set(usize, Value),
-    /// The row is replaced, whether it is there or not.
+    /// The whole row is stored, whether it exists or not.
     Put(Vec<(&'static str, Value)>),
 }
 
@@ -159,8 +159,8 @@ impl KvSession {
         KvCall::Write { batch, ops }
     }
 
-    /// Looks for each id and each unique value, then stores: what a database does that cannot know
-    /// otherwise.
+    /// Reads each id and each unique value before it stores the rows, as a database must that
+    /// cannot know otherwise whether they exist.
     fn insert_new(
         &mut self,
         batch: &[KeyChange],
@@ -180,7 +180,7 @@ impl KvSession {
             }
         }
         for prefix in values {
-            // No id has nine such bytes: numbers have eight, text has none.
+            // No id contains nine such bytes: numbers have eight bytes, and text has none of these.
             let end = [prefix.as_slice(), &[0xff; 9]].concat();
             let mut found = !seen.insert(prefix);
             self.engine.scan(prefix, &end, false, &mut |_, _| {
@@ -209,7 +209,7 @@ impl KvSession {
             .unwrap_or(usize::MAX)
     }
 
-    /// Whether the rows of the next read are looked at.
+    /// Whether the rows of the next read are checked.
     fn looks(&mut self) -> bool {
         self.reads = self.reads.wrapping_add(1);
         self.reads.is_multiple_of(LOOK_EVERY)
@@ -401,7 +401,7 @@ fn lock_row<'a>(shared: &'a KvTables, key: &[u8]) -> Option<MutexGuard<'a, ()>> 
     Some(stripe.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Locks all of them, always in the same order, so that clients cannot deadlock.
+/// Locks all keys, always in the same order, so that clients cannot deadlock.
 fn lock_all<'a>(
     shared: &'a KvTables,
     keys: impl Iterator<Item = &'a Vec<u8>>,
@@ -454,7 +454,7 @@ impl Session for KvSession {
             } => {
                 let mut start = encode::row_key(table, &from);
                 let (from, end) = if reverse {
-                    // With the row itself, as servers do.
+                    // A descending range includes its first row, as on servers.
                     start.push(0);
                     (encode::prefix(table, 0), start)
                 } else {
@@ -482,7 +482,7 @@ impl Session for KvSession {
                     Change::Set(field, value) => RowChange::Set(self.position(table, field), value),
                 },
             },
-            // To an engine reading and storing back is what every update is.
+            // In an engine every update reads and stores the row.
             Call::ReadModifyWrite { table, id } => KvCall::Modify {
                 table,
                 key: encode::row_key(table, &id),

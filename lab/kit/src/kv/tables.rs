@@ -18,7 +18,7 @@ pub(super) const STRIPES: usize = 1_024;
 pub(super) struct KvIndex {
     /// Positions of its fields.
     pub(super) fields: Vec<usize>,
-    /// Whether a second row with the same values is refused.
+    /// Whether the index is unique.
     pub(super) unique: bool,
 }
 
@@ -30,13 +30,13 @@ pub(super) struct KvTables {
     pub(super) contents: Vec<Contents>,
     pub(super) indexes: RwLock<Vec<KvIndex>>,
     pub(super) stripes: Vec<Mutex<()>>,
-    /// The next id for tables whose rows have none.
+    /// The next id for rows whose ids the target makes.
     pub(super) next_id: AtomicI64,
-    /// Held as long as the engine is open.
+    /// The directory, kept locked while the engine is open.
     pub(super) directory: OwnDirectory,
     pub(super) address: String,
     pub(super) durability: String,
-    /// The engine's counters when its statistics were last asked for.
+    /// The engine's counters at the last request for statistics.
     pub(super) counted: Mutex<Counters>,
 }
 
@@ -67,7 +67,7 @@ impl KvTables {
         unique.map(prefix).collect()
     }
 
-    /// Whether an insert must look before it stores.
+    /// Whether an insert must first check that its keys do not exist.
     pub(super) fn guards(&self, table: usize) -> bool {
         let indexes = self.indexes.read();
         let indexes = indexes.unwrap_or_else(PoisonError::into_inner);

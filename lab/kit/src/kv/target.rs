@@ -1,4 +1,4 @@
-//! The target that has no server: the calls of a workload on an engine in this process.
+//! A target without a server: it runs the calls of a workload on an engine in this process.
 
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -23,7 +23,7 @@ const CHUNK: usize = 1_000;
 pub struct KvTarget(Arc<KvTables>);
 
 impl KvTarget {
-    /// Over `engine`, whose files are below `directory`.
+    /// A target on `engine`, whose files are below `directory`.
     pub fn new(
         engine: Box<dyn LabEngine>,
         tables: Vec<Table>,
@@ -74,7 +74,8 @@ impl KvTarget {
             reason: error.to_string(),
         };
         let mut session = self.engine_session()?;
-        // Behind what is deleted already: merge trees walk over their tombstones.
+        // Each scan begins after the deleted keys, because a scan in a merge tree passes over all
+        // tombstones.
         let mut from = from.to_vec();
         loop {
             let mut batch = Vec::with_capacity(CHUNK);
@@ -96,7 +97,7 @@ impl KvTarget {
     }
 }
 
-/// The settings of an engine that a result keeps.
+/// The engine's settings for the result.
 fn configured(settings: &std::collections::BTreeMap<String, String>) -> serde_json::Value {
     if settings.is_empty() {
         serde_json::Value::Null
@@ -199,7 +200,8 @@ impl Target for KvTarget {
     }
 
     async fn create_extra_table(&self, number: u32) -> Result<(), TargetError> {
-        // To an ordered engine a table is a prefix: nothing is made but its row and its entry.
+        // In an ordered engine a table is only a prefix, so that only its row and its index entry
+        // are stored.
         let table = self.0.tables.len() + number as usize;
         let id = Key::Number(1);
         let mut entry = encode::prefix(table, 1);
@@ -237,8 +239,8 @@ impl Target for KvTarget {
     async fn delete_above(&self, table: usize, number: i64) -> Result<(), TargetError> {
         let from = encode::row_key(table, &Key::Number(number.saturating_add(1)));
         self.clear(&from, &encode::prefix_end(table, 0))?;
-        // Index entries of the deleted rows would remain: the indexes of the table are
-        // built again.
+        // The index entries of the deleted rows are still there, so the indexes of the table are
+        // rebuilt.
         let indexes = self.0.indexes.read().map_or(0, |indexes| indexes.len());
         if indexes == 0 {
             return Ok(());
