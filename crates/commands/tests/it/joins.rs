@@ -32,7 +32,6 @@ fn join(foreign: &str) -> Json {
 
 /// 6,000 local documents, some with arrays, null or a missing field; 120 foreign documents,
 /// inserted with descending `_id`.
-/// they are inserted.
 fn filled(index: Json) -> Server {
     let mut server = Server::new();
     let local: Vec<Json> = (0..6000)

@@ -2,7 +2,6 @@
 //! unauthenticated client, a user without roles, and users with all rights except those on one
 //! collection. Each reply is 13 or an error of the arguments; data that the client may not touch is
 //! neither changed nor shown. The seed is fixed, so that a failure can be reproduced.
-//! as it is and is not shown. The seed is fixed, so that a failure is found again.
 
 use crate::access::{ELSEWHERE, log_in, run, user, with_root};
 use crate::rights_touch::{CHANGES, LOOKS};
