@@ -1,4 +1,4 @@
-//! Which programs there are.
+//! The programs that exist.
 
 /// The programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use crate::text::random_text;
 const PIECE: u64 = 100;
 /// Kinds of link.
 const KINDS: i64 = 2;
-/// Links that a list has at most, as LinkBench asks.
+/// The largest number of links in a list, as in LinkBench.
 const LIST_MAX: u32 = 10_000;
 /// Counter of visible links, without those of the load.
 const VISIBLE: usize = 0;
@@ -82,14 +82,14 @@ static COUNT: RecordTable = RecordTable {
     only_flat: false,
 };
 
-/// What a client does.
+/// A drawn procedure of a client.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Procedure {
     name: &'static str,
     id1: i64,
     kind: i64,
     id2: i64,
-    /// For a new node.
+    /// The id of a new node.
     fresh: i64,
     node_data: String,
     link_data: String,
@@ -101,7 +101,7 @@ pub(super) fn pieces(scale: Scale) -> u64 {
 
 pub(super) fn draw(scale: Scale, name: &'static str, random: &mut Stream) -> Procedure {
     let rows = scale.rows.max(1);
-    // Few nodes have most of the traffic.
+    // A few nodes get most of the traffic.
     let share = random.random::<f64>().powi(3);
     let id1 = ((share * rows as f64) as u64).min(rows - 1) + 1;
     let kind = random.random_range(1..=KINDS);
@@ -126,7 +126,8 @@ pub(super) fn draw(scale: Scale, name: &'static str, random: &mut Stream) -> Pro
         id2,
         node_data: text(128),
         link_data: text(32),
-        // Larger than the ids of the load, and from so many numbers that two are never equal.
+        // Larger than the ids of the load, and from a range so large that two ids are practically
+        // never equal.
         fresh: random.random_range(1 << 40..=i64::MAX),
     }
 }
@@ -135,15 +136,15 @@ fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// Links of a node at the beginning: half of the nodes have none of a kind, and ever fewer nodes
-/// have more.
+/// The initial number of links of a node: half of the nodes have no links of a kind, and the more
+/// links, the fewer nodes have them.
 fn link_count(id: u64, kind: i64) -> i64 {
     let drawn = mix(id * 4 + kind.cast_unsigned());
     let share = 1.0 - (drawn >> 11) as f64 / (1_u64 << 53) as f64;
     ((1.0 / share.sqrt()).min(100.0) as i64 - 1) * 2
 }
 
-/// The other end of a node's link: no two of a kind are alike.
+/// The other end of a node's link; the links of one kind all have different ends.
 fn other_end(id: u64, kind: i64, link: i64) -> i64 {
     number(id) * 8 - kind * 1_000 - link * 7
 }
@@ -251,7 +252,7 @@ impl Procedure {
                     ("time", Set::To(now().into())),
                     ("data", Set::To(self.node_data.clone().into())),
                 ];
-                // It may have been deleted.
+                // The node may have been deleted.
                 done.rows = records.update(&NODE, &node_key, &changes).await?;
             }
             "delete-node" => {
@@ -282,7 +283,7 @@ impl Procedure {
                     ("time", Set::To(now().into())),
                     ("data", Set::To(self.link_data.clone().into())),
                 ];
-                // It may never have been there.
+                // The link may never have existed.
                 let key = self.link_key();
                 done.rows = records.update(&LINK, &key, &changes).await?;
             }
@@ -309,7 +310,7 @@ impl Procedure {
         self.add_to_count(records, 1).await
     }
 
-    /// Shows or hides the link, if it is there and not so already; by how much its count changed.
+    /// Shows or hides an existing link; returns the change of the count.
     async fn show_link<R: Records>(&self, records: &mut R, is_shown: bool) -> Found<i64> {
         let key = self.link_key();
         let there = records.many(Query::of(&LINK, &key).locked()).await?;
@@ -345,8 +346,8 @@ impl Procedure {
     }
 }
 
-/// Another client stored the same record after this transaction had looked: its next attempt will
-/// see it.
+/// Turns a duplicate key into a new attempt: another client stored the same record after this
+/// transaction had looked, and the next attempt will see it.
 fn again_if_there(stored: Found<()>) -> Found<()> {
     const DUPLICATE: [&str; 2] = ["11000", "1062"];
     match stored {

@@ -1,4 +1,4 @@
-//! Records in memory, one client at a time, that can go wrong on purpose: programs are tried on it.
+//! Records in memory for tests of programs, for one client at a time, with faults on request.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use crate::records::{
     Equals, Field, Found, Mode, Query, Record, RecordTable, Records, RecordsError, Set,
 };
 
-/// What goes wrong.
+/// A fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Nothing.
+    /// No fault.
     #[default]
     None,
-    /// Each so manieth change is answered and not done.
+    /// Every N-th change is acknowledged but not done.
     LoseChange(u64),
-    /// Each so manieth commit asks for another attempt.
+    /// Every N-th commit asks for another attempt.
     Conflict(u64),
 }
 

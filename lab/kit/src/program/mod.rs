@@ -26,12 +26,12 @@ use crate::seed::Stream;
 /// A drawn procedure.
 #[derive(Clone, Debug, PartialEq)]
 enum Procedure {
-    /// Stores a piece of what is there at the beginning.
+    /// Stores a piece of the initial data.
     Load(u64),
     Trx(trx::Procedure),
     Tpcc(tpcc::Procedure),
     Linkbench(linkbench::Procedure),
-    /// Looks whether everything is as it must be.
+    /// Checks the data at the end.
     Check,
 }
 
@@ -59,7 +59,7 @@ pub struct Ran {
 }
 
 impl Program {
-    /// Its tables, where records may hold others (`embeds`) and where not.
+    /// The tables of the program; `embeds`: records may contain other records.
     pub fn tables(self, embeds: bool) -> Vec<&'static RecordTable> {
         let all: &[&'static RecordTable] = match self {
             Self::Trx => trx::TABLES,
@@ -79,7 +79,7 @@ impl Program {
         }
     }
 
-    /// Bytes of a record of its largest table, about.
+    /// The approximate size of a record of the largest table, in bytes.
     pub fn row_bytes(self) -> u64 {
         match self {
             Self::Trx => trx::ROW_BYTES,
@@ -90,7 +90,7 @@ impl Program {
 }
 
 impl ProgramCall {
-    /// The next piece of the load; `None` if all are given out.
+    /// The next piece of the load; `None` if all pieces have been given out.
     pub fn load(state: &Arc<ProgramState>) -> Option<Self> {
         let pieces = match state.program {
             Program::Trx => trx::pieces(state.scale),
@@ -118,7 +118,7 @@ impl ProgramCall {
         Some(Self::of(state, procedure))
     }
 
-    /// A look at whether everything is as it must be, and where it will say so.
+    /// A call that checks the data, and the place where it will store its findings.
     pub fn check(state: &Arc<ProgramState>) -> (Self, Arc<Mutex<Vec<Finding>>>) {
         let call = Self::of(state, Procedure::Check);
         let findings = call.findings.clone();
@@ -133,10 +133,10 @@ impl ProgramCall {
         }
     }
 
-    /// Does it.
+    /// Runs the call.
     ///
     /// # Errors
-    /// The target refuses, does not answer, or shows what must not be.
+    /// The target refuses, does not answer, or returns impossible data.
     pub async fn run<R: Records>(&self, records: &mut R) -> Found<Ran> {
         if self.procedure == Procedure::Check {
             let found = self.look(records).await?;
@@ -151,8 +151,8 @@ impl ProgramCall {
         ran
     }
 
-    /// A load is stored as it is; everything else is one transaction, which begins again as long as
-    /// the target says that another attempt may succeed.
+    /// Stores a piece of the load, or runs one transaction, which is repeated while the target
+    /// reports that another attempt may succeed.
     async fn repeat<R: Records>(&self, records: &mut R) -> Found<Ran> {
         if let Procedure::Load(piece) = self.procedure {
             return self.store(records, piece).await;

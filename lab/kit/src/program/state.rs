@@ -13,19 +13,19 @@ pub struct Scale {
     pub rows: u64,
     /// The setting `tables`.
     pub tables: u32,
-    /// Where random data of the load come from.
+    /// The seed of the random data of the load.
     pub seed: u64,
 }
 
-/// Figures that a program counts; what each means is the program's.
+/// The number of counters; the program defines the meaning of each.
 pub(super) const COUNTERS: usize = 8;
 
 /// Shared by all clients of a run.
 #[derive(Debug)]
 pub struct ProgramState {
-    /// Which one.
+    /// The program.
     pub program: Program,
-    /// How large.
+    /// The sizes.
     pub scale: Scale,
     pieces: AtomicU64,
     begun: AtomicU64,
@@ -34,26 +34,26 @@ pub struct ProgramState {
     counters: [AtomicI64; COUNTERS],
 }
 
-/// One thing that was looked at in the end.
+/// The result of one check at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// In words.
+    /// A description.
     pub name: String,
-    /// The lowest and the highest that it may be.
+    /// The lowest and the highest allowed value.
     pub expected: RangeInclusive<i64>,
     /// The value found.
     pub found: i64,
-    /// More about it.
+    /// A remark.
     pub remark: String,
 }
 
 impl Finding {
-    /// Something that must be equal.
+    /// A value that must equal the expected one.
     pub(super) fn equal(name: &str, expected: i64, found: i64) -> Self {
         Self::within(name, expected..=expected, found)
     }
 
-    /// Something that must lie between two numbers, both included.
+    /// A value that must lie between two numbers, both included.
     pub(super) fn within(name: &str, expected: RangeInclusive<i64>, found: i64) -> Self {
         Self {
             name: name.to_owned(),
@@ -69,13 +69,13 @@ impl Finding {
 pub(super) struct Done {
     /// Records that it read.
     pub(super) rows: u64,
-    /// Which counters grow by how much.
+    /// The counters that grow, and by how much.
     pub(super) counts: Vec<(usize, i64)>,
-    /// Whether it asks to be aborted, as some transactions do on purpose.
+    /// Whether the transaction must be aborted, as some do on purpose.
     pub(super) turned_back: bool,
 }
 
-/// A call under way. One that is dropped before it ended stays so.
+/// A call under way. If it is dropped without [`OpenCall::ended`], it remains counted as under way.
 pub(super) struct OpenCall<'a>(&'a ProgramState);
 
 impl OpenCall<'_> {
@@ -85,7 +85,7 @@ impl OpenCall<'_> {
 }
 
 impl ProgramState {
-    /// Before the load.
+    /// The state before the load.
     pub fn new(program: Program, scale: Scale) -> Self {
         Self {
             program,
@@ -112,7 +112,7 @@ impl ProgramState {
         self.again.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Transactions that the target aborted and that began again.
+    /// The number of transactions that the target aborted and that were repeated.
     pub fn again(&self) -> u64 {
         self.again.load(Ordering::Relaxed)
     }
@@ -125,7 +125,7 @@ impl ProgramState {
         own.into_iter().chain(figures).collect()
     }
 
-    /// Adds what another process, whose clients worked on the same records, has counted.
+    /// Adds the counts of another process whose clients worked on the same records.
     pub fn add_told(&self, told: &[i64]) {
         let (own, figures) = told.split_at(told.len().min(3));
         for (counter, count) in [&self.begun, &self.ended, &self.again].into_iter().zip(own) {
@@ -149,7 +149,7 @@ impl ProgramState {
         counter.map_or(0, |counter| counter.load(Ordering::Relaxed))
     }
 
-    /// Calls of which it is not known whether they were done.
+    /// The number of calls for which it is unknown whether they were done.
     pub(super) fn unknown(&self) -> i64 {
         let (ended, begun) = (&self.ended, &self.begun);
         let (ended, begun) = (ended.load(Ordering::Relaxed), begun.load(Ordering::Relaxed));

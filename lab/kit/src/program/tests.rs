@@ -1,5 +1,4 @@
-//! Programs on records in memory: what they leave behind passes their own checks, and what goes
-//! wrong does not.
+//! Programs on records in memory: their data pass their own checks, and faults are detected.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -23,7 +22,7 @@ fn scale(program: Program) -> Scale {
     }
 }
 
-/// Nothing in memory ever waits.
+/// Runs a future that never waits, because the records are in memory.
 fn ready<T>(future: impl Future<Output = T>) -> T {
     let mut context = Context::from_waker(Waker::noop());
     match std::pin::pin!(future).poll(&mut context) {

@@ -1,8 +1,9 @@
-//! Bank transfers: money moves between accounts, and what all accounts hold together never changes.
+//! Bank transfers: money moves between accounts, and the sum of all accounts never changes.
 //!
 //! Promises: a transaction of N writes changes N accounts. They form pairs, and in each pair one
-//! account gives what the other gets; an odd account moves money within itself. Each write counts
-//! itself in its account, so that lost and doubled writes show even when the sum is right.
+//! account gives the amount that the other one gets; an unpaired account moves money between its
+//! own balances. Each write also increments a counter in its account, so that lost and doubled
+//! writes are detected even if the sum is right.
 
 use std::collections::BTreeSet;
 
@@ -45,14 +46,14 @@ static ACCOUNTS: RecordTable = RecordTable {
     only_flat: false,
 };
 
-/// What a client does.
+/// A drawn procedure of a client.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Procedure {
     /// Moves an amount among these accounts, in ascending order.
     Transfer(Vec<i64>, i64),
-    /// Lets the target add up one state of all accounts.
+    /// Lets the target add up all accounts in one consistent state.
     Audit,
-    /// Reads one state of all accounts, as a backup does, and adds it up itself.
+    /// Reads all accounts in one consistent state, as a backup does, and adds them up itself.
     Backup,
 }
 
@@ -73,7 +74,7 @@ pub(super) fn draw(scale: Scale, name: &str, random: &mut Stream, writes: u64) -
             Procedure::Transfer(accounts, random.random_range(1..=100))
         }
         _ => {
-            // In one order, so that two transactions cannot wait for each other.
+            // Always in the same order, so that two transactions cannot wait for each other.
             let mut accounts = BTreeSet::new();
             while (accounts.len() as u64) < writes {
                 accounts.insert(number(random.random_range(1..=rows)));

@@ -1,4 +1,4 @@
-//! The conditions of consistency, and that nothing committed is missing.
+//! Checks the conditions of consistency, and that nothing committed is missing.
 
 use super::sizes::{DELIVERED, DISTRICTS, LINES, ORDERS, PAID, PAYMENTS, Sizes};
 use super::transactions::District;
@@ -6,7 +6,7 @@ use super::{load, tables};
 use crate::program::state::{Finding, ProgramState};
 use crate::records::{Field, Found, Query, Records};
 
-/// Numbers that hold of a district.
+/// Checks the numbers of a district.
 async fn check_district<R: Records>(
     records: &mut R,
     district: District,

@@ -47,14 +47,15 @@ fn piece(sizes: Sizes, number: u64) -> Piece {
     }
 }
 
-/// The lines of an order of the load; they follow from its number, so that all can be counted.
+/// The number of lines of an order of the load. It follows from the order's number, so that the
+/// total is known.
 fn line_count(order: i64) -> i64 {
     5 + seed::mix(order.cast_unsigned())
         .cast_signed()
         .rem_euclid(11)
 }
 
-/// The lines of all orders of the load.
+/// The number of lines of all orders of the load.
 pub(super) fn lines(scale: Scale) -> i64 {
     let sizes = Sizes::of(scale);
     let district: i64 = (1..=sizes.customers).map(line_count).sum();
@@ -177,7 +178,7 @@ async fn store_district<R: Records>(
     Ok(total)
 }
 
-/// Ids of the load are below zero, so that they differ from those of payments.
+/// Ids of the load are negative, so that they differ from the ids of payments.
 fn first_payment_id(sizes: Sizes, district: District, customer: i64) -> i64 {
     -((district.warehouse * DISTRICTS + district.number) * sizes.customers + customer)
 }

@@ -24,5 +24,5 @@ pub(super) const PROCEDURES: &[&str] = &[
     "delivery",
     "stock-level",
 ];
-/// Of a stock record, the largest part.
+/// The approximate size of a stock record; stock records are the largest part of the data.
 pub(super) const ROW_BYTES: u64 = 320;

@@ -1,4 +1,4 @@
-//! How much of everything there is, what is counted, and the numbers and names that are drawn.
+//! The sizes of the tables, the counters, and the drawn numbers and names.
 
 use rand::Rng;
 
@@ -9,29 +9,29 @@ use crate::seed::Stream;
 pub(super) const DISTRICTS: i64 = 10;
 /// Counter of committed orders.
 pub(super) const ORDERS: usize = 0;
-/// Counter of their lines.
+/// Counter of the lines of committed orders.
 pub(super) const LINES: usize = 1;
 /// Counter of committed payments.
 pub(super) const PAYMENTS: usize = 2;
-/// Counter of the money of payments.
+/// Counter of the money of committed payments.
 pub(super) const PAID: usize = 3;
 /// Counter of delivered orders.
 pub(super) const DELIVERED: usize = 4;
 
-/// How much of everything there is.
+/// The sizes of the data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
-    /// How many.
+    /// Number of warehouses.
     pub(super) warehouses: i64,
-    /// How many.
+    /// Number of items.
     pub(super) items: i64,
-    /// How many.
+    /// Number of customers of each district.
     pub(super) customers: i64,
 }
 
 impl Sizes {
-    /// `tables` warehouses with `rows` items; 100,000 items go with 3,000 customers and orders in
-    /// each district, as the specification has it.
+    /// `tables` warehouses with `rows` items; with 100,000 items there are 3,000 customers and
+    /// orders in each district, as in the specification.
     pub(super) fn of(scale: Scale) -> Self {
         let items = i64::try_from(scale.rows).unwrap_or(i64::MAX).max(100);
         Self {
@@ -41,13 +41,13 @@ impl Sizes {
         }
     }
 
-    /// Orders of each district at the beginning that are delivered; the others are not.
+    /// The number of initial orders of each district that are already delivered.
     pub(super) fn delivered(self) -> i64 {
         self.customers * 7 / 10
     }
 }
 
-/// The specification's skewed number between two others, both included.
+/// A skewed random number between `from` and `to`, both included, as the specification defines it.
 pub(super) fn skewed(random: &mut Stream, most: i64, from: i64, to: i64) -> i64 {
     let constant = most / 3;
     let drawn = random.random_range(0..=most) | random.random_range(from..=to);

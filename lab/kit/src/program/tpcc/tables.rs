@@ -1,4 +1,4 @@
-//! The nine tables; in documents an order holds its lines, and there are eight.
+//! The nine tables. In documents there are eight, because an order contains its lines.
 
 use crate::records::Column::{Int, List, OptionalInt, Text};
 use crate::records::RecordTable;
@@ -67,7 +67,7 @@ pub(super) static CUSTOMER: RecordTable = RecordTable {
     only_flat: false,
 };
 
-/// The specification has no key here; the lab numbers the records.
+/// The specification has no key for this table; the lab numbers the records.
 pub(super) static HISTORY: RecordTable = RecordTable {
     name: "history",
     columns: &[
@@ -155,8 +155,8 @@ pub(super) static ITEM: RecordTable = RecordTable {
     only_flat: false,
 };
 
-/// The ten texts of the districts are one of ten times their length, of which a line takes its
-/// part.
+/// The ten texts of the districts are one text of ten times the length; an order line takes the
+/// district's part of it.
 pub(super) static STOCK: RecordTable = RecordTable {
     name: "stock",
     columns: &[

@@ -32,7 +32,7 @@ pub(in crate::program) struct Line {
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::program) struct Payment {
     district: District,
-    /// Where the customer belongs to.
+    /// The district of the customer.
     of: District,
     who: CustomerKey,
     amount: i64,
@@ -131,7 +131,7 @@ fn new_order(sizes: Sizes, random: &mut Stream, district: District) -> Procedure
         })
         .collect();
     // Sorted, so that two orders cannot deadlock, and without duplicates, so that each line changes
-    // another stock record.
+    // a different stock record.
     lines.sort_unstable();
     lines.dedup_by_key(|line| (line.item, line.supplier));
     Procedure::NewOrder {
@@ -147,7 +147,7 @@ fn other(sizes: Sizes, random: &mut Stream, warehouse: i64) -> i64 {
     if drawn < warehouse { drawn } else { drawn + 1 }
 }
 
-/// Six of ten are asked for by name.
+/// Draws a customer: six of ten are found by name.
 fn who(sizes: Sizes, random: &mut Stream) -> CustomerKey {
     if random.random_range(0..10) < 6 {
         let names = sizes.customers.min(1_000);
@@ -243,7 +243,7 @@ async fn order<R: Records>(
     is_wrong: bool,
 ) -> Found<Done> {
     let key = of_district(district);
-    // Before anything is read: the first transaction gets the number.
+    // This comes before all reads, so that of two transactions the first one gets the number.
     records
         .change(&DISTRICT, &key, &[("d_next_o_id", Set::Add(1))])
         .await?;
@@ -361,7 +361,7 @@ async fn take_stock<R: Records>(
     Ok(stock.text("s_dist").to_owned())
 }
 
-/// The customer; of several with one name the one in the middle by first name.
+/// Finds the customer; of several with the same name, the middle one by first name.
 async fn find<R: Records>(records: &mut R, of: District, who: &CustomerKey) -> Found<Record> {
     match who {
         CustomerKey::Id(id) => {
@@ -478,7 +478,7 @@ async fn lines_of<R: Records>(
     records.many(Query::of(&ORDER_LINE, &key)).await
 }
 
-/// The oldest order of each district that waits.
+/// Delivers the oldest open order of each district.
 async fn deliver<R: Records>(records: &mut R, warehouse: i64, carrier: i64) -> Found<Done> {
     let mut delivered: i64 = 0;
     for number in 1..=DISTRICTS {
@@ -499,7 +499,7 @@ async fn deliver<R: Records>(records: &mut R, warehouse: i64, carrier: i64) -> F
             .await?
             == 0
         {
-            // Another delivery was faster, in a target that does not keep the two apart itself.
+            // Another delivery was faster; the target itself does not prevent this.
             return Err(RecordsError::Again(
                 "the order was delivered meanwhile".to_owned(),
             ));
@@ -542,7 +542,7 @@ async fn deliver<R: Records>(records: &mut R, warehouse: i64, carrier: i64) -> F
     })
 }
 
-/// How many items of the last twenty orders are low.
+/// Counts the items of the last twenty orders whose stock is low.
 async fn level<R: Records>(records: &mut R, district: District, threshold: i64) -> Found<Done> {
     let key = of_district(district);
     let next = records
