@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// One line for people: which file, what is wrong with it, what to do.
+/// One line for people: which file, the defect, what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupError(String);
 

@@ -80,23 +80,23 @@ pub struct PutAt {
 pub enum BatchOp<'a> {
     /// Sets a key.
     Put {
-        /// Where.
+        /// Table of the row.
         table: Table,
-        /// Which key.
+        /// Key of the row.
         key: &'a [u8],
         /// New value.
         value: &'a [u8],
     },
     /// Removes a key; an absent key is fine.
     Delete {
-        /// Where.
+        /// Table of the row.
         table: Table,
-        /// Which key.
+        /// Key of the row.
         key: &'a [u8],
     },
     /// Removes all keys from `lower` up to but not including `upper`.
     DeleteRange {
-        /// Where.
+        /// Table of the range.
         table: Table,
         /// First key removed.
         lower: &'a [u8],
@@ -105,11 +105,11 @@ pub enum BatchOp<'a> {
     },
     /// Adds to a counter pair; an absent key counts as zero.
     Add {
-        /// Where.
+        /// Table of the row.
         table: Table,
-        /// Which key.
+        /// Key of the row.
         key: &'a [u8],
-        /// What to add.
+        /// The pair to add.
         delta: [i64; 2],
     },
 }

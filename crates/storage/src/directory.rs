@@ -10,7 +10,7 @@ use crate::error::{Result, StorageError};
 /// Name of the file.
 pub const MARKER: &str = "QUARRY-ENGINE";
 
-/// What an engine writes into its directories.
+/// The content of an engine's marker file.
 #[derive(Debug, Clone, Copy)]
 pub struct Marker<'a> {
     /// Name of the engine.
@@ -110,7 +110,7 @@ impl Marker<'_> {
 /// power cannot remove them together with files written in them later.
 ///
 /// # Errors
-/// Those of the file system.
+/// Failures of the file system.
 pub fn make_directory(path: &Path) -> std::io::Result<()> {
     let above = path.ancestors().filter(|p| !p.as_os_str().is_empty());
     let missing: Vec<&Path> = above.take_while(|p| !p.exists()).collect();

@@ -1,5 +1,5 @@
-//! What Quarry demands of a storage engine: ordered byte keys in six tables, atomic batches,
-//! explicit snapshots.
+//! The contract between Quarry and a storage engine: ordered byte keys in six tables, atomic
+//! batches, explicit snapshots.
 //!
 //! This crate promises one object-safe trait ([`Engine`]), typed errors, a memory engine that is
 //! the model of the contract, test engines (contract checker, mirror, recorder, fault injector) and

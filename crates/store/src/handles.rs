@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Number of open collections that are cached.
 const HANDLES_MAX: usize = 10_000;
 
-/// See the head of this file.
+/// The open collections by name, and the catalog lock.
 #[derive(Default)]
 pub(crate) struct Handles {
     open: RwLock<HashMap<Namespace, Arc<Collection>>>,

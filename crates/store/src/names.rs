@@ -64,7 +64,7 @@ impl Store {
         past.open(&self.shared, ns, &row).map(Some)
     }
 
-    /// The collection or view that a write to this name goes to.
+    /// The collection or view to which a write under this name goes.
     ///
     /// # Errors
     /// 112 when the name leads to another collection now than the transaction sees, or

@@ -1,8 +1,8 @@
-// A file system for RocksDB that seals what it writes and refuses what was changed. The formats are those of crates/cipher
-// (docs/adr/0041-encryption-at-rest.md); keys and AES are there, called through a table of functions. It knows files only.
+// A file system for RocksDB that encrypts what it writes and refuses changed data. The formats are those of crates/cipher
+// (docs/adr/0041-encryption-at-rest.md), which provides keys and AES through a table of functions. It knows files only.
 //
-// Promises: the bytes RocksDB reads are those it wrote, at the same place of a file of the same name, or the read fails; no number
-// is sealed twice under one key. Compiled apart from RocksDB and linked beside its archive, with the same options.
+// Promises: RocksDB reads the bytes that it wrote, at the same place of a file of the same name, or the read fails; no number is used
+// twice with one key. Compiled separately from RocksDB, with the same options, and linked with its archive.
 
 #include <algorithm>
 #include <cstring>
@@ -24,20 +24,20 @@ constexpr uint64_t kPage = 4096;
 constexpr uint64_t kOverhead = 4 + kTag;
 constexpr uint64_t kStride = kPage + kOverhead;
 constexpr uint64_t kPieceMax = 256 * 1024;
-// Sealed bytes that are put together before they are written.
+// Sealed bytes that are collected before they are written.
 constexpr size_t kBatch = 1 << 20;
 
 }  // namespace
 
-// As declared in ffi/encryption.rs.
+// Declared in ffi/encryption.rs.
 extern "C" struct QuarryCipher {
   const void* state;
   void* (*begin)(const void* state, const char* name, size_t name_length, int pages, uint8_t* header);
   void* (*resume)(const void* state, const char* name, size_t name_length, const uint8_t* header, int* pages);
   void (*end)(void* key);
-  // Seals `length` bytes in place and writes the tag behind them.
+  // Seals `length` bytes in place and writes the tag after them.
   void (*seal)(const void* key, uint64_t number, uint32_t turn, uint8_t* bytes, size_t length);
-  // Opens `length` bytes and the tag behind them in place; 0 when they are not what was sealed.
+  // Opens `length` bytes and the tag after them in place; 0 when they were changed.
   int (*open)(const void* key, uint64_t number, uint32_t turn, uint8_t* bytes, size_t length);
 };
 
@@ -60,7 +60,7 @@ bool EndsWith(const std::string& text, const char* end) {
 
 std::string BaseName(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
-// What files that keep their name are bound to.
+// The name to which a file is bound; empty for a file that may be renamed.
 std::string BoundName(const std::string& path) {
   const std::string name = BaseName(path);
   const bool bound = EndsWith(name, ".sst") || EndsWith(name, ".blob") || EndsWith(name, ".log") || name.rfind("MANIFEST-", 0) == 0;
@@ -92,7 +92,7 @@ class Key {
   void* key_;
 };
 
-// Where plain bytes of a file of pages lie.
+// Offset of a page in a file of pages.
 uint64_t PageStart(uint64_t page) { return kHeader + page * kStride; }
 uint64_t Physical(uint64_t offset) { return PageStart(offset / kPage) + offset % kPage; }
 
@@ -104,8 +104,8 @@ uint64_t PlainLength(uint64_t physical) {
   return body / kStride * kPage + (rest > kOverhead ? rest - kOverhead : 0);
 }
 
-// A table or blob file while it is written. The last, incomplete page stays in memory until a flush or the end; when it has grown
-// after a flush it is sealed anew under the next turn.
+// A table or blob file during writing. The last, incomplete page stays in memory until a flush or the end; if it has grown after a
+// flush, it is sealed again with the next turn.
 class PagesWriter : public FSWritableFile {
  public:
   PagesWriter(std::unique_ptr<FSWritableFile> base, std::unique_ptr<Key> key) : base_(std::move(base)), key_(std::move(key)) {}
@@ -140,7 +140,7 @@ class PagesWriter : public FSWritableFile {
   using FSWritableFile::Append;
 
   IOStatus Truncate(uint64_t size, const IOOptions&, IODebugContext*) override {
-    // RocksDB cuts a file only to what it has written.
+    // RocksDB truncates a file only to the length that it has written.
     return size == Length() ? IOStatus::OK() : IOStatus::NotSupported("Truncate of an encrypted file");
   }
   IOStatus Close(const IOOptions& options, IODebugContext* dbg) override {
@@ -203,7 +203,7 @@ class PagesWriter : public FSWritableFile {
   bool tail_is_written_ = true;
 };
 
-// A table or blob file while it is read.
+// A table or blob file during reading.
 class PagesReader : public FSRandomAccessFile {
  public:
   PagesReader(std::string path, std::unique_ptr<FSRandomAccessFile> base, std::unique_ptr<Key> key, uint64_t length)
@@ -218,7 +218,7 @@ class PagesReader : public FSRandomAccessFile {
     const uint64_t last = (offset + n - 1) / kPage;
     const uint64_t from = PageStart(first);
     const uint64_t to = PageStart(last) + kOverhead + std::min<uint64_t>(kPage, length_ - last * kPage);
-    // One buffer for each thread; what a compaction reads ahead is not kept.
+    // One buffer for each thread; read-ahead data of a compaction is not cached.
     thread_local std::vector<uint8_t> kept;
     std::vector<uint8_t> large;
     std::vector<uint8_t>& sealed = to - from > kBatch ? large : kept;
@@ -262,7 +262,7 @@ class PagesReader : public FSRandomAccessFile {
   const uint64_t length_;
 };
 
-// A table or blob file read from its start, e.g. to copy it.
+// A table or blob file that is read from its start, e.g. to copy it.
 class PagesFromStart : public FSSequentialFile {
  public:
   explicit PagesFromStart(std::unique_ptr<PagesReader> file) : file_(std::move(file)) {}
@@ -281,7 +281,7 @@ class PagesFromStart : public FSSequentialFile {
   uint64_t at_ = 0;
 };
 
-// A journal, manifest or other file while it is written. Each append becomes a piece, so nothing is ever sealed or written twice.
+// A journal, manifest or other file during writing. Each append becomes a piece, so nothing is ever sealed or written twice.
 class PiecesWriter : public FSWritableFileOwnerWrapper {
  public:
   PiecesWriter(std::unique_ptr<FSWritableFile> base, std::unique_ptr<Key> key)
@@ -315,7 +315,7 @@ class PiecesWriter : public FSWritableFileOwnerWrapper {
     return size == length_ ? IOStatus::OK() : IOStatus::NotSupported("Truncate of an encrypted file");
   }
   uint64_t GetFileSize(const IOOptions&, IODebugContext*) override { return length_; }
-  // Offsets of pieces are not known; the whole file is asked for, which the system has mostly sent already.
+  // Offsets of pieces are not known, so the whole file is synced; the system has written most of it already.
   IOStatus RangeSync(uint64_t offset, uint64_t length, const IOOptions& options, IODebugContext* dbg) override {
     return target()->RangeSync(0, offset + length, options, dbg);
   }
@@ -327,7 +327,7 @@ class PiecesWriter : public FSWritableFileOwnerWrapper {
   uint64_t length_ = 0;
 };
 
-// The same while it is read, from its start.
+// A file of pieces during reading, from its start.
 class PiecesReader : public FSSequentialFile {
  public:
   PiecesReader(std::string path, std::unique_ptr<FSSequentialFile> base, std::unique_ptr<Key> key)
@@ -348,7 +348,7 @@ class PiecesReader : public FSSequentialFile {
       done += take;
     }
     *result = Slice(scratch, done);
-    // What was read before comes first; the next call fails.
+    // Data that was read before the failure is returned first; the next call fails.
     return done > 0 ? IOStatus::OK() : s;
   }
   IOStatus Skip(uint64_t n) override {
@@ -363,7 +363,7 @@ class PiecesReader : public FSSequentialFile {
   }
 
  private:
-  // Fills `to`; false when the file ends before.
+  // Fills `to`; `*whole` is false when the file ends first.
   IOStatus Fill(uint8_t* to, size_t n, const IOOptions& options, IODebugContext* dbg, bool* whole) {
     size_t done = 0;
     while (done < n) {
@@ -386,7 +386,7 @@ class PiecesReader : public FSSequentialFile {
     IOStatus s = Fill(length, sizeof(length), options, dbg, &whole);
     if (!s.ok() || !whole) return s;
     const uint32_t plain = GetFixed(length);
-    // Room that was made ahead of the content.
+    // The space that was added to the file in advance.
     if (plain == 0) return IOStatus::OK();
     if (plain > kPieceMax) {
       failed_ = true;
@@ -394,7 +394,7 @@ class PiecesReader : public FSSequentialFile {
     }
     piece_.resize(plain + kTag);
     s = Fill(piece_.data(), piece_.size(), options, dbg, &whole);
-    // A piece that was not written to its end.
+    // A piece that was not written completely.
     if (!s.ok() || !whole) return s;
     if (!key_->Open(number_, 0, piece_.data(), plain)) {
       failed_ = true;
@@ -416,13 +416,13 @@ class PiecesReader : public FSSequentialFile {
   size_t plain_ = 0;
   size_t given_ = 0;
   uint64_t number_ = 0;
-  // Where the next piece begins in the file.
+  // Offset of the next piece in the file.
   uint64_t at_ = kHeader;
   bool ended_ = false;
   bool failed_ = false;
 };
 
-// A file without a header yet: nothing was written to it.
+// A file without a header: nothing was written to it yet.
 class EmptyFile : public FSSequentialFile {
  public:
   IOStatus Read(size_t, const IOOptions&, Slice* result, char* scratch, IODebugContext*) override {
@@ -432,7 +432,7 @@ class EmptyFile : public FSSequentialFile {
   IOStatus Skip(uint64_t) override { return IOStatus::OK(); }
 };
 
-// A file of pieces that is to be read anywhere. RocksDB opens one to see whether its options are possible, and reads none so.
+// A file of pieces that is opened for reading at any place. RocksDB opens one to check its options, but never reads from it.
 class FromStartOnly : public FSRandomAccessFile {
  public:
   IOStatus Read(uint64_t, size_t, const IOOptions&, Slice*, char*, IODebugContext*) const override {
@@ -470,7 +470,8 @@ class EncryptedFileSystem : public FileSystemWrapper {
 
   IOStatus ReopenWritableFile(const std::string& path, const FileOptions& options, std::unique_ptr<FSWritableFile>* result,
                               IODebugContext* dbg) override {
-    // Only to be cut shorter and shorter while it is deleted. Others would be continued under numbers that were used.
+    // Files that are being deleted are reopened only to be truncated step by step. Other files would continue with numbers that were
+    // used already.
     if (EndsWith(path, ".trash")) return target()->ReopenWritableFile(path, options, result, dbg);
     return IOStatus::NotSupported("an encrypted file is not continued");
   }
@@ -545,7 +546,7 @@ class EncryptedFileSystem : public FileSystemWrapper {
     s = ReadExactly(file.get(), 0, header, kHeader, dbg);
     if (!s.ok()) return s;
     if (memcmp(header, "QRYSEAL1", 8) != 0) {
-      // In the clear: the library's own log. Or nothing yet.
+      // The file is not encrypted (the library's own log), or is still empty.
       if (IsEmpty(header, kHeader)) *size = 0;
       return s;
     }
@@ -553,7 +554,7 @@ class EncryptedFileSystem : public FileSystemWrapper {
       *size = PlainLength(physical);
       return s;
     }
-    // The pieces as far as they are whole.
+    // The length of all complete pieces.
     uint64_t at = kHeader;
     *size = 0;
     while (at + kOverhead < physical) {
@@ -630,8 +631,8 @@ class EncryptedFileSystem : public FileSystemWrapper {
 
 }  // namespace
 
-// Has a database that is opened with these options seal its files. What is made here lives as long as the process: threads of the
-// library may use it until the end. `options` is RocksDB's rocksdb_options_t, whose first and only member is Options (db/c.cc).
+// Makes a database that is opened with these options encrypt its files. The file system lives as long as the process, because threads
+// of the library may use it until the end. `options` is RocksDB's rocksdb_options_t, whose first and only member is Options (db/c.cc).
 extern "C" void quarry_encrypt(void* options, const QuarryCipher* cipher) {
   auto files = std::make_shared<EncryptedFileSystem>(FileSystem::Default(), *cipher);
   static_cast<Options*>(options)->env = NewCompositeEnv(files).release();

@@ -1,7 +1,7 @@
-// A file system over that of the system, below a database in the clear or encrypted. It promises two things. A thread can ask which
-// part of which table or blob file it has read last, so that damage that RocksDB reports without a place has one. And failures of the
-// device on files that are written or read anew when they are tried again (tables, blobs, manifests: everything but the journal) are
-// marked as such, so that RocksDB goes on by itself instead of refusing writes for good.
+// A file system on top of the system's, for plain and encrypted databases. It promises two things. A thread can ask which part of which
+// table or blob file it has read last, which gives the place of damage that RocksDB reports without one. And device failures on files
+// that are written or read again in a retry (tables, blobs, manifests: everything except the journal) are marked as retryable, so that
+// RocksDB continues by itself instead of refusing writes for good.
 
 #include <cstdint>
 #include <cstdlib>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace ROCKSDB_NAMESPACE;
 
-// What a thread has read last.
+// The last read of a thread.
 struct LastRead {
   uint64_t number = 0;
   uint64_t offset = 0;
@@ -30,7 +30,7 @@ bool EndsWith(const std::string& name, const char* end) {
   return name.size() >= n && name.compare(name.size() - n, n, end) == 0;
 }
 
-// The failure of a device, which may have passed when it is tried again; running out of space has rules of its own.
+// Marks a failure of the device as retryable; running out of space has its own rules.
 IOStatus Passing(IOStatus s) {
   if (s.code() == Status::Code::kIOError && s.subcode() == Status::SubCode::kNone) s.SetRetryable(true);
   return s;
@@ -115,7 +115,7 @@ class WatchedFileSystem : public FileSystemWrapper {
 
   IOStatus NewWritableFile(const std::string& path, const FileOptions& options, std::unique_ptr<FSWritableFile>* result,
                            IODebugContext* dbg) override {
-    // What an append to the journal or its flush has failed to do is not done by another try (commits.rs).
+    // A failed append to the journal, or a failed flush of it, is not retried (commits.rs).
     if (EndsWith(path, ".log")) return target()->NewWritableFile(path, options, result, dbg);
     std::unique_ptr<FSWritableFile> base;
     IOStatus s = Passing(target()->NewWritableFile(path, options, &base, dbg));
@@ -126,8 +126,8 @@ class WatchedFileSystem : public FileSystemWrapper {
 
 }  // namespace
 
-// Has a database that is opened with these options go through this file system, over the one that they name. What is made here lives
-// as long as the process. `options` is RocksDB's rocksdb_options_t, whose first and only member is Options (db/c.cc).
+// Makes a database that is opened with these options use this file system, on top of the one that they name. The file system lives as
+// long as the process. `options` is RocksDB's rocksdb_options_t, whose first and only member is Options (db/c.cc).
 extern "C" void quarry_watch(void* options) {
   Options* to = static_cast<Options*>(options);
   auto files = std::make_shared<WatchedFileSystem>(to->env->GetFileSystem());

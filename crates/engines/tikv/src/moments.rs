@@ -13,7 +13,7 @@ struct State<T> {
     answer: Option<T>,
 }
 
-/// See the head of this file.
+/// Combines calls that ask at the same time into one request.
 pub(crate) struct Together<T> {
     state: Mutex<State<T>>,
     turn: Condvar,

@@ -1,4 +1,4 @@
-//! What the memory engine, its snapshots and its cursors share.
+//! State that the memory engine, its snapshots and its cursors share.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -11,7 +11,7 @@ use crate::keys::{KeyRange, Table};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// See the head of this file.
+/// A unit that detects conflicts, see [`CheckedUnit`].
 pub(super) struct MemoryUnit<'e> {
     shared: &'e Arc<Shared>,
     caps: &'e Caps,

@@ -7,7 +7,7 @@ use super::{Call, Observer};
 use crate::engine::{Caps, CommitPos};
 use crate::error::{Result, StorageError};
 
-/// What to break.
+/// A planned failure.
 #[derive(Debug, Clone)]
 pub struct Fault {
     /// Calls that still succeed.

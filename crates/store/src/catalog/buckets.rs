@@ -18,7 +18,7 @@ pub(crate) const BYTES_MAX: usize = 125 * 1024;
 /// Open buckets of one collection; beyond that the one opened first is closed.
 const OPEN_MAX: usize = 20_000;
 
-/// See the head of this file.
+/// The open buckets of one collection.
 #[derive(Default)]
 pub(crate) struct OpenBuckets {
     list: Mutex<OpenList>,

@@ -12,7 +12,7 @@ use storage::{Engine, Table, WriteBatch};
 /// Identifiers reserved on disk at a time.
 const BLOCK: u32 = 1024;
 
-/// See the head of this file.
+/// The identifiers that this process may give.
 pub(crate) struct Idents {
     /// This process has given the identifiers from here on.
     pub(crate) first: u32,

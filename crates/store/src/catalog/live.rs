@@ -20,7 +20,7 @@ const ORDER_BYTES_MAX: usize = 32 << 20;
 /// Bytes of one entry besides its key.
 const ENTRY_BYTES: usize = 48;
 
-/// See the head of this file.
+/// The counters and orders of one collection.
 pub(crate) struct Live {
     docs: AtomicI64,
     bytes: AtomicI64,
@@ -37,7 +37,7 @@ pub(crate) struct Live {
     pub(crate) largest: Largest,
 }
 
-/// What a commit changes.
+/// The effects of a commit.
 pub(crate) struct LiveChange<'c> {
     /// Change of the number of documents and of the bytes of their BSON.
     pub(crate) docs: i64,

@@ -4,7 +4,7 @@
 use crate::error;
 use model::{Binary, Doc, DocBuf, Result, Value};
 
-/// What a namespace is.
+/// The kind of a namespace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Documents of its own.
@@ -46,7 +46,7 @@ pub struct IndexRow {
 }
 
 impl CatalogRow {
-    /// As stored.
+    /// Encodes the row for storage.
     pub fn encode(&self) -> DocBuf {
         DocBuf::build(|w| {
             w.put(
@@ -83,7 +83,7 @@ impl CatalogRow {
         })
     }
 
-    /// From stored bytes.
+    /// Decodes a stored row.
     ///
     /// # Errors
     /// 1 InternalError when the row is damaged.

@@ -19,7 +19,7 @@ const BUILD_POLL: Duration = Duration::from_millis(10);
 /// specification.
 ///
 /// # Errors
-/// Those that refuse the new one.
+/// A reason to refuse the new one.
 pub type SameIndex<'s> = dyn Fn(Doc<'_>) -> Result<bool> + 's;
 
 /// An index that was registered and is being built, kept while the operation that builds it is set
@@ -138,7 +138,7 @@ impl Writer<'_> {
     ) -> Result<Option<IndexBuild>> {
         let index = self.new_index(spec)?;
         loop {
-            // Nothing was done that a second run would repeat.
+            // The operation has changed nothing so far, so it may be run again.
             on_progress();
             match self.register(&index, same)? {
                 None => return Ok(Some(IndexBuild::new(self, index))),
@@ -185,7 +185,7 @@ impl Writer<'_> {
             None => {
                 let old = self.ready_index(name)?;
                 let index = self.new_index(spec)?;
-                // Nothing was done that a second run would repeat.
+                // The operation has changed nothing so far, so it may be run again.
                 on_progress();
                 self.register(&index, &|_| Ok(false))?;
                 let note = command.map(|o| Note { o, o2: None });

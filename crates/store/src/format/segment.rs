@@ -215,7 +215,7 @@ fn take_bytes(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 impl Head {
-    /// As it is stored.
+    /// Encodes the head for storage.
     pub fn encode(&self) -> Vec<u8> {
         let flags = u8::from(self.is_complete) | u8::from(self.is_large) << 1;
         let mut out = vec![FORMAT, flags];

@@ -88,7 +88,7 @@ impl SegmentColumn {
         self.bytes.get(start..start + len).unwrap_or_default()
     }
 
-    /// As it is stored.
+    /// Encodes the column for storage.
     pub fn encode(&self) -> Vec<u8> {
         let mut plain = Vec::new();
         self.put_tags(&mut plain);

@@ -14,7 +14,7 @@ use storage::Engine;
 /// The state of a consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerState {
-    /// Its name.
+    /// Name of the consumer.
     pub name: String,
     /// The consumer has saved everything before this time.
     pub saved: Timestamp,

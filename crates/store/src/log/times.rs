@@ -33,7 +33,7 @@ pub struct LogSettings {
     pub bytes_max: u64,
     /// UUID of the collection that shows a new log.
     pub uuid: [u8; 16],
-    /// Who reads it.
+    /// The readers for which it is kept.
     pub audience: Audience,
     /// The wall clock, milliseconds since the epoch.
     pub now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,

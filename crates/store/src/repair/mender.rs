@@ -46,7 +46,7 @@ pub struct DamagedRow<'r> {
     pub value: &'r [u8],
     /// The readable part of its value.
     pub readable: Doc<'r>,
-    /// What is wrong with it.
+    /// The defect of the row.
     pub why: &'r str,
 }
 

@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// See the head of this file.
+/// The uncommitted collections of one transaction.
 #[derive(Default)]
 pub(crate) struct Made {
     /// False while there are none; saves readers the lock.

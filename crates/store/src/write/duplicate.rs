@@ -43,7 +43,8 @@ pub(crate) fn duplicate_key(c: &Collection, index: &Index, doc: Doc<'_>) -> Mong
                     _ => Value::Missing,
                 };
             }
-            // Of an array, the element that collided is shown; the first one is taken for it.
+            // An array is shown as the element that collided; the first element is assumed to be
+            // that one.
             if let Value::Array(a) = v {
                 v = a.get(0).unwrap_or(Value::Undefined);
             }
