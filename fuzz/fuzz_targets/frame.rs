@@ -1,5 +1,5 @@
-//! Any bytes as one frame: the codec answers, bounds its memory, and what it accepts holds what it
-//! promises. `cargo +nightly fuzz run frame`
+//! Any bytes as one frame: the codec does not panic, bounds its memory, and every accepted frame
+//! has the promised properties. `cargo +nightly fuzz run frame`
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -11,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let mut scratch = Vec::new();
     let mut frame = bytes.to_vec();
-    // The length is made right, or nearly every input would stop at the first check.
+    // The length is corrected; otherwise nearly every input would fail at the first check.
     if frame.len() >= 16 {
         let len = i32::try_from(frame.len()).unwrap_or(i32::MAX);
         frame[..4].copy_from_slice(&len.to_le_bytes());

@@ -1,7 +1,7 @@
-//! Everything before a login: any messages over TCP to a server that checks access, from a client
-//! that has not logged in. Nothing panics, no reply holds what is stored, nothing is changed, and
-//! the server goes on answering. The server's allocator excludes the address sanitizer:
-//! `cargo +nightly fuzz run --sanitizer none login -- -dict=fuzz/login.dict`
+//! Everything before a login: any messages over TCP to a server with access control, from a client
+//! that has not logged in. Nothing panics, no reply contains stored data, nothing is changed, and
+//! the server keeps answering. The server's allocator excludes the address sanitizer: `cargo
+//! +nightly fuzz run --sanitizer none login -- -dict=fuzz/login.dict`
 #![no_main]
 
 use clap::Parser;
@@ -16,15 +16,15 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use wire::{Compressor, CompressorSet, DecodeOptions};
 
-/// As in the server: what is received is charged.
+/// As in the server: received bytes are counted.
 #[global_allocator]
 static ALLOCATOR: memory::Counting<std::alloc::System> = memory::Counting(std::alloc::System);
 
 const CANARY: &str = "canary-5c1b7f0e-not-for-strangers";
 const PASSWORD: &str = "not-in-the-dictionary";
-/// After so many inputs it is looked whether the server is whole.
+/// Number of inputs after which the state of the server is checked.
 const LOOK: u64 = 2048;
-/// A reply that does not come within this time is given up: `hello` may wait for a change.
+/// Longest wait for a reply: `hello` may wait for a change.
 const REPLY: Duration = Duration::from_millis(100);
 
 const COMMANDS: &[&str] = &[
@@ -83,7 +83,7 @@ struct Cli {
 struct Target {
     address: SocketAddr,
     root: Client,
-    /// What no reply may hold.
+    /// Data that no reply may contain.
     secrets: Vec<Vec<u8>>,
 }
 
@@ -147,7 +147,7 @@ fn target() -> &'static Target {
     })
 }
 
-/// Takes bytes off the front; fewer where there are no more.
+/// Removes up to `n` bytes from the front.
 fn take<'a>(bytes: &mut &'a [u8], n: usize) -> &'a [u8] {
     let (front, rest) = bytes.split_at(n.min(bytes.len()));
     *bytes = rest;
@@ -192,16 +192,16 @@ fn op_msg(flags: u8, elements: &[u8]) -> Vec<u8> {
     [&[flags, 0, 0, 0, 0][..], &document(elements)].concat()
 }
 
-/// One message of the input, in the form that its first byte asks for.
+/// One message of the input, in the form given by its first byte.
 fn next(input: &mut &[u8]) -> Vec<u8> {
     let kind = byte(input);
     let len = byte(input) | byte(input) << 8;
     let mut payload = take(input, len);
     let p = &mut payload;
     match kind % 6 {
-        // As it is.
+        // Unchanged.
         0 => p.to_vec(),
-        // With a length that is right.
+        // With a correct length.
         1 => {
             let op = [2013, 2012, 2004, 2010, 1, 2005, 2006, 2007][byte(p) % 8];
             message(op, p)
@@ -213,7 +213,7 @@ fn next(input: &mut &[u8]) -> Vec<u8> {
             let db = string("$db", pick(DATABASES, p));
             message(2013, &op_msg(flags, &[&name, *p, &db].concat()))
         }
-        // The same, compressed; the length that is declared may be another.
+        // The same, compressed; the declared length may be wrong.
         3 => {
             let compressor = Compressor::from_id(byte(p) as u8 % 4).unwrap_or(Compressor::Noop);
             let more = [0, 0, 0, 0, 1, -1, 1 << 27][byte(p) % 7];
@@ -247,7 +247,7 @@ fn next(input: &mut &[u8]) -> Vec<u8> {
     }
 }
 
-/// Reads until the server closes, or says nothing for a while.
+/// Reads until the server closes the connection, or sends nothing for a while.
 fn replies(stream: &mut TcpStream) -> Vec<u8> {
     let mut all = Vec::new();
     let mut buffer = [0; 16 << 10];
@@ -270,9 +270,9 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|w| w == part)
 }
 
-/// Every whole reply is a message, and none of a command that needs rights is a success.
+/// Checks that every complete reply is a message, and that no command that needs rights succeeds.
 fn judge(target: &Target, input: &[u8], mut bytes: &[u8]) {
-    // The fuzzer learns the words that it is compared with; what was sent may come back.
+    // The fuzzer learns the secrets from comparisons; a reply may repeat the input.
     for secret in target.secrets.iter().filter(|s| !contains(input, s)) {
         let found = contains(bytes, secret);
         assert!(!found, "a reply holds {}", String::from_utf8_lossy(secret));
@@ -297,7 +297,7 @@ fn judge(target: &Target, input: &[u8], mut bytes: &[u8]) {
         }
         let (one, rest) = bytes.split_at(len);
         bytes = rest;
-        // OP_REPLY has its document behind 20 bytes of its own.
+        // OP_REPLY has 20 bytes of its own before its document.
         let body = match i32::from_le_bytes([one[12], one[13], one[14], one[15]]) {
             1 => one.get(36..).expect("an OP_REPLY").to_vec(),
             _ => {
@@ -327,7 +327,7 @@ fn judge(target: &Target, input: &[u8], mut bytes: &[u8]) {
     }
 }
 
-/// Nothing was changed, and others are served.
+/// Checks that nothing was changed, and that other clients are served.
 fn look(target: &Target) {
     let mut names = target
         .root

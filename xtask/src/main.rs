@@ -1,7 +1,7 @@
-//! Chores of the repository. `tidy` checks what the compiler cannot: imports between crates, file
-//! heads, sizes, forbidden words.
+//! Chores of the repository. `tidy` checks rules that the compiler does not: imports between
+//! crates, file heads, sizes, forbidden words.
 //!
-//! Knows the repository's layout and nothing of what the crates do.
+//! Knows the repository's layout, but not what the crates do.
 
 mod tidy;
 
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The checkout that `cargo run` was called in: build output may be shared with other clones.
+/// The checkout in which `cargo run` was called: build output may be shared with other clones.
 fn root() -> PathBuf {
     let own = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
     Path::new(&own).parent().unwrap_or(Path::new(".")).into()

@@ -1,8 +1,9 @@
-//! Fuzzing by seed: inputs of a kept corpus are changed at random and given to a function that must
-//! neither panic nor allocate much. An input whose outcome is new joins the corpus of the run.
+//! Fuzzing by seed: inputs of a stored corpus are changed at random and passed to a function that
+//! must neither panic nor allocate much. An input with a new outcome is added to the corpus of the
+//! run.
 //!
-//! Promises: the same seed gives the same inputs as long as the function gives the same outcomes.
-//! Must not know: what the inputs mean.
+//! Promises: the same seed gives the same inputs, if the function gives the same outcomes. Must not
+//! know: what the inputs mean.
 
 use crate::random::Random;
 use std::collections::BTreeSet;
@@ -10,19 +11,19 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// How long a run goes on.
+/// The length of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
-    /// So many inputs.
+    /// Number of inputs.
     pub inputs: usize,
-    /// Or, where it is given, so long.
+    /// Or, if set, the duration.
     pub time: Option<Duration>,
     /// The first seed.
     pub seed: u64,
 }
 
 impl Limit {
-    /// A number of inputs; `QUARRY_FUZZ_SECONDS` makes it a time, `QUARRY_SEED` is the seed.
+    /// A number of inputs; `QUARRY_FUZZ_SECONDS` sets a duration instead, `QUARRY_SEED` the seed.
     pub fn of(inputs: usize) -> Limit {
         let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
         Limit {
@@ -33,29 +34,29 @@ impl Limit {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tried {
-    /// Inputs that were tried.
+    /// Number of inputs tried.
     pub inputs: usize,
-    /// Outcomes that differ.
+    /// Number of distinct outcomes.
     pub outcomes: usize,
-    /// Inputs that were taken as right.
+    /// Number of inputs that were accepted.
     pub accepted: usize,
 }
 
-/// What an input came to.
+/// The outcome of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was taken, with a number for the kind of what was made of it.
+    /// It was accepted, with a number for the kind of result.
     Accepted(u64),
     /// It was refused, with a number for the reason.
     Refused(u64),
 }
 
 impl Outcome {
-    /// Of a result: errors differ by their text up to the first figure or quote, so that what they
-    /// repeat of the input does not count.
+    /// From a result: errors are distinguished by their text up to the first digit or quote, so
+    /// that quoted input does not count.
     pub fn of<T, E: ToString>(result: &Result<T, E>, kind: impl FnOnce(&T) -> u64) -> Outcome {
         match result {
             Ok(made) => Outcome::Accepted(kind(made)),
@@ -71,7 +72,7 @@ impl Outcome {
     }
 }
 
-/// A number for anything.
+/// A hash of any value.
 pub fn number_of(of: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
@@ -81,20 +82,20 @@ pub fn number_of(of: impl Hash) -> u64 {
 /// A corpus, and how its inputs are changed.
 #[derive(Clone, Copy, Debug)]
 pub struct Fuzz<'a, I> {
-    /// What is fuzzed, for people.
+    /// The name of the target, for people.
     pub name: &'a str,
-    /// How long.
+    /// The length of the run.
     pub limit: Limit,
-    /// Inputs to begin with; they are tried as they are first.
+    /// The first inputs; they are tried unchanged first.
     pub corpus: &'a [I],
-    /// Changes an input, perhaps by a piece of another one.
+    /// Changes an input, possibly with a piece of another one.
     pub change: fn(&mut Random, &mut I, &I),
-    /// Shows an input that panicked.
+    /// The text of an input that panicked.
     pub show: fn(&I) -> String,
 }
 
 impl<I: Clone> Fuzz<'_, I> {
-    /// Gives inputs to `check`. A panic in there goes on when its input was shown.
+    /// Passes inputs to `check`. When it panics, the input is shown and the panic continues.
     pub fn run(&self, mut check: impl FnMut(&I) -> Outcome) -> Tried {
         let limit = self.limit;
         let mut random = Random::new(limit.seed);
@@ -111,7 +112,7 @@ impl<I: Clone> Fuzz<'_, I> {
                 let (name, seed, at) = (self.name, limit.seed, tried.inputs);
                 let shown = (self.show)(&input);
                 let line = format!("{name}, QUARRY_SEED={seed}, input {at}: {shown}");
-                // Nobody may be there to read it.
+                // Standard error may be closed.
                 let _ = writeln!(std::io::stderr(), "{line}");
                 std::panic::resume_unwind(panic)
             });
@@ -154,10 +155,10 @@ impl<I: Clone> Fuzz<'_, I> {
     }
 }
 
-/// Inputs of a run that are built upon.
+/// Most inputs of a run that are kept for further changes.
 const KEPT_MAX: usize = 4000;
 
-/// Lengths and numbers at the edges.
+/// Edge cases of lengths and numbers.
 const EDGES: [i64; 14] = [
     0,
     1,
@@ -175,7 +176,8 @@ const EDGES: [i64; 14] = [
     -2_147_483_648,
 ];
 
-/// Changes bytes: a bit, a byte, a length, a piece taken out, put in twice or taken from another.
+/// Changes bytes: flips a bit, sets a byte or a length, removes or doubles a piece, or copies one
+/// from another input.
 pub fn change_bytes(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
     if bytes.is_empty() {
         bytes.extend_from_slice(other);
@@ -247,7 +249,7 @@ mod tests {
 
     #[test]
     fn what_is_new_is_built_upon() {
-        // Three steps that no single change takes.
+        // Three steps that no single change can do together.
         let tried = fuzz(&[vec![0; 8]], 7, 60_000).run(|i| {
             let n = i.iter().filter(|b| **b == 0xAB).count();
             Outcome::Refused(n.min(3) as u64)

@@ -1,8 +1,8 @@
-//! What may lie on the device after the end of a process or a loss of power, by seed.
+//! Possible states of a device after the end of a process or a loss of power, chosen by seed.
 //!
-//! The rules are those of a journaling file system of Linux at its weakest. What a finished sync of
-//! a file covered is there. Of what it did not cover, a part is there. Changes of names come to the
-//! device in their order, and a sync of a directory is needed for the last of them.
+//! The rules are those of the weakest journaling file systems of Linux. The part of a file covered
+//! by a finished sync is there. Of later changes a part is there. Changes of names reach the device
+//! in their order; to make the last of them durable, a directory must be synced.
 
 use crate::random::Random;
 use crate::trace::Event;
@@ -14,16 +14,16 @@ use std::path::Path;
 /// What is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// The process ends: nothing that was written is lost.
+    /// The process ends: all writes are there.
     Nothing,
-    /// All that no sync covered.
+    /// Everything not covered by a sync is lost.
     Unsynced,
-    /// Of each file what was written last, of a write a part.
+    /// For each file the last writes are lost, and one write in part.
     Tails,
-    /// Each sector or page that no sync covered is as it was at some time since: a later write may
-    /// be there without an earlier one elsewhere.
+    /// Each sector or page not covered by a sync has its content of some time since the sync: a
+    /// later write may be there without an earlier one elsewhere.
     Pages,
-    /// Files are as long again as they were before they were cut; what was written is there.
+    /// Files have their length from before they were truncated; all writes are there.
     Cuts,
 }
 
@@ -38,7 +38,7 @@ impl Loss {
     ];
 }
 
-/// Content of a file: its first bytes, and zeros behind them up to its length.
+/// Content of a file: its first bytes, followed by zeros up to its length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     /// The first bytes.
@@ -57,7 +57,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// What is left of the first `at` events.
+    /// The image that a loss after the first `at` events leaves.
     pub fn left_of(events: &[Event], at: usize, loss: Loss, random: &mut Random) -> Image {
         let events = events.get(..at).unwrap_or(events);
         let names_synced = last(events, |e| matches!(e, Event::SyncNames { .. })).unwrap_or(0);
@@ -123,10 +123,10 @@ impl Image {
         }
     }
 
-    /// Writes it into a directory that is made for it.
+    /// Writes the image into a directory, which is created.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// The errors of the file system.
     pub fn write_to(&self, directory: &Path) -> io::Result<()> {
         fs::create_dir_all(directory)?;
         for name in &self.directories {
@@ -141,7 +141,7 @@ impl Image {
     }
 }
 
-/// Place behind the last event of a kind.
+/// Index after the last event of a kind.
 fn last(events: &[Event], is: impl Fn(&Event) -> bool) -> Option<usize> {
     events.iter().rposition(is).map(|at| at + 1)
 }
@@ -155,7 +155,7 @@ fn content(events: &[Event], file: u32, loss: Loss, random: &mut Random) -> Cont
         content.apply(event);
     }
     let open: Vec<&Event> = open.iter().filter(of_file).collect();
-    // Of the open ones, so many are there as they are.
+    // The number of unsynced events that are kept completely.
     let whole = match loss {
         Loss::Nothing | Loss::Cuts => open.len(),
         Loss::Unsynced => 0,
@@ -175,7 +175,7 @@ fn content(events: &[Event], file: u32, loss: Loss, random: &mut Random) -> Cont
                 Loss::Pages => content.write_some(*at, bytes, &mut units),
                 _ => {}
             },
-            // Lengths come to the device in their order.
+            // Changes of length reach the device in their order.
             _ if i < whole => content.apply(event),
             _ => {}
         }
@@ -212,7 +212,7 @@ impl Content {
         self.len = self.len.max(self.bytes.len() as u64);
     }
 
-    /// Writes what reaches the units before their time is up.
+    /// Writes the units that are not yet at their limit of writes.
     fn write_some(&mut self, at: u64, bytes: &[u8], units: &mut Units) {
         for (unit, at, piece) in units.cut(at, bytes) {
             if units.takes(unit) {
@@ -222,7 +222,7 @@ impl Content {
     }
 }
 
-/// How many more writes each sector or page of a file takes.
+/// The number of further writes that each sector or page of a file keeps.
 struct Units {
     bytes: u64,
     left: BTreeMap<u64, usize>,
@@ -247,7 +247,7 @@ impl Units {
         units
     }
 
-    /// Pieces of a write: number of the unit, place in the file, bytes.
+    /// Pieces of a write: number of the unit, offset in the file, bytes.
     fn cut<'b>(&self, at: u64, bytes: &'b [u8]) -> Vec<(u64, u64, &'b [u8])> {
         let (mut at, mut rest, mut pieces) = (at, bytes, Vec::new());
         while !rest.is_empty() {

@@ -1,7 +1,7 @@
-//! Tests by search (ADR 0078): what a loss of power or the death of the process may leave of a data
-//! directory, made from a recording of what was done to its files, by seed.
+//! Crash images (ADR 0078): states of a data directory that a loss of power or the end of the
+//! process may leave, made by seed from a recording of the calls on its files.
 //!
-//! Promises: the same recording, place and seed give the same image. Must not know: which engine
+//! Promises: the same recording, position and seed give the same image. Must not know: which engine
 //! wrote the files, how calls are recorded (`tests/crash/recorder.rs`). Only tests use it.
 
 pub mod fuzz;

@@ -5,7 +5,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers of a seed.
+    /// A generator with this seed.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
@@ -24,7 +24,7 @@ impl Random {
         usize::try_from(self.next_u64() % n.max(1) as u64).unwrap_or(0)
     }
 
-    /// True in so many of a hundred cases.
+    /// True with a probability of `percent`.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

@@ -1,12 +1,12 @@
-//! What was done to the files of a directory, in the order in which it was done.
+//! The recorded changes of the files in a directory, in order.
 
 use std::sync::Arc;
 
-/// One call, or one thing to know about the calls around it. Files have numbers, because a name
-/// may come to lead to another file; paths are relative to the directory.
+/// One call, or a marker between calls. Files have numbers, because a name may later belong to
+/// another file; paths are relative to the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A new file has a name.
+    /// A new file was created.
     Create {
         /// Its name.
         path: String,
@@ -15,60 +15,60 @@ pub enum Event {
     },
     /// Bytes were written.
     Write {
-        /// Where to.
+        /// The file.
         file: u32,
-        /// At which byte.
+        /// The offset.
         at: u64,
-        /// Which.
+        /// The bytes.
         bytes: Arc<[u8]>,
-        /// They were on the device when the call returned.
+        /// The bytes were on the device when the call returned.
         durable: bool,
     },
-    /// A file was cut, or made longer by zeros.
+    /// A file was truncated, or extended by zeros.
     Resize {
-        /// Which.
+        /// The file.
         file: u32,
         /// Its new length in bytes.
         len: u64,
     },
-    /// A file is at least so long.
+    /// A file has at least this length.
     Extend {
-        /// Which.
+        /// The file.
         file: u32,
-        /// Bytes.
+        /// Length in bytes.
         len: u64,
     },
     /// All of a file is on the device.
     Sync {
-        /// Which.
+        /// The file.
         file: u32,
     },
-    /// The names in a directory are on the device; with a journaling file system all that were
-    /// changed before.
+    /// All names in a directory are on the device; with a journaling file system also all earlier
+    /// changes of names.
     SyncNames {
-        /// Its name; empty for the directory that is recorded.
+        /// Its name; empty for the recorded directory itself.
         directory: String,
     },
-    /// A name was changed.
+    /// A file or directory was renamed.
     Rename {
-        /// From this.
+        /// The old name.
         from: String,
-        /// To this; the file that had it loses it.
+        /// The new name; a file that had it loses it.
         to: String,
     },
-    /// A file has one more name.
+    /// A file got another name.
     Link {
-        /// The name it has.
+        /// The existing name.
         from: String,
         /// The new one.
         to: String,
     },
     /// A name was removed.
     Remove {
-        /// Which.
+        /// The name.
         path: String,
     },
-    /// A directory was made.
+    /// A directory was created.
     MakeDirectory {
         /// Its name.
         path: String,
@@ -80,12 +80,12 @@ pub enum Event {
     },
     /// A batch is about to be applied.
     Began,
-    /// Commits up to this position were said to survive a loss of power.
+    /// The engine reported that commits up to this position survive a loss of power.
     Durable(u64),
 }
 
 impl Event {
-    /// The file whose content it changes.
+    /// The file whose content the event changes.
     pub fn changed_file(&self) -> Option<u32> {
         match self {
             Event::Write { file, .. } | Event::Resize { file, .. } | Event::Extend { file, .. } => {
@@ -95,7 +95,7 @@ impl Event {
         }
     }
 
-    /// It changes names.
+    /// Whether the event changes names.
     pub fn changes_names(&self) -> bool {
         matches!(
             self,

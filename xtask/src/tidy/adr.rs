@@ -5,7 +5,7 @@ use super::finding::Finding;
 /// The index.
 pub(super) const INDEX: &str = "docs/adr/README.md";
 
-/// Complains about each page of `names` (paths in the repository) that the index does not link to.
+/// Reports each page of `names` (paths in the repository) without a link in the index.
 pub(super) fn check(index: &str, names: &[&str]) -> Vec<Finding> {
     let pages = names.iter().filter(|name| **name != INDEX);
     let pages = pages.filter_map(|name| name.strip_prefix("docs/adr/"));

@@ -1,4 +1,4 @@
-//! The imports between crates: the table of ARCHITECTURE.md against what the manifests say.
+//! The imports between crates: compares the table of ARCHITECTURE.md with the manifests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::finding::Finding;
 
-/// The file that holds the table.
+/// The file with the table.
 pub(super) const TABLE_FILE: &str = "ARCHITECTURE.md";
 
-/// Tests may build BSON and open the memory engine anywhere; nothing else is freer for them.
+/// Crates that any test may use: to build BSON and to open the memory engine.
 const FREE_FOR_TESTS: [&str; 2] = ["model", "storage"];
 
 /// One member of the workspace.
@@ -19,7 +19,7 @@ pub(super) struct Package {
     pub(super) name: String,
     /// Folder below the root of the repository.
     pub(super) folder: String,
-    /// Edges to other members: name, and whether only tests need it.
+    /// Imports of other members: name, and whether only tests need it.
     pub(super) edges: Vec<(String, bool)>,
 }
 
@@ -29,7 +29,7 @@ struct Row {
     line: usize,
 }
 
-/// Reads the members and the edges among them from the output of `cargo metadata --no-deps`.
+/// Reads the members and the imports between them from the output of `cargo metadata --no-deps`.
 pub(super) fn packages(metadata: &str, root: &str) -> Result<Vec<Package>, String> {
     let parsed: Value =
         serde_json::from_str(metadata).map_err(|e| format!("cargo metadata: {e}"))?;

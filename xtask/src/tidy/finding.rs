@@ -5,11 +5,11 @@ use std::fmt;
 /// One thing that breaks a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// Repository path of the file that is wrong.
+    /// Repository path of the file.
     pub(crate) file: String,
-    /// Line from 1, or 0 when the whole file is meant.
+    /// Line number, from 1; 0 for the whole file.
     pub(crate) line: usize,
-    /// What is wrong and what is allowed.
+    /// The error and what is allowed.
     pub(crate) message: String,
 }
 

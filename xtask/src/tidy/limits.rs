@@ -1,7 +1,7 @@
-//! What there may be none of: files and folders that import each other in a circle, functions that
-//! take tuples. And sizes that may only shrink: long functions, long files. What is above a limit
-//! stands in `xtask/limits.txt` with its size and, if it is to stay, a reason; a size above its
-//! line fails, and so does a line above its size.
+//! Forbidden structures: files and folders that import each other in a cycle, functions that take
+//! tuples. And sizes that may only shrink: long functions, long files. Everything above a limit is
+//! listed in `xtask/limits.txt` with its size and, if it is to stay, a reason; a size above its
+//! entry is an error, and so is an entry above the size.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,10 +11,10 @@ use super::finding::Finding;
 use super::modules::{self, Modules};
 use super::source;
 
-/// The list of what is above the limits.
+/// The list of sizes above the limits.
 pub(super) const FILE: &str = "xtask/limits.txt";
 
-/// What there may be none of, whatever the list says, and what prints where it is.
+/// Kinds that the list cannot allow, each with the command that prints all of them.
 const FORBIDDEN: [(&str, &str); 3] = [
     ("cycle", "cycles"),
     ("folders", "cycles"),
@@ -22,7 +22,7 @@ const FORBIDDEN: [(&str, &str); 3] = [
 ];
 const FUNCTION_LINES_MAX: usize = 80;
 const FILE_LINES_MAX: usize = 600;
-/// The crates that make the errors clients read.
+/// The crates whose errors clients read.
 const FOLDERS_OF_ERRORS: [&str; 8] = [
     "crates/auth",
     "crates/commands",
@@ -33,29 +33,29 @@ const FOLDERS_OF_ERRORS: [&str; 8] = [
     "crates/store",
     "crates/wire",
 ];
-/// Where the crates of the server are.
+/// The folder of the server's crates.
 const SERVER_FOLDER: &str = "crates/";
 
-/// What the sources measure. Tests, benchmarks and examples are not counted.
+/// Measurements of the sources. Tests, benchmarks and examples are not counted.
 #[derive(Default)]
 pub(crate) struct Measured {
     /// By crate folder.
     crates: BTreeMap<String, Modules>,
     files: Vec<(String, usize)>,
     functions: Vec<(String, usize)>,
-    /// How many functions of a crate folder take a tuple.
+    /// Number of functions that take a tuple, by crate folder.
     tuple_takers: BTreeMap<String, usize>,
-    /// Where a crate of the server prints by a macro that may panic: file, line, macro.
+    /// Uses of printing macros that may panic, in crates of the server: file, line, macro.
     prints: Vec<(String, usize, String)>,
-    /// Where a crate whose texts clients read shows a value by its `Debug`: file, line.
+    /// Uses of `Debug` forms in crates whose texts clients read: file, line.
     debug_forms: Vec<(String, usize)>,
 }
 
 impl Measured {
-    /// Takes a file in, when it belongs to the product.
+    /// Adds a file, if it belongs to the product.
     ///
     /// # Errors
-    /// A sentence when it is not Rust.
+    /// A sentence if it is not Rust.
     pub(super) fn add(
         &mut self,
         name: &str,
@@ -105,7 +105,7 @@ impl Measured {
         Ok(())
     }
 
-    /// Kind, what, size: everything above a limit, in the order of the list.
+    /// Kind, name, size: everything above a limit, in the order of the list.
     fn above(&self) -> Vec<(&'static str, String, usize)> {
         let mut all = Vec::new();
         for (folder, modules) in &self.crates {
@@ -140,7 +140,7 @@ impl Measured {
         all
     }
 
-    /// The files in cycles, each with what it imports of the others; then the folders.
+    /// The files in cycles, each with its imports of the others; then the folders.
     pub(crate) fn cycles(&self) -> String {
         let mut out = String::new();
         for (folder, modules) in &self.crates {
@@ -173,7 +173,7 @@ impl Measured {
         out
     }
 
-    /// The list that allows what there is.
+    /// The list with the present sizes.
     pub(crate) fn as_limits(&self) -> String {
         let line = |(kind, what, size)| format!("{kind} {what} {size}\n");
         self.above().into_iter().map(line).collect()
@@ -210,7 +210,7 @@ fn printer_of(kind: &str) -> Option<&'static str> {
     row.map(|(_, word)| *word)
 }
 
-/// Compares with the list, whose lines are: kind, what, size, and perhaps a reason.
+/// Compares with the list, whose lines have kind, name, size, and optionally a reason.
 pub(super) fn check(measured: &Measured, list: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut allowed = BTreeMap::new();

@@ -4,7 +4,7 @@
 use super::edges::TABLE_FILE;
 use super::finding::Finding;
 
-/// Checks one document; `exists` answers for paths below the root of the repository.
+/// Checks one document; `exists` tests a path below the root of the repository.
 pub(super) fn check(name: &str, content: &str, exists: impl Fn(&str) -> bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !name.ends_with(".md") {
@@ -46,7 +46,7 @@ fn links(line: &str) -> impl Iterator<Item = &str> {
         })
 }
 
-/// Words in backticks that can only be files of the repository.
+/// Words in backticks that must be files of the repository.
 fn paths(line: &str) -> impl Iterator<Item = &str> {
     const ENDINGS: [&str; 5] = [".rs", ".md", ".sh", ".toml", ".yml"];
     line.split('`').skip(1).step_by(2).filter(|word| {

@@ -1,5 +1,4 @@
-//! Gathers the repository's facts and asks the rules about them. The rules themselves are pure
-//! functions over text.
+//! Reads the repository and applies the rules. The rules themselves are pure functions over text.
 
 mod adr;
 mod edges;
@@ -18,7 +17,7 @@ use std::process::Command;
 use finding::Finding;
 pub(crate) use limits::Measured;
 
-/// What one pass saw.
+/// The result of one pass.
 pub(crate) struct Summary {
     pub(crate) crates: usize,
     pub(crate) files: usize,
@@ -29,7 +28,7 @@ pub(crate) struct Summary {
 /// Checks the repository at `root`.
 ///
 /// # Errors
-/// A sentence when git, cargo or ARCHITECTURE.md cannot be read.
+/// A sentence if git, cargo or ARCHITECTURE.md cannot be read.
 pub(crate) fn check(root: &Path) -> Result<Summary, String> {
     let mut findings = Vec::new();
     let architecture = std::fs::read_to_string(root.join(edges::TABLE_FILE))
@@ -74,7 +73,7 @@ pub(crate) fn check(root: &Path) -> Result<Summary, String> {
     let mut files = 0;
     let mut measured = Measured::default();
     for name in names {
-        // A file deleted but still in the index is not there to be read.
+        // A file that was deleted but is still in the index cannot be read.
         let Ok(bytes) = std::fs::read(root.join(name)) else {
             continue;
         };

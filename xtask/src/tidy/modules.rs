@@ -1,7 +1,6 @@
-//! Imports between the files of one crate, and between its folders: none may lead back to where it
-//! began. A re-export is a name for what it points at, not an import of its own; declaring a module
-//! is no import either. A module and what lies below it are one folder and do not count against
-//! each other.
+//! Imports between the files of one crate, and between its folders: cycles are not allowed. A
+//! re-export counts as a name for its target, not as an import; declaring a module is no import
+//! either. A module and everything below it are one folder; imports between them do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +9,7 @@ use super::source::Source;
 /// The files of one crate, by module path: empty for `lib.rs` or `main.rs`.
 pub(super) type Modules = BTreeMap<Vec<String>, (String, Source)>;
 
-/// The module path of a file below `src/`; `None` for a binary of its own in `src/bin`.
+/// The module path of a file below `src/`; `None` for a separate binary in `src/bin`.
 pub(super) fn module_of(file: &str) -> Option<Vec<String>> {
     let mut path: Vec<String> = file
         .strip_suffix(".rs")?
@@ -25,26 +24,26 @@ pub(super) fn module_of(file: &str) -> Option<Vec<String>> {
     (path.first().is_none_or(|first| first != "bin")).then_some(path)
 }
 
-/// Groups of files that import each other, directly or by way of others; the largest first.
+/// Groups of files that import each other, directly or indirectly; the largest first.
 pub(super) fn cycles(modules: &Modules) -> Vec<Vec<String>> {
     let name = |group: Vec<&Vec<String>>| group.into_iter().map(|m| modules[m].0.clone()).collect();
     groups(&edges(modules)).into_iter().map(name).collect()
 }
 
-/// A folder and those of the modules right in it that import each other, where at least one of
-/// them is a folder itself.
+/// A folder with modules directly in it that import each other, at least one of which is a folder
+/// itself.
 pub(super) struct FolderCycle {
-    /// The module path of the folder they lie in; empty for the crate's own folder.
+    /// The module path of this folder; empty for the crate's own folder.
     pub(super) parent: Vec<String>,
     pub(super) members: Vec<String>,
-    /// Which file of one member imports which file of another.
+    /// Imports between files of different members.
     pub(super) imports: Vec<(String, String)>,
 }
 
-/// What each of some neighbouring folders and files imports of the others.
+/// The imports between neighboring folders and files.
 type Imports = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
 
-/// Neighbouring folders (and files) that import each other, by the folder they lie in.
+/// Neighboring folders (and files) that import each other, by their parent folder.
 pub(super) fn folder_cycles(modules: &Modules) -> Vec<FolderCycle> {
     let mut levels: BTreeMap<Vec<String>, Imports> = BTreeMap::new();
     for (from, targets) in edges(modules) {
@@ -83,7 +82,7 @@ pub(super) fn folder_cycles(modules: &Modules) -> Vec<FolderCycle> {
     found
 }
 
-/// Which file of one folder imports which file of another folder of the group.
+/// Imports of files between different folders of the group.
 fn imports_between(modules: &Modules, group: &[&Vec<String>]) -> Vec<(String, String)> {
     let member = |module: &[String]| group.iter().position(|path| module.starts_with(path));
     let mut found = Vec::new();
@@ -99,7 +98,7 @@ fn imports_between(modules: &Modules, group: &[&Vec<String>]) -> Vec<(String, St
     found
 }
 
-/// What imports each other, directly or by way of others; the largest group first.
+/// Nodes that import each other, directly or indirectly; the largest group first.
 fn groups<'a>(edges: &Edges<'a>) -> Vec<Vec<&'a Vec<String>>> {
     let reach: BTreeMap<&'a Vec<String>, BTreeSet<&'a Vec<String>>> = edges
         .keys()
@@ -134,7 +133,7 @@ fn edges(modules: &Modules) -> Edges<'_> {
     modules.iter().map(|entry| (entry.0, of(entry))).collect()
 }
 
-/// For each file of a group: the files of the group that it imports.
+/// For each file of a group: its imports within the group.
 pub(super) fn edges_among(modules: &Modules, group: &[String]) -> Vec<(String, Vec<String>)> {
     let name = |module: &Vec<String>| modules[module].0.clone();
     let within = |to: &BTreeSet<&Vec<String>>| -> Vec<String> {
@@ -162,7 +161,7 @@ fn reachable<'a>(
     found
 }
 
-/// The file that defines what `path` names in `module`; `None` for other crates.
+/// The file that defines the item of `path` in `module`; `None` for other crates.
 fn resolve<'a>(
     modules: &'a Modules,
     module: &[String],
@@ -218,7 +217,7 @@ fn follow<'a>(
     if let Some((_, target)) = exported
         && depth < 8
     {
-        // Re-exported from another crate, it is nobody's here.
+        // An item re-exported from another crate belongs to no file here.
         return resolve(modules, &base, &[], target, depth + 1);
     }
     Some(found)
@@ -277,7 +276,8 @@ mod tests {
             ("c.rs", "use crate::b::four::Four;"),
         ];
         assert_eq!(found_folders(&files), [(String::new(), "a b c".to_owned())]);
-        // One way is none, and neither is a folder that uses what its own module file defines.
+        // Imports in one direction are no cycle; a folder that uses items of its own module file is
+        // none either.
         let one_way = [
             ("lib.rs", "mod a; mod b;"),
             ("a/mod.rs", "mod one; use one::One; pub struct A;"),

@@ -1,14 +1,14 @@
-//! RocksDB comes from three places that must be of one version: the bindings kept in the
-//! repository, the package whose sources are compiled, and the crate that the workspace links.
+//! RocksDB has three sources that must have the same version: the bindings in the repository, the
+//! package whose sources are compiled, and the crate that the workspace links.
 
 use super::finding::Finding;
 
 const PACKAGE: &str = "rust-librocksdb-sys";
-/// The workspace's.
+/// The lock file of the workspace.
 pub(super) const WORKSPACE_LOCK: &str = "Cargo.lock";
-/// Pins the package whose sources are compiled.
+/// Fixes the version of the package whose sources are compiled.
 pub(super) const SOURCES_LOCK: &str = "natives/rocksdb/Cargo.lock";
-/// Kept in the repository.
+/// The bindings in the repository.
 pub(super) const BINDINGS: &str = "natives/rocksdb-sys/src/bindings.rs";
 
 /// Compares the two lock files and the first line of the bindings, which names the version they

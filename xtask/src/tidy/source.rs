@@ -1,14 +1,14 @@
-//! What one Rust source file says, as tokens: the paths it uses, what it re-exports, how long its
-//! functions are. Code inside of macro calls counts; what only tests compile does not.
+//! Tokens of one Rust source file: the paths it uses, its re-exports, the lengths of its functions.
+//! Code inside macro calls counts; code compiled only for tests does not.
 
 use std::str::FromStr;
 
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 
-/// What a file names and defines.
+/// The imports and definitions of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Source {
-    /// Paths that may lead to other modules, with the module inside of the file that names them.
+    /// Paths that may lead to other modules, each with the module inside the file that uses it.
     pub(super) uses: Vec<(Vec<String>, Vec<String>)>,
     /// `pub use PATH as NAME`: the name and the path.
     pub(super) exports: Vec<(String, Vec<String>)>,
@@ -18,17 +18,17 @@ pub(super) struct Source {
     pub(super) tuple_takers: Vec<(String, usize)>,
     /// Macros that print to a standard stream and panic when it is closed: name, line.
     pub(super) prints: Vec<(String, usize)>,
-    /// Lines of texts with a place for the programming language's form of a value: `{x:?}`.
+    /// Lines with texts that contain a `Debug` form: `{x:?}`.
     pub(super) debug_forms: Vec<usize>,
 }
 
 /// Macros that panic when their stream is closed or full.
 const PRINTS: [&str; 4] = ["print", "println", "eprint", "eprintln"];
 
-/// Reads a file.
+/// Reads a source text.
 ///
 /// # Errors
-/// A sentence when it is not Rust.
+/// A sentence if it is not Rust.
 pub(super) fn read(content: &str) -> Result<Source, String> {
     let tokens = TokenStream::from_str(content).map_err(|e| format!("is not Rust: {e}"))?;
     let mut source = Source::default();
@@ -62,7 +62,7 @@ fn scan(tokens: TokenStream, inside: &mut Vec<String>, source: &mut Source) {
                     continue;
                 }
             }
-            // `pub(in PATH)` says who may import, and imports nothing.
+            // `pub(in PATH)` restricts visibility, and imports nothing.
             Some("pub") if is_visibility(trees.get(at + 1)) => {
                 at += 2;
                 continue;
@@ -96,8 +96,8 @@ fn scan(tokens: TokenStream, inside: &mut Vec<String>, source: &mut Source) {
     }
 }
 
-/// Whether a text, taken as a format, shows a value by its `Debug`: a place `{NAME:SPEC}` whose
-/// specification ends with `?`.
+/// Whether a text, read as a format, contains a `Debug` form: `{NAME:SPEC}` with a specification
+/// that ends with `?`.
 fn has_debug_form(text: &str) -> bool {
     let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
     text.split('{').skip(1).any(|place| {
@@ -111,7 +111,7 @@ fn has_debug_form(text: &str) -> bool {
     })
 }
 
-/// Reads the tree behind `use` and gives the place behind it.
+/// Reads the tree after `use` and returns the position after it.
 fn scan_use(
     trees: &[TokenTree],
     mut at: usize,
@@ -209,7 +209,7 @@ fn note_function(trees: &[TokenTree], at: usize, source: &mut Source) {
 
 /// Whether the function that begins here has a parameter `name: (A, B)`, borrowed or not.
 fn takes_tuple(trees: &[TokenTree]) -> bool {
-    // Type parameters may hold lists of their own: `<F: Fn(A) -> B>`.
+    // Type parameters may contain parentheses: `<F: Fn(A) -> B>`.
     let mut depth = 0;
     let mut is_arrow = false;
     let list = trees.iter().find_map(|tree| {
@@ -236,7 +236,7 @@ fn takes_tuple(trees: &[TokenTree]) -> bool {
     })
 }
 
-/// A tuple of at least two, perhaps behind `&`, a lifetime and `mut`.
+/// Whether the type is a tuple of at least two, possibly after `&`, a lifetime and `mut`.
 fn is_tuple(mut trees: &[TokenTree]) -> bool {
     if is_punct(trees.first(), '&') {
         trees = &trees[1..];
@@ -257,7 +257,7 @@ fn is_tuple(mut trees: &[TokenTree]) -> bool {
             .any(|tree| is_punct(Some(&tree), ','))
 }
 
-/// `#[cfg(test)]` or `#[test]` begins here.
+/// Whether `#[cfg(test)]` or `#[test]` begins here.
 fn is_test_only(trees: &[TokenTree], at: usize) -> bool {
     let Some(TokenTree::Group(group)) = trees.get(at + 1) else {
         return false;
@@ -267,7 +267,7 @@ fn is_test_only(trees: &[TokenTree], at: usize) -> bool {
         && (text == "test" || text.starts_with("cfg(test") || text.starts_with("cfg(all(test"))
 }
 
-/// The place behind the item that begins at `at`: behind its body or its semicolon.
+/// The position after the item that begins at `at`: after its body or its semicolon.
 fn end_of_item(trees: &[TokenTree], mut at: usize) -> usize {
     while let Some(tree) = trees.get(at) {
         at += 1;

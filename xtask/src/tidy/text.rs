@@ -2,10 +2,10 @@
 
 use super::finding::Finding;
 
-/// What rustfmt keeps code to; it leaves strings and comments alone.
+/// The width that rustfmt enforces for code, but not for strings and comments.
 const COLUMNS_MAX: usize = 100;
 
-/// Near the head of files that a program wrote.
+/// In the first lines of generated files.
 const GENERATED: &str = "//! Not edited by hand.";
 
 /// Written in two halves, so that this file does not complain about itself.
@@ -29,7 +29,7 @@ const MACHINE_PATHS: [&str; 3] = [
     concat!("/ro", "ot/"),
 ];
 
-/// Every client knows its own registry, and a mirror must be able to stand in for it.
+/// Each client is configured with its registry, and it must be possible to use a mirror.
 const HOSTS: [&str; 10] = [
     concat!("registry.npm", "js.org"),
     concat!("registry.yarn", "pkg.com"),

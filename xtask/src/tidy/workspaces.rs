@@ -1,5 +1,5 @@
-//! The server's workspace and the lab's take the same libraries in the same versions with the same
-//! features, so that what both use is compiled once into one folder of build output.
+//! The server's workspace and the lab's use the same libraries with the same versions and features,
+//! so that shared libraries are compiled once into one folder of build output.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,10 @@ use super::finding::Finding;
 pub(super) const MANIFEST: &str = "Cargo.toml";
 /// The lab's.
 pub(super) const LAB_MANIFEST: &str = "lab/Cargo.toml";
-/// What the lab's workspace resolved to.
+/// The lock file of the lab's workspace.
 pub(super) const LAB_LOCK: &str = "lab/Cargo.lock";
 
-/// Sections that must hold the same in both manifests, as far as both have an entry.
+/// Sections that must be equal in both manifests, for entries that both have.
 const SHARED: [&str; 5] = [
     "workspace.package",
     "workspace.dependencies",
@@ -30,7 +30,7 @@ pub(super) fn check(
     for section in SHARED {
         let (own, labs) = (entries(manifest, section), entries(lab_manifest, section));
         for (name, value) in &labs {
-            // Members have other paths in each.
+            // Paths of members differ between the workspaces.
             let is_path = |text: &str| text.contains("path = ");
             match own.get(name) {
                 Some(other) if other != value && !(is_path(value) && is_path(other)) => {
@@ -74,7 +74,7 @@ fn entries(manifest: &str, section: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The versions of each package of a lock file, those apart that may stand side by side.
+/// The versions of each package of a lock file; incompatible versions are separate.
 fn versions(lock: &str) -> BTreeMap<(String, String), BTreeSet<String>> {
     let mut out: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
     for package in lock.split("[[package]]").skip(1) {
@@ -95,8 +95,7 @@ fn versions(lock: &str) -> BTreeMap<(String, String), BTreeSet<String>> {
     out
 }
 
-/// What two versions share that cannot both be taken: the first number that is not zero and those
-/// before it.
+/// The part of a version that compatible versions share: up to the first number that is not zero.
 fn series(version: &str) -> String {
     let mut parts = version.split('.');
     let mut out = parts.next().unwrap_or_default().to_owned();

@@ -1,7 +1,7 @@
-//! Index builds beside random writers, over several engines: when a build has ended, the collection
-//! validates and the index finds what the collection holds. `QUARRY_SEED=n` begins with another
-//! seed, `QUARRY_ROUNDS=n` tries that many, `QUARRY_BUILD_DOCS=n` has `large` build over so many
-//! documents and say how long that took and how long a writer had to wait.
+//! Index builds concurrent with random writers, over several engines: when a build has ended, the
+//! collection validates and the index finds the collection's documents. `QUARRY_SEED=n` begins with
+//! another seed, `QUARRY_ROUNDS=n` sets the number of rounds. With `QUARRY_BUILD_DOCS=n` the test
+//! `large` builds over n documents and prints how long the build took and how long a writer waited.
 
 mod writer;
 
@@ -45,7 +45,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
     set.unwrap_or(otherwise)
 }
 
-/// Indexes of every form.
+/// Indexes of every type.
 fn specs() -> Vec<DocBuf> {
     let all = doc! { "$**": 1i32 };
     vec![
@@ -64,7 +64,7 @@ fn specs() -> Vec<DocBuf> {
     ]
 }
 
-/// Who writes: an operation that nothing interrupts.
+/// The operation of the writers, which nothing interrupts.
 pub(crate) fn own() -> &'static Operation {
     static OPERATION: LazyLock<Operation> =
         LazyLock::new(|| Operation::detached(Arc::new(SystemClock::default())));
@@ -81,7 +81,7 @@ fn collection(engine: Arc<dyn Engine>) -> Arc<Collection> {
         .expect("a collection")
 }
 
-/// The ids of what an index leads to.
+/// The ids of the documents that an index finds.
 fn found_by(c: &Arc<Collection>, name: &str) -> BTreeSet<i32> {
     let indexes = c.indexes();
     let index = indexes.iter().find(|i| i.name() == name).expect("built");
@@ -151,7 +151,7 @@ fn builds_beside_random_writers_are_whole() {
     }
 }
 
-/// How long builds take and how long they hold a writer up.
+/// Prints how long builds take and how long a writer waits.
 #[test]
 fn large() {
     let docs = number("QUARRY_BUILD_DOCS", 2000);

@@ -1,4 +1,4 @@
-//! A writer that changes documents of its own at random and knows what it has left.
+//! A writer that changes its own documents at random and tracks their state.
 
 use model::{DocBuf, Value, doc};
 use proof::Random;
@@ -6,18 +6,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{Change, Collection};
 
-/// Numbers that belong to one writer.
+/// Size of the number range of each writer.
 const OWN: usize = 10_000_000;
-/// Documents a writer keeps about so many of at most when it only steps.
+/// Approximate limit of a writer's documents while it steps.
 const STEP_DOCS: usize = 4000;
 
 pub(crate) struct Writer {
     c: Arc<Collection>,
     random: Random,
     first: i32,
-    /// The documents that are there, by id: their unique key.
+    /// The existing documents: unique key by id.
     there: BTreeMap<i32, i32>,
-    /// Unique keys that were given up.
+    /// Unique keys that are free again.
     free: Vec<i32>,
     next: i32,
 }
@@ -49,7 +49,7 @@ impl Writer {
         }
     }
 
-    /// Changes something.
+    /// Makes one random change.
     pub(crate) fn step(&mut self) {
         let chosen = match self.there.len() {
             0 => None,
@@ -65,14 +65,14 @@ impl Writer {
                 self.insert(&[fresh]);
             }
             (2..=3, Some(id)) => self.delete(id),
-            // Deleted, and there again under the same id.
+            // Deletes a document and inserts it again with the same id.
             (4, Some(id)) => {
                 self.delete(id);
                 let u = self.unique();
                 let doc = self.document(id, u);
                 self.insert(&[doc]);
             }
-            // The same unique key, or one that was given up.
+            // With the same unique key, or a free one.
             (n, Some(id)) => {
                 let old = self.there.get(&id).copied().unwrap_or(self.first);
                 let u = if n < 8 { old } else { self.unique() };
@@ -121,7 +121,7 @@ impl Writer {
             .expect("changed");
     }
 
-    /// A unique key that nobody has.
+    /// A unique key that no document has.
     fn unique(&mut self) -> i32 {
         match self.free.len() {
             n if n > 0 && self.random.chance(70) => {

@@ -1,4 +1,4 @@
-//! Runs a workload, makes images of it, opens each and says what is wrong with it.
+//! Runs a workload, makes crash images of it, opens each and reports errors.
 
 use crate::history::{Historian, History};
 use crate::recorder;
@@ -21,16 +21,17 @@ pub(crate) type Open = fn(&Path) -> Result<Opened>;
 const IMAGES: usize = 300;
 const IMAGES_A_RUN: usize = 150;
 const STEPS: usize = 60;
-/// Opening and closing an engine is mostly waiting for its threads.
+/// Threads that check images: opening and closing an engine is mostly waiting.
 const CHECKERS: usize = 6;
-/// Where `mark.rs` of RocksDB's engine writes which run of the system it is of.
+/// The file and byte range in which `mark.rs` of RocksDB's engine writes the id of the system's
+/// boot.
 const MARK: (&str, std::ops::Range<usize>) = ("JOURNAL-MARK", 8..48);
 
 pub(crate) fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// What was done to a directory and to the engine over it.
+/// The recorded calls on a directory and on its engine.
 struct Run {
     seed: u64,
     events: Vec<Event>,
@@ -46,7 +47,7 @@ struct Made {
     at: usize,
 }
 
-/// Tries images of workloads of one seed after the other.
+/// Tries images of workloads with consecutive seeds.
 pub(crate) fn search(engine: &str, open: Open) {
     let images = number("QUARRY_IMAGES").map_or(IMAGES, |n| usize::try_from(n).unwrap_or(IMAGES));
     let first = number("QUARRY_SEED").unwrap_or(1);
@@ -66,7 +67,7 @@ pub(crate) fn search(engine: &str, open: Open) {
     );
 }
 
-/// In memory, where the system has such a place.
+/// A temporary folder, in memory if the system has a place for that.
 pub(crate) fn folder() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let made = match memory.is_dir() {
@@ -112,7 +113,7 @@ fn record(seed: u64, open: Open, folder: &Path) -> Run {
     }
 }
 
-/// The number of different states that the images held.
+/// The number of distinct states that the images contained.
 fn try_images(engine: &str, run: &Run, images: std::ops::Range<usize>) -> usize {
     let seen = parking_lot::Mutex::new(BTreeSet::new());
     let (next, end) = (AtomicUsize::new(images.start), images.end);
@@ -141,8 +142,8 @@ fn try_images(engine: &str, run: &Run, images: std::ops::Range<usize>) -> usize 
 }
 
 impl Run {
-    /// Keeps the image and the recording that it is made from: threads beside the workload make
-    /// each run of one seed a little different.
+    /// Saves the image and its recording: background threads make each run of one seed slightly
+    /// different.
     fn keep(&self, image: usize) {
         let kept = std::env::temp_dir().join(format!("quarry-crash-{}-{image}", self.seed));
         let _ = std::fs::remove_dir_all(&kept);
@@ -200,7 +201,7 @@ impl Run {
     }
 }
 
-/// One event in a line; of bytes only how many.
+/// One event as a line; for bytes only their number.
 fn line(event: &Event) -> String {
     match event {
         Event::Write {
@@ -216,7 +217,7 @@ fn line(event: &Event) -> String {
     }
 }
 
-/// After a loss of power the system has another name for its run.
+/// Changes the boot id, as a restart after a loss of power does.
 pub(crate) fn start_system_anew(image: &mut Image) {
     let (file, run) = MARK;
     let mark = image.files.get_mut(file);
@@ -226,7 +227,7 @@ pub(crate) fn start_system_anew(image: &mut Image) {
     }
 }
 
-/// Everything that is stored agrees with everything else, and the store goes on.
+/// Checks that all stored data is consistent and that the store accepts writes.
 pub(crate) fn check_store(engine: Opened) -> std::result::Result<(), String> {
     let text = |e: model::MongoError| e.to_string();
     let store = open_store(engine).map_err(text)?;
@@ -261,7 +262,7 @@ pub(crate) fn check_store(engine: Opened) -> std::result::Result<(), String> {
     store.close().map_err(text)
 }
 
-/// The times of the log grow, and it can be read to its end.
+/// Checks that the times of the log grow, and that it can be read to its end.
 fn check_log(store: &Store) -> std::result::Result<(), String> {
     let ns = Namespace::new("local", "oplog.rs").map_err(|e| e.to_string())?;
     let log = store.collection(&ns).map_err(|e| e.to_string())?;

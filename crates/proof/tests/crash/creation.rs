@@ -1,4 +1,4 @@
-//! A loss of power while an engine makes its files for the first time: the directory opens.
+//! A loss of power while an engine creates its files: the directory must open.
 
 use crate::check::{Open, folder, start_system_anew};
 use crate::recorder;
@@ -6,7 +6,7 @@ use proof::{Image, Loss, Random};
 
 const IMAGES: u64 = 200;
 
-/// Opens an engine on nothing, and images of every moment until it was open.
+/// Opens an engine on an empty directory, and tries images of every moment until it is open.
 pub(crate) fn check(engine: &str, open: Open) {
     let folder = folder();
     let live = folder.path().join("live");

@@ -1,7 +1,7 @@
-//! Calls of the file system that fail: input and output errors and a full device, once or for good,
-//! on opening, writing, syncing, making room and naming. The process goes on or refuses; what was
-//! said to be durable is there when the directory is opened again, after the end of the process and
-//! after a loss of power.
+//! Failing calls of the file system: input and output errors and a full device, once or
+//! permanently, while opening, writing, syncing, allocating and renaming. The process may continue
+//! or refuse; data reported as durable must be there when the directory is opened again, after the
+//! end of the process and after a loss of power.
 
 use crate::check::{Open, check_store, folder, number, open_store, start_system_anew};
 use crate::history::{Historian, History};
@@ -23,7 +23,7 @@ const KINDS: [Kind; 5] = [
     Kind::Name,
 ];
 
-/// What a run with a fault has left.
+/// The result of a run with a fault.
 struct Run {
     events: Vec<Event>,
     history: History,
@@ -62,7 +62,7 @@ fn run(live: &Path, open: Open, seed: u64, fault: Fault) -> Run {
     }
 }
 
-/// Opens what is left; it holds what was said to be durable.
+/// Opens the remaining files and checks that they contain the data reported as durable.
 fn check(left: &Path, open: Open, run: &Run) -> Result<(), String> {
     let engine = open(left).map_err(|e| format!("does not open: {e}"))?;
     let states = run.history.find(&*engine).map_err(|e| e.to_string())?;
@@ -75,7 +75,7 @@ fn check(left: &Path, open: Open, run: &Run) -> Result<(), String> {
     check_store(engine)
 }
 
-/// Calls of a kind when none fails.
+/// Number of calls of a kind in a run without faults.
 fn calls(open: Open, seed: u64, kind: Kind) -> usize {
     let folder = folder();
     let never = Fault {

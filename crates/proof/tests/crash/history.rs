@@ -1,5 +1,5 @@
-//! The batches that went to an engine, in the order of their commits, and the rows that a number of
-//! them makes: what a directory may hold after a crash is one of these states, whole.
+//! The batches applied to an engine, in the order of their commits, and the rows after each number
+//! of batches: after a crash a directory must contain exactly one of these states.
 
 use crate::recorder;
 use parking_lot::Mutex;
@@ -12,7 +12,7 @@ use storage::{
     Table, WriteBatch, counter_add, counter_decode, counter_encode,
 };
 
-/// A range of keys that was given up: its rows may be there or not.
+/// A range of keys that was dropped: its rows may or may not be there.
 #[derive(Clone, Debug)]
 struct Range {
     table: Table,
@@ -20,11 +20,12 @@ struct Range {
     upper: Vec<u8>,
 }
 
-/// Keeps what is applied, and notes in the recording what is durable.
+/// Collects applied batches, and notes in the recording which are durable.
 #[derive(Default)]
 pub(crate) struct Historian {
     batches: Mutex<Vec<(u64, WriteBatch)>>,
-    /// Batches whose commit failed, each with the number of batches before it. They may be there.
+    /// Batches whose commit failed, each with the number of batches before it. They may have been
+    /// applied.
     failed: Mutex<Vec<(usize, WriteBatch)>>,
     given_up: Mutex<Vec<Range>>,
 }
@@ -49,7 +50,7 @@ impl Observer for Historian {
                     recorder::note(Event::Durable(pos.0));
                 }
             }
-            // It is applied although it may not be durable, or it is not applied.
+            // A failed batch may have been applied without being durable, or not at all.
             (Call::Apply { batch, .. }, Err(_)) => {
                 let before = self.batches.lock().len();
                 self.failed.lock().push((before, (*batch).clone()));
@@ -66,11 +67,11 @@ impl Observer for Historian {
     }
 }
 
-/// The states that the batches went through.
+/// The states after each batch.
 pub(crate) struct History {
     /// Position of each batch, in order.
     positions: Vec<u64>,
-    /// By the digest of all rows, after how many batches they were so.
+    /// For each digest of all rows, the numbers of batches after which the rows had it.
     states: HashMap<u64, Vec<usize>>,
     given_up: Vec<Range>,
 }
@@ -94,7 +95,8 @@ impl History {
         history
     }
 
-    /// The states when the first so many of the failed batches are there as well.
+    /// Also notes the states in which some of the failed batches were applied: up to three in a
+    /// row.
     fn note_failed(&mut self, failed: &[(usize, WriteBatch)], batches: &[(u64, WriteBatch)]) {
         for first in 0..failed.len() {
             for end in first + 1..=failed.len().min(first + 3) {
@@ -129,7 +131,7 @@ impl History {
         table != Table::Tmp && !self.given_up.iter().any(holds)
     }
 
-    /// How many batches were said to be durable.
+    /// Number of batches reported as durable.
     pub(crate) fn durable(&self, events: &[Event]) -> usize {
         let last = events.iter().rev().find_map(|e| match e {
             Event::Durable(pos) => Some(*pos),
@@ -138,7 +140,7 @@ impl History {
         last.map_or(0, |pos| self.up_to(pos))
     }
 
-    /// Batches, and those up to a position.
+    /// Number of batches.
     pub(crate) fn len(&self) -> usize {
         self.positions.len()
     }
@@ -147,7 +149,8 @@ impl History {
         self.positions.partition_point(|p| *p <= pos)
     }
 
-    /// After how many batches the rows of an engine were what they are now, none for never.
+    /// The numbers of batches after which the rows were those of the engine now; empty if they
+    /// never were.
     pub(crate) fn find(&self, engine: &dyn Engine) -> Result<&[usize]> {
         let mut sum = 0u64;
         for table in Table::ALL.into_iter().filter(|t| *t != Table::Tmp) {
@@ -169,7 +172,7 @@ fn digest(table: Table, key: &[u8], value: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Rows by table and key: the model.
+/// Rows by table and key, as a model.
 #[derive(Default)]
 struct Rows(BTreeMap<Table, BTreeMap<Vec<u8>, Vec<u8>>>);
 

@@ -1,8 +1,9 @@
 //! Crash images (ADR 0078): a random workload runs over an engine whose file operations are
-//! recorded; the recording is cut at every place, what no sync covered is lost in part, and each
-//! image is opened. It must hold what was said to be durable, and the rows after one commit whole.
-//! `QUARRY_IMAGES=n` tries that many for each engine, `QUARRY_SEED=n` begins with another seed;
-//! a failure names the seed and the image, which `QUARRY_IMAGE=n` tries alone, and keeps it.
+//! recorded; the recording is cut at every position, data not covered by a sync is lost in part,
+//! and each image is opened. It must contain everything reported as durable, and exactly the rows
+//! after one commit. `QUARRY_IMAGES=n` sets the number of images for each engine, `QUARRY_SEED=n`
+//! begins with another seed; a failure names the seed and the image and saves it, and
+//! `QUARRY_IMAGE=n` tries only this image.
 
 #[path = "../shared/symbols.rs"]
 mod symbols;

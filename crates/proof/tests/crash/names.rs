@@ -1,12 +1,12 @@
-//! Directories that an engine makes, and those above its own: their names must be durable before a
-//! commit is said to be.
+//! Directories that an engine creates, and those above: their names must be durable before a commit
+//! is reported as durable.
 
 use crate::check::{Open, folder};
 use crate::recorder;
 use proof::Event;
 use storage::{Durability, Table, WriteBatch};
 
-/// Opens an engine two directories below what is there, and commits.
+/// Opens an engine two directories below an existing one, and commits.
 pub(crate) fn check(engine: &str, open: Open) {
     let folder = folder();
     recorder::begin(folder.path());

@@ -1,8 +1,8 @@
-//! Records what this process does to the files below one directory: it stands in for the functions
-//! of the C library, so the engines' own code, in whatever language, is recorded as it is.
+//! Records what this process does to the files below one directory: it replaces functions of the C
+//! library, so the engines' own code, in whatever language, is recorded unchanged.
 //!
-//! Promises: events are in the order in which the calls were made, whole before the next begins.
-//! Must not know: engines, but for the one file that is written through a mapping.
+//! Promises: events are in the order of the calls, and each call is recorded completely before the
+//! next begins. Must not know: engines, except for the one file that is written through a mapping.
 
 use crate::symbols::find_library_function;
 use proof::Event;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// The file that RocksDB's engine writes by plain stores into a mapping.
+/// The file that RocksDB's engine writes through a memory mapping.
 const MAPPED: &str = "JOURNAL-MARK";
 
 /// Kinds of calls that can be made to fail.
@@ -34,7 +34,7 @@ pub(crate) struct Fault {
     /// Calls of the kind that still succeed.
     pub(crate) after: usize,
     pub(crate) errno: c_int,
-    /// Every later call of the kind fails as well.
+    /// Every later call of the kind fails, too.
     pub(crate) lasts: bool,
 }
 
@@ -47,16 +47,16 @@ struct Faults {
 
 static FAULTS: Mutex<Option<Faults>> = Mutex::new(None);
 
-/// What came of a plan.
+/// The result of a planned fault.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Met {
-    /// Calls of the kind.
+    /// Number of calls of the kind.
     pub(crate) calls: usize,
-    /// Those that failed.
+    /// Number of those that failed.
     pub(crate) struck: usize,
 }
 
-/// Plans a fault, or none; what came of the last plan.
+/// Sets the planned fault, or none; returns the result of the previous plan.
 pub(crate) fn plan(fault: Option<Fault>) -> Met {
     let mut faults = FAULTS.lock().unwrap_or_else(|e| e.into_inner());
     let met = faults.as_ref().map_or_else(Met::default, |f| Met {
@@ -70,7 +70,7 @@ pub(crate) fn plan(fault: Option<Fault>) -> Met {
     met
 }
 
-/// The error of a call of a kind that is about to be made.
+/// The error to return from a call of this kind, if it must fail.
 fn fault(kind: Kind) -> Option<c_int> {
     let mut faults = FAULTS.lock().unwrap_or_else(|e| e.into_inner());
     let faults = faults.as_mut()?;
@@ -90,7 +90,7 @@ static RECORD: Mutex<Option<Record>> = Mutex::new(None);
 struct Record {
     root: PathBuf,
     events: Vec<Event>,
-    /// Numbers of files, by the name they have and by device and inode.
+    /// Numbers of files, by current name and by device and inode.
     by_path: HashMap<String, u32>,
     by_inode: HashMap<(u64, u64), u32>,
     /// Names of open directories.
@@ -105,7 +105,7 @@ struct Mapped {
     seen: Vec<u8>,
 }
 
-/// Begins to record what is done below a directory, which is there. One at a time.
+/// Begins to record calls below an existing directory. Only one recording at a time.
 pub(crate) fn begin(root: &Path) {
     let mut record = RECORD.lock().unwrap_or_else(|e| e.into_inner());
     assert!(record.is_none(), "another directory is being recorded");
@@ -116,14 +116,14 @@ pub(crate) fn begin(root: &Path) {
     RECORDING.store(true, Ordering::SeqCst);
 }
 
-/// Ends recording; what was done.
+/// Ends the recording and returns its events.
 pub(crate) fn end() -> Vec<Event> {
     RECORDING.store(false, Ordering::SeqCst);
     let record = RECORD.lock().unwrap_or_else(|e| e.into_inner()).take();
     record.map_or_else(Vec::new, |r| r.events)
 }
 
-/// Adds something to know about the calls around it.
+/// Adds a marker between calls.
 pub(crate) fn note(event: Event) {
     if let Some(record) = recording().as_mut().and_then(|r| r.as_mut()) {
         record.push(event);
@@ -134,7 +134,7 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The record, unless nothing is recorded.
+/// The record; `None` when nothing is recorded.
 fn recording() -> Option<MutexGuard<'static, Option<Record>>> {
     if !RECORDING.load(Ordering::Relaxed) || INSIDE.try_with(Cell::get).unwrap_or(true) {
         return None;
@@ -167,7 +167,7 @@ impl Record {
         }
     }
 
-    /// The name relative to the directory; `None` for what lies elsewhere.
+    /// The name relative to the directory; `None` for paths outside of it.
     fn relative(&self, path: &CStr) -> Option<String> {
         let path = Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
         let inside = path.strip_prefix(&self.root).ok()?;
@@ -195,7 +195,7 @@ impl Record {
         } else if flags & libc::O_TRUNC != 0 {
             self.push(Event::Resize { file, len: 0 });
         }
-        // What RocksDB writes for people to read is nothing that is read again.
+        // RocksDB writes its text log for people and never reads it again.
         if !name.starts_with("LOG") {
             self.by_inode.insert(inode, file);
         }
@@ -208,7 +208,7 @@ impl Record {
         }
     }
 
-    /// The number of an open file below the directory; files of text for people are passed over.
+    /// The number of an open file below the directory; text logs are ignored.
     fn file(&self, fd: c_int) -> Option<u32> {
         self.by_inode.get(&inode(fd)?.0).copied()
     }
@@ -257,12 +257,12 @@ fn inode(fd: c_int) -> Option<((u64, u64), libc::stat)> {
     known.then_some(((stat.st_dev, stat.st_ino), stat))
 }
 
-/// Defines `real_NAME`, which calls the library's function, and the function that stands in for it
-/// under its names; `after` sees the record when the call has succeeded.
+/// Defines `real_NAME`, which calls the library's function, and the replacement under the
+/// function's names; `after` gets the record when the call has succeeded.
 macro_rules! stand_in {
     ($real:ident, $symbol:literal, [$name:ident, $wide:ident], ($($arg:ident: $type:ty),*)
         -> $out:ty, $($rest:tt)*) => {
-        /// The same under the name for long files.
+        /// The same under the name for large files.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $wide($($arg: $type),*) -> $out {
             // SAFETY: the caller's promise.
@@ -317,13 +317,13 @@ macro_rules! stand_in {
     };
 }
 
-/// A name that was handed to a stand-in.
+/// A name that was passed to a replacement.
 fn name<'a>(path: *const c_char) -> &'a CStr {
     // SAFETY: the caller of the C library's function promises a name that ends in zero.
     unsafe { CStr::from_ptr(path) }
 }
 
-/// Bytes that were handed to a stand-in and written.
+/// Bytes that were passed to a replacement and written.
 fn slice<'a>(bytes: *const c_void, n: isize) -> &'a [u8] {
     // SAFETY: the C library's function has read as many bytes from there.
     unsafe { std::slice::from_raw_parts(bytes.cast(), usize::try_from(n).unwrap_or(0)) }
@@ -339,7 +339,7 @@ fn place(fd: c_int) -> u64 {
     u64::try_from(unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) }).unwrap_or(0)
 }
 
-/// Bytes of the buffers that were handed to a stand-in.
+/// Bytes of the buffers that were passed to a replacement.
 fn gather(buffers: *const libc::iovec, count: c_int, n: isize) -> Vec<u8> {
     let mut bytes = Vec::new();
     for i in 0..usize::try_from(count).unwrap_or(0) {
@@ -392,7 +392,7 @@ stand_in!(real_fallocate, c"fallocate", [fallocate, fallocate64],
 after |r, n| if let (Some(file), 0) = (r.file(fd), mode) {
     r.push(Event::Extend { file, len: len(at + bytes) });
 });
-// Never failed here: it returns its error instead of setting errno.
+// Never made to fail here: it returns its error instead of setting errno.
 stand_in!(real_posix_fallocate, c"posix_fallocate", [posix_fallocate, posix_fallocate64],
 (fd: c_int, at: i64, bytes: i64) -> c_int,
     Allocate if |_x| false, before s = (),

@@ -1,5 +1,5 @@
 //! A random workload of commands by seed: documents, indexes, collections of every kind,
-//! transactions, retryable writes. It goes through the dispatcher, as a client's commands do.
+//! transactions, retryable writes. It goes through the dispatcher, like a client's commands.
 
 use commands::workers::{self, Schedule};
 use commands::{Config, Connection, Dispatcher, Outcome, Request, Service, SystemClock, registry};
@@ -16,9 +16,9 @@ pub(crate) struct Client {
     random: Random,
     /// The number of the last retryable write or transaction.
     number: i64,
-    /// Replies by code, 0 for those that went well.
+    /// Number of replies by code; 0 means success.
     pub(crate) replies: std::collections::BTreeMap<i64, usize>,
-    /// The device has failed: what follows may be refused.
+    /// The device has failed: later commands may be refused.
     pub(crate) failed: bool,
 }
 
@@ -50,7 +50,7 @@ impl Client {
         Arc::clone(&self.server.service().store)
     }
 
-    /// One step: a command, or what runs beside commands in a server.
+    /// One step: a command, or a background task of a server.
     pub(crate) fn step(&mut self) {
         match self.random.below(60) {
             0 | 1 => {
@@ -71,14 +71,14 @@ impl Client {
         }
     }
 
-    /// A round of the worker of column indexes.
+    /// One round of the worker of column indexes.
     fn make_segments(&self) {
         let worker = workers::find("columnSegments").expect("the worker");
         let service = self.server.service().arc().expect("a shared service");
         Schedule::new(&service, [worker]).run_due(&service, &|| true);
     }
 
-    /// Sends a command in single quotes with more fields behind.
+    /// Sends a command written with single quotes, with more fields after it.
     pub(crate) fn send(&mut self, command: &str, more: &str) -> DocBuf {
         let concern = match self.random.chance(50) && !more.contains("startTransaction") {
             true if !more.contains("autocommit") || command.contains("commit") => {

@@ -1,7 +1,7 @@
-//! What the clients of a run do, drawn from its seed: appends to lists alone, by retry, to many, in
-//! transactions; reads by key, by scans, by an index, by cursors, at one state, after a time;
-//! increments of documents that the first one makes.
-//! Promises: each notes what it was told, as the history is checked. Must not know: the scheduler.
+//! The clients of a run, driven by its seed: appends to lists, alone, retried, to several lists, in
+//! transactions; reads by key, by scan, by index, by cursor, at one snapshot, after a cluster time;
+//! increments of documents that the first increment creates. Promises: each client notes its
+//! replies in the form in which the history is checked. Must not know: the scheduler.
 
 use crate::history::{Action, Key, Step, Value};
 use crate::server::{Client, Reply, long};
@@ -9,27 +9,27 @@ use proof::Random;
 use serde_json::{Value as Json, json};
 use std::sync::{Arc, Mutex};
 
-/// Lists that are written to.
+/// Number of lists.
 pub(crate) const KEYS: Key = 3;
 
-/// Documents that count.
+/// Number of counter documents.
 pub(crate) const COUNTERS: usize = 2;
 
-/// What one client has seen.
+/// The observations of one client.
 #[derive(Default)]
 pub(crate) struct Notes {
     pub(crate) actions: Vec<Action>,
-    /// Writes, and the time that their replies told.
+    /// Writes, each with the operation time of its reply.
     pub(crate) times: Vec<(Key, Value, Json)>,
     /// Increments of each counter.
     pub(crate) counted: [i64; COUNTERS],
-    /// Those of which it is unknown whether they were done.
+    /// Increments with unknown outcome.
     pub(crate) uncertain: [i64; COUNTERS],
-    /// A retryable write that was done.
+    /// A retryable write that succeeded.
     pub(crate) retryable: Option<Json>,
 }
 
-/// What clients tell each other.
+/// Data shared between clients.
 pub(crate) type Shared = Arc<Mutex<Option<Json>>>;
 
 pub(crate) struct Lists {
@@ -37,12 +37,12 @@ pub(crate) struct Lists {
     random: Random,
     notes: Notes,
     values: Value,
-    /// The latest times that replies told, of reads and of writes. What a read saw was there at its
-    /// time, perhaps more: it may be before that of a write.
+    /// The latest operation times from replies, of reads and of writes separately. The data of a
+    /// read is at least as new as its time, but this time may be before that of a write.
     seen: [Option<Json>; 2],
-    /// The time that the last write of any client was told.
+    /// The operation time of the last write of any client.
     shared: Shared,
-    /// The time that the next read is to be after.
+    /// The cluster time that the next read waits for.
     asked: Option<Json>,
 }
 
@@ -67,7 +67,7 @@ fn update(filter: &Json, value: Value, multi: bool) -> Json {
     json!({ "update": "lists", "updates": [{ "q": filter, "u": change(value), "multi": multi }] })
 }
 
-/// Seconds and increment of a time.
+/// Seconds and increment of a timestamp.
 pub(crate) fn time_of(time: &Json) -> (u64, u64) {
     let time = &time["$timestamp"];
     let number = |name: &str| time[name].as_u64().unwrap_or(0);
@@ -117,7 +117,7 @@ impl Lists {
         self.values
     }
 
-    /// Times never go back in what one client is told by its reads, and by its writes.
+    /// Checks that operation times never decrease, for the reads and for the writes of one client.
     /// False when the operation was killed.
     fn succeeds(&mut self, reply: &Reply, wrote: bool) -> bool {
         if reply.is_killed() {
@@ -158,7 +158,7 @@ impl Lists {
         });
     }
 
-    /// Whether it was done is unknown. A retry might do it after the end.
+    /// Notes an action with unknown outcome. A retry could execute it later.
     fn note_unknown(&mut self, steps: Vec<Step>, first: &Reply) {
         self.client.retryable = None;
         self.notes.actions.push(Action {
@@ -176,7 +176,7 @@ impl Lists {
         let command = update(&json!({ "_id": key }), value, false);
         let times = 1 + usize::from(self.random.chance(30));
         let replies = self.client.retryable(command, times);
-        // By the first reply it is done; a retry does nothing.
+        // If the first reply was a success, a retry does nothing.
         let mut done = None;
         for reply in &replies {
             if self.succeeds(reply, true) {
@@ -191,13 +191,13 @@ impl Lists {
         }
     }
 
-    /// What others have written before is seen, too, although it may still be on its way.
+    /// Reads include earlier writes of others, although their replies may not have arrived yet.
     fn append_and_read(&mut self) {
         self.append();
         self.read_all();
     }
 
-    /// Each document of a group, one by one.
+    /// Appends to each document of a group, one after the other.
     fn append_to_many(&mut self) {
         let value = self.value();
         let reply = self
@@ -229,7 +229,7 @@ impl Lists {
         self.note(steps, &reply, &reply, true);
     }
 
-    /// Where the client wants to see at least what it was told before.
+    /// Sometimes adds a read concern after a time that the client has seen.
     fn after(&mut self, mut command: Json) -> Json {
         let seen = match self.random.below(4) {
             3 => self.shared.lock().expect("nobody panics with it").clone(),
@@ -255,7 +255,8 @@ impl Lists {
         self.note(vec![read_of(&reply.batch()[0])], &reply, &reply, true);
     }
 
-    /// Each document as it was at some time of the read; the scan is of no one state.
+    /// Each document has its state at some time during the scan; together they are no single
+    /// snapshot.
     fn read_all(&mut self) {
         let command = match self.random.below(3) {
             0 => json!({ "find": "lists" }),
@@ -285,7 +286,8 @@ impl Lists {
         self.note(steps, &reply, &reply, true);
     }
 
-    /// In batches of one, of one state or each document as it is when it comes.
+    /// In batches of one document, of one snapshot, or with each document's state when it is
+    /// returned.
     fn read_by_cursor(&mut self) {
         let of_one_state = self.random.chance(50);
         let mut find = json!({ "find": "lists", "sort": { "_id": 1 }, "batchSize": 1 });
@@ -315,10 +317,10 @@ impl Lists {
         }
     }
 
-    /// Found by a unique field, made where it is not there.
+    /// Increments a document found by a unique field; creates it if it does not exist.
     fn count(&mut self) {
         let at = self.random.below(COUNTERS);
-        // The server's own identifiers count on from run to run.
+        // Identifiers made by the server would differ from run to run.
         let made = json!({ "_id": self.value() });
         let change = json!({ "$inc": { "n": 1 }, "$setOnInsert": made });
         let update = json!({ "q": { "name": at }, "u": change, "upsert": true });

@@ -1,12 +1,13 @@
-//! Whether a history is one that the server may give: each document linearizable, transactions
-//! under snapshot isolation, and real time kept by both. The rules are those of
-//! `tests/server/isolation.py`. Must not know: servers, how a history came about.
+//! Checks whether a server may produce a history: each document linearizable, transactions under
+//! snapshot isolation, both in real time. The rules are those of `tests/server/isolation.py`. Must
+//! not know: servers, how a history was made.
 //!
-//! A key holds a list. Values are appended, each given once to a key, and lists are read whole. So
-//! the order of the values of a key is known from its last state, and who saw or overwrote whom
-//! from that: `ww` wrote the value before, `wr` wrote what is read, `rw` read what was there before
-//! a value; and whoever had ended before another began is before it. Snapshot isolation
-//! forbids every cycle without two `rw` beside each other (Adya 1999, Cerone and Gotsman 2018).
+//! Each key has a list. Values are appended, each only once per key, and lists are read whole. So
+//! the last state gives the order of a key's values, and that order gives the dependencies: `ww`
+//! from the writer of the previous value, `wr` from the writer of a value to its reader, `rw` from
+//! a reader to the writer of the next value; and an action that ended before another began is
+//! before it. Snapshot isolation forbids every cycle without two adjacent `rw` (Adya 1999, Cerone
+//! and Gotsman 2018).
 
 use std::collections::HashMap;
 
@@ -19,14 +20,14 @@ pub(crate) enum Step {
     Read(Key, Vec<Value>),
 }
 
-/// What took place at once: a transaction that was committed or given up, or one step alone.
+/// An atomic unit: a transaction that was committed or aborted, or one step alone.
 #[derive(Clone, Debug)]
 pub(crate) struct Action {
     pub(crate) steps: Vec<Step>,
     pub(crate) committed: bool,
-    /// Its client was not told whether it was committed.
+    /// Its client does not know whether it was committed.
     pub(crate) unknown: bool,
-    /// The time in the log up to which it was to see everything.
+    /// The log time up to which it had to see everything.
     pub(crate) after: Option<(u64, u64)>,
     pub(crate) began: u64,
     pub(crate) ended: u64,
@@ -47,7 +48,7 @@ impl Action {
         })
     }
 
-    /// What a read saw of others.
+    /// The part of a read that other actions wrote.
     fn foreign<'a>(&self, key: Key, list: &'a [Value]) -> &'a [Value] {
         let own = |v: &Value| self.appends().any(|(k, mine)| k == key && mine == *v);
         let before = list.iter().position(own).unwrap_or(list.len());
@@ -55,7 +56,7 @@ impl Action {
     }
 }
 
-/// Finds by the last state whether actions of which that is unknown were committed.
+/// Decides by the last state whether actions with unknown outcome were committed.
 pub(crate) fn resolve(
     actions: &mut [Action],
     last: &HashMap<Key, Vec<Value>>,
@@ -69,13 +70,13 @@ pub(crate) fn resolve(
         if found > 0 && found < all {
             return Err(format!("part of an action: {action:?}"));
         }
-        // Nobody knows when it was done.
+        // The time of its commit is unknown.
         (action.committed, action.ended) = (found > 0, u64::MAX);
     }
     Ok(())
 }
 
-/// What is wrong, if anything is. `last` is the state at the end, which nothing changes any more.
+/// The first violation, if there is any. `last` is the final state, after all changes.
 pub(crate) fn check(history: &[Action], last: &HashMap<Key, Vec<Value>>) -> Result<(), String> {
     let mut writers = HashMap::new();
     for (n, action) in history.iter().enumerate() {
@@ -90,7 +91,7 @@ pub(crate) fn check(history: &[Action], last: &HashMap<Key, Vec<Value>>) -> Resu
     order(history, last, &writers)
 }
 
-/// What a transaction sees of itself: its reads of a key agree, and end with what it has appended.
+/// Checks the reads within a transaction: its reads of a key agree, and end with its own appends.
 fn within(action: &Action) -> Result<(), String> {
     let mut own: HashMap<Key, Vec<Value>> = HashMap::new();
     let mut seen: HashMap<Key, &[Value]> = HashMap::new();
@@ -111,8 +112,8 @@ fn within(action: &Action) -> Result<(), String> {
     Ok(())
 }
 
-/// The state at the end has all that was committed, once, and nothing else; reads saw beginnings of
-/// it, and of no transaction a part.
+/// Checks that the final state has each committed append once, and nothing else; that reads saw
+/// prefixes of it, and no transaction in part.
 fn states(
     history: &[Action],
     last: &HashMap<Key, Vec<Value>>,
@@ -156,7 +157,8 @@ fn states(
     Ok(())
 }
 
-/// Who is before whom; an action is two nodes, since it matters whether it was come to by an `rw`.
+/// The order of actions; an action has two nodes, because it matters whether it was reached by an
+/// `rw`.
 struct Graph {
     next: Vec<Vec<usize>>,
 }
@@ -169,14 +171,14 @@ impl Graph {
         }
     }
 
-    /// The first has read what was there before the second.
+    /// The first action has read the state before the second one's write.
     fn add_read(&mut self, from: usize, to: usize) {
         if from != to {
             self.next[2 * from].push(2 * to + 1);
         }
     }
 
-    /// Actions that lie on cycles or behind them; none where there is no cycle.
+    /// Actions on cycles or after them; empty if there is no cycle.
     fn cyclic(&self) -> Vec<usize> {
         let mut before = vec![0usize; self.next.len()];
         for to in self.next.iter().flatten() {
@@ -192,7 +194,7 @@ impl Graph {
             }
         }
         let mut left: Vec<usize> = (0..before.len()).filter(|n| before[*n] > 0).collect();
-        // Those behind a cycle lead to none.
+        // Actions after a cycle do not lead back into it: remove them.
         loop {
             let n = left.len();
             let stays = |n: &usize| self.next[*n].iter().any(|to| left.contains(to));
@@ -278,7 +280,7 @@ mod tests {
             let beside = action(2, 3, &[Read(1, seen)]);
             assert_eq!(verdict(&[one.clone(), beside], &[(1, &[1])]), "");
         }
-        // Write skew is what snapshot isolation allows.
+        // Snapshot isolation allows write skew.
         let a = action(1, 4, &[Read(2, vec![]), Append(1, 1)]);
         let b = action(2, 3, &[Read(1, vec![]), Append(2, 2)]);
         assert_eq!(verdict(&[a, b], &[(1, &[1]), (2, &[2])]), "");
@@ -311,7 +313,7 @@ mod tests {
         let half = action(1, 9, &[Read(1, vec![1])]);
         let two = action(1, 2, &[Append(1, 1), Append(1, 2)]);
         found(&[two, half], &[(1, &[1, 2])], "intermediate");
-        // Both have read what was there before either: one of them is lost.
+        // Both have read the state before either wrote: a lost update.
         let a = action(1, 4, &[Read(1, vec![]), Append(1, 1)]);
         let b = action(2, 3, &[Read(1, vec![]), Append(1, 2)]);
         found(&[a, b], &[(1, &[1, 2])], "each is before");

@@ -1,8 +1,8 @@
-//! Functions of the C library by which threads wait, ask for the time and get what is random: in a
-//! thread of a run the scheduler answers. So every lock of every library in this process is a
-//! place of the schedule once it is contended, and none of them knows.
+//! Replacements of C library functions for waiting, time and random numbers: in a thread of a run
+//! the scheduler answers. So every contended lock of every library in this process is a scheduling
+//! point, without a change in the libraries.
 //!
-//! Promises: other threads get what the C library does. Must not know: how threads are chosen.
+//! Promises: other threads get the results of the C library. Must not know: how threads are chosen.
 
 use crate::schedule;
 use crate::symbols::find_library_function;
@@ -11,10 +11,10 @@ use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
-/// What the wall clock shows when a run begins.
+/// The wall clock at the beginning of a run.
 const BEGIN: Duration = Duration::from_secs(1_700_000_000);
 
-/// The system's allocator; some allocations are places of the schedule.
+/// The system's allocator; some allocations are scheduling points.
 pub(crate) struct Meeting;
 
 // SAFETY: every call is handed to the system's allocator as it is.
@@ -77,7 +77,7 @@ fn time_of(spec: &libc::timespec) -> Duration {
     Duration::new(s, u32::try_from(spec.tv_nsec).unwrap_or(0))
 }
 
-/// A wait of the kernel's on a word that is still as `expected`.
+/// A futex wait while the word still has the value `expected`.
 ///
 /// # Safety
 /// `word` and, where it is there, `time` can be read.
@@ -99,8 +99,8 @@ unsafe fn wait(word: usize, op: c_int, expected: c_long, time: *const libc::time
     }
 }
 
-/// Stands in for the C library's function, by which locks and conditions wait. It takes any number
-/// of arguments; those that were not given are not looked at.
+/// Replaces the C library's function, with which locks and conditions wait. It takes any number of
+/// arguments; missing ones are not read.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn syscall(
     number: c_long,
@@ -129,7 +129,7 @@ unsafe extern "C" fn syscall(
     woken
 }
 
-/// Stands in for the C library's function: a run has a time of its own.
+/// Replaces the C library's function: a run has its own clock.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut libc::timespec) -> c_int {
     let asked = matches!(
@@ -153,7 +153,7 @@ unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut libc::timespec) -> c
     0
 }
 
-/// Stands in for the C library's function: whoever spins lets another one go on.
+/// Replaces the C library's function: a spinning thread lets another one run.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sched_yield() -> c_int {
     if schedule::is_member() {
@@ -164,7 +164,7 @@ unsafe extern "C" fn sched_yield() -> c_int {
     unsafe { real_sched_yield() }
 }
 
-/// Stands in for the C library's function: sleeping is waiting for the time.
+/// Replaces the C library's function: sleeping waits for the run's clock.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn clock_nanosleep(
     clock: c_int,
@@ -187,7 +187,7 @@ unsafe extern "C" fn clock_nanosleep(
     0
 }
 
-/// Stands in for the C library's function: what is random follows from the seed.
+/// Replaces the C library's function: random bytes depend on the seed.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getrandom(to: *mut c_void, n: usize, flags: c_uint) -> isize {
     if !to.is_null() && n > 0 && schedule::is_member() {

@@ -1,10 +1,9 @@
-//! A whole server that is deterministic (ADR 0100): many clients against the real command layer
-//! over memory, with its background workers, one thread at a time, in a time of its own. A
-//! scheduler by seed decides who goes on wherever threads meet: at each call to the engine, at each
-//! wait for a lock or a condition, after each waking and at
-//! some allocations. The histories are checked.
-//! `QUARRY_SCHEDULES=n` runs that many seeds, `QUARRY_SEED=n` begins with another one;
-//! `QUARRY_LOG=file` writes what the first seed said.
+//! A whole deterministic server (ADR 0100): many clients use the real command layer over memory,
+//! with its background workers, one thread at a time and with its own clock. A scheduler driven by
+//! a seed chooses the next thread at each scheduling point: at each call to the engine, at each
+//! wait for a lock or a condition, after each wake-up and at some allocations. The histories are
+//! checked. `QUARRY_SCHEDULES=n` sets the number of seeds, `QUARRY_SEED=n` begins with another one;
+//! `QUARRY_LOG=file` writes the log of the first seed.
 
 #[path = "../shared/symbols.rs"]
 mod symbols;
@@ -35,7 +34,7 @@ fn number(name: &str) -> Option<u64> {
 /// Steps of each client.
 const STEPS: usize = 6;
 
-/// What a process makes once and keeps is made by a run that is not looked at.
+/// Runs once without checks, so that the process creates everything it caches.
 fn warm() {
     run::run(0, STEPS);
 }
@@ -90,7 +89,7 @@ fn histories_are_what_is_promised() {
          waits, {committed} transactions committed, {given_up} given up, {events} events, {:.1} s",
         begun.elapsed().as_secs_f64()
     );
-    // A scheduler under which nobody meets anybody shows nothing.
+    // A schedule without conflicts between threads tests nothing.
     if schedules >= 50 {
         assert!(changes > 100 * schedules && waits > schedules && given_up > schedules / 4);
     }

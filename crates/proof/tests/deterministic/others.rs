@@ -1,6 +1,6 @@
-//! Clients of other collections: documents that are unique by a field, such that expire, such that
-//! lie in collections which are dropped and renamed beside; and changes of the catalog.
-//! Promises: each notes what it was told. Must not know: the scheduler.
+//! Clients of other collections: documents with a unique field, documents that expire, documents in
+//! collections that are dropped and renamed meanwhile; and changes of the catalog. Promises: each
+//! client notes its replies. Must not know: the scheduler.
 
 use crate::server::{Client, Reply};
 use proof::Random;
@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 /// Values of the unique field.
 const UNIQUE: usize = 2;
 
-/// A document that held a value of the unique field, or was refused because another one did.
+/// A document that had a value of the unique field, or was refused because another one had it.
 pub(crate) struct Unique {
     pub(crate) value: usize,
     pub(crate) id: i64,
@@ -23,7 +23,7 @@ pub(crate) struct Holder {
     client: Client,
     random: Random,
     all: Vec<Unique>,
-    /// Places of those that are there.
+    /// Indexes of the documents that exist.
     held: Vec<usize>,
 }
 
@@ -66,7 +66,7 @@ impl Holder {
             { "$merge": "expiring" }] }));
     }
 
-    /// Notes that a document has the value, or why it has not; true when it has.
+    /// Notes that a document has the value, or why not; true when it has.
     fn note(&mut self, id: i64, value: usize, reply: &Reply) -> bool {
         let taken = reply.code() == 0;
         assert!(taken || reply.code() == 11000, "{}", reply.body);
@@ -95,7 +95,7 @@ impl Holder {
         (n > 0).then(|| self.random.below(n))
     }
 
-    /// Gives a document another value, or the one that it has.
+    /// Gives a document another value, or its present one again.
     fn change(&mut self) {
         let Some(at) = self.one_held() else {
             return;
@@ -126,8 +126,8 @@ impl Holder {
     }
 }
 
-/// Makes and drops indexes of the collection of lists; drops and renames another collection; kills
-/// sessions of the first `killed` clients.
+/// Creates and drops indexes of the collection of lists; drops and renames another collection;
+/// kills sessions of the first `killed` clients.
 pub(crate) fn change_catalog(mut client: Client, seed: u64, steps: usize, killed: usize) {
     let mut random = Random::new(seed ^ ((client.number as u64) << 32));
     for _ in 0..steps {
@@ -153,12 +153,13 @@ pub(crate) fn change_catalog(mut client: Client, seed: u64, steps: usize, killed
             }
         };
         let reply = client.send(db, &command);
-        // 27: there is no such index; 26: no such collection.
+        // 27: no such index; 26: no such collection.
         assert!([0, 26, 27].contains(&reply.code()), "{}", reply.body);
     }
 }
 
-/// No two documents held a value at one time, and whoever was refused was refused by one.
+/// Checks that no two documents had a value at the same time, and that each refusal was caused by
+/// another document.
 pub(crate) fn check(all: &[Unique]) -> Result<(), String> {
     let others = |of: &Unique| {
         let (value, id) = (of.value, of.id);
@@ -175,7 +176,7 @@ pub(crate) fn check(all: &[Unique]) -> Result<(), String> {
             }
             continue;
         }
-        // From the reply of the insert to the sending of the delete it is certainly there.
+        // It certainly exists from the reply of the insert until the delete is sent.
         let until = of.deleted.map_or(u64::MAX, |d| d[0]);
         let meets = |o: &&Unique| {
             let theirs = o.deleted.map_or(u64::MAX, |d| d[0]);

@@ -1,5 +1,5 @@
-//! One run: a server, its clients and its workers under the scheduler, and what is checked.
-//! Promises: what a run says follows from its seed.
+//! One run: a server, its clients and its workers under the scheduler, and the checks. Promises:
+//! the seed determines the log of a run.
 
 use crate::clients::{COUNTERS, KEYS, Lists, Notes, Shared};
 use crate::history::{self, Action, Key, Value};
@@ -13,22 +13,22 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Clients of lists, and of unique documents.
+/// Number of clients of lists, and of unique documents.
 const LISTS: usize = 4;
 const UNIQUES: usize = 2;
 
-/// What a run said.
+/// The log and the counters of a run.
 pub(crate) struct Run {
     pub(crate) log: String,
     pub(crate) summary: Summary,
     pub(crate) verdict: Result<(), String>,
-    /// Transactions that were committed and given up, and appends.
+    /// Numbers of committed and aborted transactions, and of appends.
     pub(crate) committed: usize,
     pub(crate) given_up: usize,
     pub(crate) events: usize,
 }
 
-/// Runs a seed. The threads are new, so nothing is left in them.
+/// Runs a seed. The threads are new, so they have no state of earlier runs.
 pub(crate) fn run(seed: u64, steps: usize) -> Run {
     let whole = move || {
         schedule::begin(seed);
@@ -79,11 +79,11 @@ fn prepare(client: &mut Client, seed: u64) -> Json {
         last = reply.body;
     }
     if seed.is_multiple_of(2) {
-        // Transactions are given up by a worker while their clients go on.
+        // A worker aborts old transactions while their clients continue.
         let soon = json!({ "setParameter": 1, "transactionLifetimeLimitSeconds": 1 });
         assert_eq!(client.send("admin", &soon).code(), 0);
     }
-    // Behind what was done so far.
+    // After everything done so far.
     let mut time = last["operationTime"].clone();
     let increment = time["$timestamp"]["i"].as_u64().unwrap_or(0);
     time["$timestamp"]["i"] = (increment + 1).into();
@@ -131,7 +131,7 @@ fn play(server: Server, seed: u64, steps: usize) -> Result<[usize; 3], String> {
     judge(&mut server.opened_again().client(0), &mut notes, &events)
 }
 
-/// The background workers of a class take turns on a thread of the run.
+/// Runs the background workers of a class in turn on one thread of the run.
 fn work(
     server: &Server,
     class: Class,
@@ -159,9 +159,10 @@ fn documents(client: &mut Client, collection: &str) -> Vec<Json> {
     client.in_session(find).batch().to_vec()
 }
 
-/// Once the server was opened again, so that memory does not answer for what is stored.
+/// Checks the run after the server was opened again, so that results come from stored data and not
+/// from memory.
 fn judge(client: &mut Client, notes: &mut [Notes], events: &[Json]) -> Result<[usize; 3], String> {
-    // A retry is known by what was stored with the write.
+    // The server recognizes a retry by data stored with the write.
     for command in notes.iter().filter_map(|n| n.retryable.as_ref()) {
         let reply = client.send("t", command);
         if reply.code() != 0 {
@@ -211,7 +212,7 @@ fn judge(client: &mut Client, notes: &mut [Notes], events: &[Json]) -> Result<[u
     ])
 }
 
-/// Each increment is in one document of its name.
+/// Checks that each increment is in exactly one document of its name.
 fn check_counters(counters: &[Json], notes: &[Notes]) -> Result<(), String> {
     for name in 0..COUNTERS {
         let sum: i64 = notes.iter().map(|n| n.counted[name]).sum();

@@ -1,6 +1,6 @@
-//! The scheduler: of the threads of a run one has its turn, and the others stand still.
-//! Promises: which thread goes on, what time it is and what is random follow from the seed alone.
-//! Must not know: what the threads do, which functions call it.
+//! The scheduler: one thread of a run executes, all others wait. Promises: the seed alone
+//! determines which thread runs next, the time and the random numbers. Must not know: what the
+//! threads do, which functions call it.
 
 use proof::Random;
 use std::cell::Cell;
@@ -8,32 +8,32 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Which run a thread belongs to is known by its number there; the first has 0.
+/// The number of a thread in its run; the first one has 0.
 pub(crate) type Member = usize;
 
-/// What the first thread waits on until the others have ended. No address of a word.
+/// The first thread waits on this until the others have ended. It is never the address of a word.
 const OTHERS: usize = 1;
-/// What waits for the time alone.
+/// A wait for the time alone.
 const TIME: usize = 3;
-/// A slow commit takes as long as so many places, at most.
+/// Most scheduling points for which a slow commit waits.
 const SLOW_PLACES: usize = 1000;
 
-/// A run begins behind the last one by so much, far from the machine's own time: what a
-/// process keeps from run to run (times of fair hand-overs) lies in the past then.
+/// Clock difference between two runs, far from the machine's own time: times that the process keeps
+/// from earlier runs (of fair lock hand-overs) are then in the past.
 const BETWEEN: Duration = Duration::from_secs(3600);
 const FIRST: Duration = Duration::from_secs(1 << 30);
 
-/// Longer than locks wait before they hand themselves over: so they always do.
+/// Longer than the time after which locks are handed over, so that they always are.
 const HAND_OVER: Duration = Duration::from_micros(1100);
 
-/// Of the run's own time: no wait of the server is that long.
+/// Longest run in its own time: no wait of the server is that long.
 const LONGEST: Duration = Duration::from_secs(1000);
 
 enum State {
     Ready,
     Waits {
         on: usize,
-        /// In the order in which they began to wait.
+        /// The order in which the threads began to wait.
         order: u64,
         until: Option<Duration>,
     },
@@ -49,9 +49,10 @@ struct Thread {
 
 /// How the next thread is chosen.
 enum Choice {
-    /// Another one in so many of a hundred places.
+    /// Another thread with this probability in percent.
     Chance(usize),
-    /// The one of the highest priority; it loses it in one of so many places.
+    /// The thread with the highest priority; at one of this many scheduling points it loses its
+    /// priority.
     Priority(usize),
 }
 
@@ -62,11 +63,11 @@ struct Schedule {
     threads: Vec<Thread>,
     current: Member,
     lowest: i64,
-    /// Of so many allocations one is a place; 0 when none is.
+    /// One of this many allocations is a scheduling point; 0 for none.
     allocations: usize,
-    /// So many of a hundred commits are slow.
+    /// Percentage of commits that are slow.
     slow: usize,
-    /// Time that a place takes, at most.
+    /// Longest time that passes at a scheduling point.
     step: Duration,
     began: Duration,
     now: Duration,
@@ -74,16 +75,16 @@ struct Schedule {
     made: Summary,
 }
 
-/// What a run was.
+/// Counters of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Summary {
-    /// Places where another thread could have gone on.
+    /// Scheduling points with a choice of threads.
     pub(crate) places: u64,
-    /// Those where another one went on.
+    /// Scheduling points at which the thread changed.
     pub(crate) changes: u64,
     /// Waits on a lock, a condition or the time.
     pub(crate) waits: u64,
-    /// Which thread went on at each place, as a number.
+    /// Hash of the threads chosen at all scheduling points.
     pub(crate) order: u64,
     /// Milliseconds of the run's own time.
     pub(crate) ms: u64,
@@ -96,7 +97,7 @@ static LAST: Mutex<Duration> = Mutex::new(FIRST);
 thread_local! {
     static MEMBER: Cell<Option<Member>> = const { Cell::new(None) };
     static INSIDE: Cell<bool> = const { Cell::new(false) };
-    /// Allocations of the thread until the next one that is a place.
+    /// Allocations of the thread until the next scheduling point.
     static LEFT: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -112,7 +113,7 @@ fn member() -> Option<Member> {
     MEMBER.try_with(Cell::get).ok().flatten()
 }
 
-/// The scheduler's own waits and allocations are nothing it schedules.
+/// Excludes the scheduler's own waits and allocations from scheduling.
 struct Inside(bool);
 
 impl Inside {
@@ -187,7 +188,7 @@ pub(crate) fn end() -> Summary {
 
 impl Schedule {
     fn add(&mut self) -> Member {
-        // The first one waits for the others: it goes on at once when it may.
+        // The first thread waits for the others: it runs as soon as it can.
         let priority = match self.threads.is_empty() {
             true => i64::MAX,
             false => (self.random.next_u64() >> 8) as i64,
@@ -206,7 +207,7 @@ impl Schedule {
         (0..self.threads.len()).filter(move |n| is_ready(&self.threads[*n]))
     }
 
-    /// Those whose time is up go on.
+    /// Wakes threads whose time is up.
     fn wake_late(&mut self) {
         let now = self.now;
         for thread in &mut self.threads {
@@ -222,7 +223,7 @@ impl Schedule {
         }
     }
 
-    /// Who goes on. Where nobody can, the time goes on to when somebody can.
+    /// Chooses the next thread. If none can run, the clock advances until one can.
     fn next(&mut self, current_stays: bool) -> Option<Member> {
         self.wake_late();
         if self.ready().next().is_none() {
@@ -273,7 +274,7 @@ impl Schedule {
     }
 }
 
-/// Gives the turn to whoever is next and comes back when it is the caller's again.
+/// Passes the turn to the next thread, and returns when it is the caller's turn again.
 fn change(mut here: Locked, me: Member, stays: bool) -> Locked {
     let schedule = here.as_mut().expect("a run");
     schedule.made.places += 1;
@@ -290,7 +291,7 @@ fn change(mut here: Locked, me: Member, stays: bool) -> Locked {
             schedule.seed,
             (schedule.now - schedule.began).as_secs()
         );
-        // The threads cannot be ended otherwise.
+        // There is no other way to end the threads.
         std::process::exit(1);
     };
     if next == me {
@@ -314,7 +315,7 @@ fn await_turn(mut here: Locked, me: Member) -> Locked {
     here
 }
 
-/// A place where threads meet: another one may go on.
+/// A scheduling point: another thread may run.
 pub(crate) fn meet() {
     if let Some(me) = member() {
         let _inside = Inside::new();
@@ -322,7 +323,8 @@ pub(crate) fn meet() {
     }
 }
 
-/// An allocation, which now and then is such a place: they lie everywhere between the others.
+/// An allocation, which is a scheduling point now and then: allocations are everywhere between the
+/// other ones.
 pub(crate) fn allocate() {
     let Some(me) = member() else {
         return;
@@ -344,7 +346,7 @@ pub(crate) fn allocate() {
     }
 }
 
-/// As [`meet`], in a commit: some are slow, while others go on.
+/// Like [`meet`], in a commit: some commits are slow, while other threads run.
 pub(crate) fn commit() {
     let until = {
         let _inside = Inside::new();
@@ -363,12 +365,12 @@ pub(crate) fn commit() {
     }
 }
 
-/// Waits for the time.
+/// Waits for the clock.
 pub(crate) fn sleep(until: Option<Duration>) {
     wait(TIME, until);
 }
 
-/// The caller can do nothing until another one has done something.
+/// The caller cannot continue until another thread has done something.
 pub(crate) fn give_way() {
     if let Some(me) = member() {
         let _inside = Inside::new();
@@ -380,7 +382,7 @@ pub(crate) fn give_way() {
     }
 }
 
-/// Waits on an address until it is woken, or until a time. False when the time was up.
+/// Waits on an address until it is woken, or until a time. False on a timeout.
 pub(crate) fn wait(on: usize, until: Option<Duration>) -> bool {
     let Some(me) = member() else {
         return true;
@@ -397,7 +399,7 @@ pub(crate) fn wait(on: usize, until: Option<Duration>) -> bool {
     !here.as_ref().is_some_and(|s| s.threads[me].timed_out)
 }
 
-/// Wakes up to `n` of those who wait on an address; how many.
+/// Wakes up to `n` threads that wait on an address; returns their number.
 pub(crate) fn wake(on: usize, n: usize) -> usize {
     if !RUNS.load(Ordering::Relaxed) || INSIDE.try_with(Cell::get).unwrap_or(true) {
         return 0;
@@ -411,7 +413,7 @@ pub(crate) fn wake(on: usize, n: usize) -> usize {
     schedule.wake(on, n)
 }
 
-/// The time of the run, which goes on a little when it is asked for.
+/// The time of the run, which advances a little with each call.
 pub(crate) fn now() -> Option<Duration> {
     member()?;
     let _inside = Inside::new();
@@ -421,7 +423,7 @@ pub(crate) fn now() -> Option<Duration> {
     Some(schedule.now)
 }
 
-/// How long the run has gone on, of its own time.
+/// The duration of the run in its own time.
 pub(crate) fn elapsed() -> Option<Duration> {
     let now = now()?;
     let _inside = Inside::new();
@@ -429,7 +431,7 @@ pub(crate) fn elapsed() -> Option<Duration> {
     began.map(|began| now - began)
 }
 
-/// Fills a buffer with what is random in this run; false outside of one.
+/// Fills a buffer with random bytes of this run; false outside of a run.
 pub(crate) fn fill(bytes: &mut [u8]) -> bool {
     if member().is_none() {
         return false;
@@ -441,7 +443,7 @@ pub(crate) fn fill(bytes: &mut [u8]) -> bool {
     true
 }
 
-/// Begins a thread of the run. What it panics with is its result.
+/// Starts a thread of the run. A panic in it is its result.
 pub(crate) fn spawn<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::thread::JoinHandle<std::thread::Result<T>> {

@@ -1,7 +1,6 @@
-//! The server of a run: the real command layer over memory, whose every call to the engine is a
-//! place of the schedule; and a client, which waits as a connection does.
-//! Promises: everything that is asked and answered stands in the run's log, in its order.
-//! Must not know: what is asked.
+//! The server of a run: the real command layer over memory, where every call to the engine is a
+//! scheduling point; and a client, which waits like a connection. Promises: all commands and
+//! replies are in the run's log, in order. Must not know: what the commands are.
 
 use crate::schedule;
 use commands::{
@@ -17,7 +16,7 @@ use storage::observe::{Call, Observed, Observer};
 use storage::{Caps, CommitPos, Engine, MemoryEngine, StorageError};
 use store::Store;
 
-/// Others may go on before and after each call to the engine.
+/// Other threads may run before and after each call to the engine.
 struct Meeting;
 
 impl Observer for Meeting {
@@ -39,7 +38,7 @@ fn meet(call: &Call<'_>) {
     }
 }
 
-/// What was said, in its order. The number of lines is the time of the history.
+/// All lines in order. The number of lines is the time of the history.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Lines>>);
 
@@ -50,7 +49,7 @@ struct Lines {
 }
 
 impl Log {
-    /// Adds a line; its number.
+    /// Adds a line and returns its number.
     pub(crate) fn say(&self, who: usize, what: &str) -> u64 {
         let mut lines = self.0.lock().expect("nobody panics with it");
         lines.count += 1;
@@ -77,7 +76,7 @@ impl Server {
         Server::over(engine, Log::default())
     }
 
-    /// The same data and log, and nothing that the server had in memory.
+    /// The same data and log, without the server's state in memory.
     pub(crate) fn opened_again(self) -> Server {
         let Server { engine, log, .. } = self;
         Server::over(engine, log)
@@ -110,7 +109,7 @@ impl Server {
     }
 }
 
-/// How a connection is woken.
+/// Wakes a connection.
 #[derive(Default)]
 struct Bell {
     rung: Mutex<bool>,
@@ -137,7 +136,7 @@ pub(crate) struct Client {
     pub(crate) number: usize,
     /// The number of its last transaction or retryable write.
     transaction: i64,
-    /// The retryable write that can be sent again: nothing with a number came after it.
+    /// The last retryable write, if it can be sent again: no later command had a number.
     pub(crate) retryable: Option<Json>,
 }
 
@@ -150,14 +149,15 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// The number of the error, of the command or of its first statement; 0 without one.
+    /// The error code of the command or of its first statement; 0 without an error.
     pub(crate) fn code(&self) -> i64 {
         let own = self.body["code"].as_i64();
         let first = self.body["writeErrors"][0]["code"].as_i64();
         own.or(first).unwrap_or(0)
     }
 
-    /// The operation, its session or its cursor was killed, or the index that it read was dropped.
+    /// Whether the operation, its session or its cursor was killed, or the index that it read was
+    /// dropped.
     pub(crate) fn is_killed(&self) -> bool {
         [11601, 237, 43, 175].contains(&self.code())
     }
@@ -182,7 +182,7 @@ pub(crate) fn long(n: i64) -> Json {
 }
 
 impl Client {
-    /// Sends a command and waits for its reply, as often as the server has it wait.
+    /// Sends a command and waits for its reply, as long as the server makes it wait.
     pub(crate) fn send(&mut self, db: &str, command: &Json) -> Reply {
         let sent = self.log.say(self.number, &command.to_string());
         let mut body = extjson::document(command).unwrap_or_else(|e| panic!("{e}: {command}"));
@@ -220,13 +220,13 @@ impl Client {
         json!({ "id": { "$uuid": id } })
     }
 
-    /// With the client's session.
+    /// Sends a command in the client's session.
     pub(crate) fn in_session(&mut self, mut command: Json) -> Reply {
         command["lsid"] = self.session();
         self.send("t", &command)
     }
 
-    /// A write with a number, sent so many times.
+    /// Sends a write with a number, this many times.
     pub(crate) fn retryable(&mut self, mut command: Json, times: usize) -> Vec<Reply> {
         self.transaction += 1;
         command["txnNumber"] = long(self.transaction);

@@ -1,6 +1,5 @@
-//! A client that follows the changes of the database, and what it must have been told.
-//! Promises: it goes on behind the last event when its cursor was closed, as drivers do.
-//! Must not know: the scheduler.
+//! A client of a change stream on the database, and the check of its events. Promises: after its
+//! cursor was closed it resumes after the last event, as drivers do. Must not know: the scheduler.
 
 use crate::clients::{KEYS, Notes, time_of};
 use crate::history::{Action, Key, Value};
@@ -11,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Follows the database from a time until `done`, and then to the end.
+/// Follows the database from a time until `done`, and then to the last event.
 pub(crate) fn follow(
     mut client: Client,
     seed: u64,
@@ -51,7 +50,7 @@ pub(crate) fn follow(
     }
 }
 
-/// The place of an event's value in its list, and the value.
+/// The value that an event appended, and its index in the list.
 fn appended(event: &Json) -> Option<(usize, Value)> {
     let fields = event["updateDescription"]["updatedFields"].as_object()?;
     let n = usize::try_from(fields.get("n")?.as_u64()?).ok()?;
@@ -64,8 +63,9 @@ fn appended(event: &Json) -> Option<(usize, Value)> {
         })
 }
 
-/// Each append once, in the order of its list; those of a transaction beside each other; nothing
-/// before what had ended when it began; none later than its reply told.
+/// Checks that each append comes once, in the order of its list; that those of a transaction are
+/// adjacent; that no append comes before one that had ended when it began; and that none is later
+/// than the time of its reply.
 pub(crate) fn check(
     events: &[Json],
     notes: &[Notes],
@@ -112,7 +112,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Who asked for a state after a time has seen all changes up to it.
+/// Checks that a read after a cluster time has seen all changes up to it.
 fn check_after(notes: &[Notes], times: &HashMap<(Key, Value), (u64, u64)>) -> Result<(), String> {
     for action in notes.iter().flat_map(|n| &n.actions) {
         let Some(after) = action.after else {
@@ -158,8 +158,8 @@ fn check_order(notes: &[Notes], told: &HashMap<(Key, Value), usize>) -> Result<(
 /// Documents of a collection.
 pub(crate) type Documents = BTreeMap<String, Json>;
 
-/// What the events make of the collections whose documents are only inserted, given another value
-/// and deleted.
+/// The collections as the events describe them, for collections whose documents are only inserted,
+/// updated by value and deleted.
 pub(crate) fn replay(events: &[Json]) -> Result<HashMap<String, Documents>, String> {
     let mut all: HashMap<String, Documents> = HashMap::new();
     let others = |e: &&Json| e["ns"]["coll"] != "lists" && e["ns"]["coll"] != "counters";

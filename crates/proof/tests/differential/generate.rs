@@ -1,5 +1,5 @@
-//! Documents of six fields, indexes over them, changes and questions, by seed. The fields are few
-//! so that predicates, keys and values meet often.
+//! Documents with six fields, indexes over them, changes and queries, by seed. There are few
+//! fields, so that predicates, keys and values often coincide.
 
 use crate::scenario::Scenario;
 use proof::Random;
@@ -175,7 +175,7 @@ impl Generator {
                     shape[self.pick(&["a", "b", "e", "s"])] = json!(1);
                     shape[self.pick(&["a", "e", "c.x"])] = json!(1);
                     find["projection"] = shape;
-                    // Documents without their `_id` still come in its order.
+                    // Without their `_id` in the result, documents are still ordered by it.
                 }
                 find
             }

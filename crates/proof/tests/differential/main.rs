@@ -1,8 +1,8 @@
-//! The same random commands on every engine of this build, with every index, without any, as
-//! written and rewritten, by one thread and by several: answers and documents must be the same
-//! (ADR 0078). What a predicate selects and what it leaves make the whole (TLP), and a count is
-//! what evaluating the predicate document by document gives (NoREC). A disagreement is made smaller
-//! by leaving out documents, changes and indexes, and printed with its seed.
+//! The same random commands on every engine of this build: with every index, without any, with
+//! pipelines as written and rewritten, on one thread and on several. Replies and documents must be
+//! the same (ADR 0078). The documents selected by a predicate and the others are all documents
+//! (TLP), and a count equals the number found by evaluating the predicate on each document (NoREC).
+//! A difference is reduced by removing documents, changes and indexes, and printed with its seed.
 //! `QUARRY_ROUNDS=n` runs n rounds, `QUARRY_SEED=n` begins with another seed.
 
 mod generate;
@@ -50,8 +50,7 @@ fn engines_plans_and_threads_agree() {
     }
 }
 
-/// The search can find something: it reports a scenario whose servers hold different documents, and
-/// makes it smaller.
+/// The search works: it reports a scenario whose servers have different documents, and reduces it.
 #[test]
 fn a_disagreement_is_found_and_made_smaller() {
     let mut servers = Servers::new();

@@ -1,4 +1,4 @@
-//! What is done on all servers, and what must agree; and how a disagreement is made smaller.
+//! The commands for all servers and what must agree; and the reduction of a disagreement.
 
 use crate::servers::{Server, Servers};
 use serde_json::{Value as Json, json};
@@ -12,15 +12,14 @@ pub(crate) struct Scenario {
     pub(crate) changes: Vec<Json>,
     pub(crate) questions: Vec<Json>,
     pub(crate) predicates: Vec<Json>,
-    /// Documents of the server that the others are compared with, and of no other: for the test of
-    /// the search itself.
+    /// Documents that only the reference server gets: for the test of the search itself.
     pub(crate) only_plain: Vec<Json>,
 }
 
 type Wrong = Result<(), String>;
 type Asked = BTreeMap<&'static str, usize>;
 
-/// Equal numbers in one form: which of them stands for a group or a distinct value is left open.
+/// Equal numbers in one form: which of them represents a group or a distinct value is not defined.
 fn canonical(v: &Json) -> Json {
     match v {
         Json::Object(o) => {
@@ -32,7 +31,7 @@ fn canonical(v: &Json) -> Json {
             ];
             let number = kinds.iter().find_map(|k| o.get(*k)).and_then(Json::as_str);
             match number.and_then(|n| n.parse::<f64>().ok()) {
-                // Without the sign of zero.
+                // Adding zero removes the sign of zero.
                 Some(n) => json!({ "number": (n + 0.0).to_string() }),
                 None => o.iter().map(|(k, v)| (k.clone(), canonical(v))).collect(),
             }
@@ -42,7 +41,8 @@ fn canonical(v: &Json) -> Json {
     }
 }
 
-/// What a reply says: documents, values, counts or a code; documents in no order are sorted.
+/// The content of a reply: documents, values, counts or an error code; unordered documents are
+/// sorted.
 fn told(reply: &Json, ordered: bool) -> Json {
     if let Some(code) = reply.get("code") {
         return json!({ "code": code });
@@ -61,7 +61,7 @@ fn is_ordered(question: &Json) -> bool {
     first || question.get("sort").is_some()
 }
 
-/// An answer, and whose it is.
+/// An answer and its server.
 struct Answer<'a> {
     of: &'a str,
     is: &'a Json,
@@ -82,7 +82,7 @@ fn differ(what: &str, one: &Answer<'_>, other: &Answer<'_>) -> Wrong {
 }
 
 impl Scenario {
-    /// One more document on the server that the others are compared with.
+    /// The scenario with one more document on the reference server.
     pub(crate) fn with_a_difference(scenario: Scenario) -> Scenario {
         Scenario {
             only_plain: vec![json!({ "_id": "more", "a": 1 })],
@@ -90,7 +90,7 @@ impl Scenario {
         }
     }
 
-    /// Pieces that can be left out.
+    /// Number of pieces that can be removed.
     pub(crate) fn len(&self) -> usize {
         self.indexes.len()
             + self.documents.len()
@@ -100,7 +100,7 @@ impl Scenario {
             + self.only_plain.len()
     }
 
-    /// Runs it in a database of its own; what disagrees.
+    /// Runs the scenario in a new database; returns the disagreement.
     pub(crate) fn run(&self, servers: &mut Servers, asked: &mut Asked) -> Wrong {
         let db = servers.database();
         let outcome = self.run_in(&db, servers, asked);
@@ -137,7 +137,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// Puts documents that the indexes take into all servers, one after the other.
+    /// Inserts documents that the indexes accept into all servers, one after the other.
     fn fill(&self, db: &str, servers: &mut Servers) {
         for server in &mut servers.others {
             for index in &self.indexes {
@@ -182,7 +182,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// Indexes whose entries stand for every document.
+    /// Indexes with entries for every document.
     fn whole_indexes(&self) -> impl Iterator<Item = &Json> {
         self.indexes.iter().filter(|i| {
             i.get("sparse").is_none()
@@ -194,7 +194,7 @@ impl Scenario {
     fn ask(&self, db: &str, servers: &mut Servers, asked: &mut Asked, q: &Json) -> Wrong {
         let ordered = is_ordered(q);
         let want = told(&servers.plain.send(db, q), ordered);
-        // Fewer documents may fail by another plan.
+        // With fewer documents another plan may fail.
         if want.get("code").is_some() {
             return Ok(());
         }
@@ -237,7 +237,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// What is left of it when nothing more can be left out.
+    /// The scenario without everything that can be removed.
     pub(crate) fn reduced(&self, servers: &mut Servers) -> Scenario {
         let mut small = self.clone();
         let parts: [fn(&mut Scenario) -> &mut Vec<Json>; 6] = [
@@ -295,8 +295,8 @@ fn ids(db: &str, server: &mut Server, filter: &Json) -> Vec<Json> {
     ids
 }
 
-/// What a predicate selects and what it leaves are the whole, each once: for find, for a group, and
-/// for updates.
+/// Checks that a predicate and its negation together select every document once: for find, for a
+/// group, and for updates.
 fn partition(db: &str, server: &mut Server, p: &Json) -> Wrong {
     let rest = json!({ "$nor": [p] });
     let whole = ids(db, server, &json!({}));
@@ -325,7 +325,7 @@ fn partition(db: &str, server: &mut Server, p: &Json) -> Wrong {
     if parts != whole.len() {
         return Err(format!("TLP of {p} by $group: {parts} of {}", whole.len()));
     }
-    // Each document is changed by exactly one of two updates.
+    // Exactly one of two updates changes each document.
     for filter in [p, &rest] {
         let update = json!({ "update": "c", "updates": [{ "q": filter,
             "u": { "$inc": { "tlp": 1 } }, "multi": true }] });
@@ -342,7 +342,7 @@ fn partition(db: &str, server: &mut Server, p: &Json) -> Wrong {
     )
 }
 
-/// The identifier of a document as a command takes it.
+/// The `_id` of a document in the form of a command.
 fn plain_id(d: &Json) -> Json {
     let number = d.pointer("/_id/number").and_then(Json::as_str);
     number
@@ -350,7 +350,7 @@ fn plain_id(d: &Json) -> Json {
         .map_or_else(|| d["_id"].clone(), |n| json!(n))
 }
 
-/// The count of a predicate is what evaluating it document by document gives.
+/// Checks that the count of a predicate equals the number found by evaluating it on each document.
 fn count_by_row(db: &str, server: &mut Server, p: &Json) -> Wrong {
     let reply = server.send(db, &json!({ "count": "c", "query": p }));
     if reply.get("code").is_some() {

@@ -1,5 +1,5 @@
-//! One server over each engine of this build, and one over memory that has no indexes and runs
-//! pipelines as they are written: what it answers is what the others are compared with.
+//! One server over each engine of this build, and a reference server over memory without indexes,
+//! which runs pipelines as written.
 
 use commands::{
     Config, Connection, Dispatcher, Outcome, Request, Service, StoreHooks, SystemClock,
@@ -20,7 +20,7 @@ pub(crate) struct Server {
 }
 
 pub(crate) struct Servers {
-    /// Without indexes, as written.
+    /// The reference server: no indexes, pipelines as written.
     pub(crate) plain: Server,
     pub(crate) others: Vec<Server>,
     _folder: tempfile::TempDir,
@@ -107,7 +107,7 @@ impl Servers {
         self.others.iter().map(|s| s.name).collect()
     }
 
-    /// The name of a database that is not there yet.
+    /// The name of a new database.
     pub(crate) fn database(&mut self) -> String {
         self.databases += 1;
         format!("d{}", self.databases)

@@ -63,7 +63,8 @@ fn messages() {
     let mut scratch = Vec::new();
     let tried = fuzz.run(|bytes| {
         let mut frame = bytes.clone();
-        // The length is made right, or nearly every input would stop at the first check.
+        // The length is usually corrected; otherwise nearly every input would fail at the first
+        // check.
         if frame.len() >= 16 && frame[0] % 8 != 0 {
             let len = i32::try_from(frame.len()).unwrap_or(i32::MAX);
             frame[..4].copy_from_slice(&len.to_le_bytes());
@@ -80,7 +81,7 @@ fn messages() {
                 number_of((r.sequences.len(), r.command_name().is_empty()))
             })
         });
-        // Compressed data is believed up to a limit before it has shown what it holds.
+        // A declared length is trusted up to a limit before the data is decompressed.
         let most = wire::BELIEVED_LEN * 4 + frame.len() * 1100 + (1 << 20);
         assert!(held <= most, "{held} bytes for a frame of {}", frame.len());
         outcome
@@ -88,7 +89,7 @@ fn messages() {
     assert!(tried.accepted > 100, "{tried:?}");
 }
 
-/// Reads everything that a document holds.
+/// Reads every value of a document.
 fn walk(d: Doc<'_>) -> u64 {
     let mut sum = 0u64;
     for (name, value) in d.iter() {

@@ -10,7 +10,7 @@ use operators::{Cx, Env};
 use proof::fuzz::{Fuzz, Limit, Outcome, Tried, number_of};
 use serde_json::{Value as Json, json};
 
-/// What specifications are tried on.
+/// Documents on which specifications are tried.
 fn documents() -> Vec<DocBuf> {
     vec![
         doc! { "_id": 1i32, "a": 5i32, "b": { "c": 2.5, "d": "x" },
@@ -156,7 +156,7 @@ fn pipelines() {
         let mut cx = ParseCx::new(&env);
         let parsed = query::pipeline::Pipeline::parse(&mut cx, stages, &options);
         let needs = query::stage::pipeline_needs(stages, &options);
-        // What runs must have been asked about.
+        // The needs of every pipeline that parses must be readable.
         assert!(
             parsed.is_err() || needs.is_ok(),
             "runs, and its needs cannot be read"

@@ -1,7 +1,7 @@
-//! Every reader of bytes and documents that come from outside or from the device, fuzzed by seed
-//! (ADR 0078): none panics, none allocates much more than its input. The corpora in
-//! `crates/proof/corpus` are small and kept; an input that was found becomes a line there.
-//! `QUARRY_FUZZ_SECONDS=n` runs each target that long, `QUARRY_SEED=n` begins with another seed.
+//! Every reader of bytes and documents from clients or from the device, fuzzed by seed (ADR 0078):
+//! none panics, none allocates much more than its input. The corpora in `crates/proof/corpus` are
+//! small and stored; an input that found an error is added there as a line. `QUARRY_FUZZ_SECONDS=n`
+//! runs each target for n seconds, `QUARRY_SEED=n` begins with another seed.
 
 mod bytes;
 mod language;

@@ -1,4 +1,4 @@
-//! An allocator that knows the most bytes a thread has held at once.
+//! An allocator that measures the peak memory of a thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -14,7 +14,7 @@ fn add(bytes: isize) {
     MOST.set(MOST.get().max(held));
 }
 
-/// What a closure gives, and the bytes that its thread held more at its worst than before.
+/// The result of a closure, and the peak of additional bytes that its thread held.
 pub(crate) fn during<T>(run: impl FnOnce() -> T) -> (T, usize) {
     let before = HELD.get();
     MOST.set(before);
@@ -42,7 +42,7 @@ unsafe impl GlobalAlloc for Peak {
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // Both blocks may be there at once.
+        // Both blocks may exist at the same time.
         add(new_size as isize);
         add((layout.size() as isize).wrapping_neg());
         // SAFETY: as in `dealloc`; the caller answers for `new_size`.

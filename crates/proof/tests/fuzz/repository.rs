@@ -1,5 +1,5 @@
-//! A repository of backups whose files were changed: manifests, segments of the log, the place up
-//! to which it was shipped. Each is read, told as damaged, or restored as it was.
+//! A backup repository with changed files: manifests, segments of the log, the position up to which
+//! the log was shipped. Each repository is read, reported as damaged, or restored unchanged.
 
 use backup::{Optime, Pace, Repository, Source, back_up, verify};
 use proof::fuzz::{Fuzz, Limit, Outcome, change_bytes, number_of};
@@ -28,7 +28,7 @@ fn all(folder: &Path) -> Files {
     out
 }
 
-/// A file of a repository, changed.
+/// A changed file of a repository.
 #[derive(Clone, Debug)]
 struct One {
     name: PathBuf,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use storage::MemoryEngine;
 use store::Store;
 
-/// Commands that stop the server or hold it back.
+/// Commands that stop the server or block it.
 const LEFT_OUT: &[&str] = &["fsync", "shutdown", "configureFailPoint", "replSetStepDown"];
 
 fn server() -> Arc<Dispatcher> {
@@ -30,8 +30,8 @@ const FIRST: &[&str] = &[
         {"$date": {"$numberLong": "1"}}}, {"_id": 2, "a": [1, 2], "b": {"c": 2}}]}"#,
 ];
 
-/// Commands go to a server that is made anew now and then, so that what one leaves is met by
-/// others.
+/// Commands run on a server that is replaced now and then, so that later commands meet the effects
+/// of earlier ones.
 #[test]
 fn whole_commands() {
     let corpus = tree::corpus(include_str!("../../corpus/commands.json"));
@@ -102,7 +102,7 @@ fn send(server: &Dispatcher, conn: &mut commands::Connection, mut body: DocBuf) 
     let mut reply = Vec::new();
     let outcome = server.handle(conn, &Request::new(body.doc()), &mut reply);
     if let Reply::Wait { .. } = outcome {
-        // Who waits for an event is sent away.
+        // A command that waits for an event is ended.
         *conn = server.connect("127.0.0.1:1");
         return DocBuf::new();
     }

@@ -1,5 +1,5 @@
-//! What is stored: rows of the catalog, documents, index entries, the log and counters, changed
-//! below the store. It says what is wrong or goes on; it does not panic.
+//! Stored data: rows of the catalog, documents, index entries, the log and counters, changed below
+//! the store. The store reports an error or continues; it does not panic.
 
 use crate::workload::Client;
 use commands::{StoreHooks, SystemClock};
@@ -40,7 +40,7 @@ fn rows(engine: &dyn Engine) -> Vec<Row> {
     rows
 }
 
-/// The rows that a workload has left.
+/// The rows after a workload.
 fn corpus() -> Vec<Row> {
     let engine = Arc::new(MemoryEngine::new());
     let store = Arc::new(open(engine.clone()).expect("an empty store"));
@@ -55,7 +55,7 @@ fn corpus() -> Vec<Row> {
     rows
 }
 
-/// Everything that is stored is read; the first error.
+/// Reads all stored data; returns the first error.
 fn read_all(engine: Arc<MemoryEngine>) -> model::Result<u64> {
     let store = open(engine)?;
     let mut sum = 0;
@@ -117,7 +117,7 @@ fn stored_rows() {
         let mut batch = WriteBatch::new();
         turn += 1;
         for (i, old) in corpus.iter().enumerate() {
-            // The changed row stands beside its original, or in its place.
+            // The changed row is added beside its original, or replaces it.
             if i % corpus.len() != turn % corpus.len() && old.key != row.key {
                 batch.put(old.table, &old.key, &old.value);
             }

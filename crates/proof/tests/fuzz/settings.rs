@@ -1,4 +1,4 @@
-//! Configuration files and command lines: neither panics, and what is wrong is told in one line.
+//! Configuration files and command lines: neither panics, and an error is reported in one line.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ fn kind_of(settings: &Settings) -> u64 {
     ))
 }
 
-/// Sets the value of one line of a configuration to something of another kind.
+/// Replaces the value of one line of a configuration by a value of another kind.
 fn change_configuration(random: &mut Random, text: &mut Vec<u8>, other: &[u8]) {
     const VALUES: [&str; 12] = [
         "true",
@@ -91,7 +91,7 @@ fn configurations() {
     assert!(tried.accepted > 100, "{tried:?}");
 }
 
-/// A word that is put in, left out, doubled, or changed.
+/// Inserts, removes, doubles or changes a word.
 fn change_words(random: &mut Random, words: &mut Vec<Vec<u8>>, other: &[Vec<u8>]) {
     if words.len() < 3 {
         words.extend_from_slice(other);
@@ -110,7 +110,7 @@ fn change_words(random: &mut Random, words: &mut Vec<Vec<u8>>, other: &[Vec<u8>]
     }
 }
 
-/// As the kernel hands words over: none holds a zero.
+/// Words as the kernel passes them: without zero bytes.
 fn as_words(words: &[Vec<u8>]) -> Vec<OsString> {
     use std::os::unix::ffi::OsStringExt;
     let shown = words.iter().map(|word| {
@@ -120,7 +120,7 @@ fn as_words(words: &[Vec<u8>]) -> Vec<OsString> {
     shown.collect()
 }
 
-/// The settings that words ask for; none when they ask for help. Files are looked for in `dir`.
+/// The settings of a command line; `None` when it asks for help. Files are searched in `dir`.
 fn settings_of(words: &[Vec<u8>], dir: &Path) -> Option<Result<Settings, String>> {
     let line = match CommandLine::of(as_words(words).into_iter()) {
         Ok(line) => line,

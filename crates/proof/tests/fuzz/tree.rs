@@ -1,5 +1,5 @@
-//! Documents as trees that are changed at any depth: values become others of the same or another
-//! type, names become others that stand somewhere, pieces come from other documents.
+//! Documents as trees that are changed at any depth: values are replaced by others of the same or
+//! another type, names by names used elsewhere, and pieces by pieces of other documents.
 
 use model::{DocBuf, extjson};
 use proof::Random;
@@ -10,7 +10,7 @@ pub(crate) fn corpus(text: &str) -> Vec<Json> {
     serde_json::from_str(text).expect("a corpus is an array of documents")
 }
 
-/// The document, if what a change has made of it is one.
+/// The document, if the changed tree still is one.
 pub(crate) fn document(json: &Json) -> Option<DocBuf> {
     extjson::document(json).ok()
 }
@@ -19,7 +19,7 @@ pub(crate) fn show(json: &Json) -> String {
     json.to_string()
 }
 
-/// Values that readers may stumble over.
+/// Unusual values that may break readers.
 fn odd(random: &mut Random) -> Json {
     match random.below(34) {
         0 => json!(null),
@@ -76,7 +76,7 @@ fn size(json: &Json) -> usize {
     }
 }
 
-/// The n-th place of a tree, from its root.
+/// The n-th node of a tree, from its root.
 fn place(json: &mut Json, n: usize) -> Option<&mut Json> {
     if n == 0 {
         return Some(json);
@@ -108,10 +108,10 @@ fn names(json: &Json, out: &mut Vec<String>) {
     }
 }
 
-/// Larger documents take long and show nothing new.
+/// Larger documents are slow and find nothing more.
 const SIZE_MAX: usize = 250;
 
-/// One change of a document.
+/// Makes one change to a document.
 pub(crate) fn change(random: &mut Random, json: &mut Json, other: &Json) {
     if size(json) > SIZE_MAX {
         json.clone_from(other);
@@ -149,7 +149,7 @@ fn change_array(random: &mut Random, a: &mut Vec<Json>, piece: Option<Json>) {
     }
 }
 
-/// A field from elsewhere.
+/// A field from another document.
 struct New {
     name: String,
     piece: Option<Json>,

@@ -1,8 +1,8 @@
 //! One flipped bit in any file of a data directory (ADR 0078): the directory is refused or a read
-//! fails, in words that say damage, or everything reads as it was. A bit is never answered as data.
-//! For RocksDB, whose files have checksums, with and without encryption; what LMDB does without
-//! them says `docs/engines.md`.
-//! `QUARRY_ROT=n` tries that many bits, `QUARRY_SEED=n` begins with another seed.
+//! fails with a message about damage, or all data is unchanged. Changed data is never returned. For
+//! RocksDB, whose files have checksums, with and without encryption; `docs/engines.md` describes
+//! LMDB, which has none. `QUARRY_ROT=n` sets the number of bits, `QUARRY_SEED=n` begins with
+//! another seed.
 
 #[path = "../crash/workload.rs"]
 mod workload;
@@ -22,7 +22,7 @@ use store::Store;
 use workload::Client;
 
 const BITS: usize = 120;
-/// Opening and closing an engine is mostly waiting for its threads.
+/// Threads that check directories: opening and closing an engine is mostly waiting.
 const CHECKERS: usize = 6;
 
 type Rows = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
@@ -79,7 +79,7 @@ fn files(folder: &Path) -> Files {
         .collect()
 }
 
-/// What a file is, for the table of what was tried.
+/// The kind of a file, for the table of results.
 fn kind(name: &Path) -> &'static str {
     let text = name.to_string_lossy();
     match name.extension().and_then(|e| e.to_str()) {
@@ -97,7 +97,7 @@ fn kind(name: &Path) -> &'static str {
     }
 }
 
-/// A directory as the death of the process leaves it, with its rows: part in the journal, part in
+/// A directory as the end of the process leaves it, with its rows: part in the journal, part in
 /// tables.
 fn directory(root: &Path, key: Option<Arc<MasterKey>>) -> (Files, Rows) {
     let live = root.join("live");
@@ -112,7 +112,7 @@ fn directory(root: &Path, key: Option<Arc<MasterKey>>) -> (Files, Rows) {
             engine.flush().expect("flushed");
         }
     }
-    // A value that lies in a file of its own.
+    // A value that is stored in a separate file.
     let large = format!(
         "'insert': 'large', 'documents': [{{'s': '{}'}}]",
         "sea".repeat(40_000)
@@ -127,7 +127,7 @@ fn directory(root: &Path, key: Option<Arc<MasterKey>>) -> (Files, Rows) {
     (kept, whole)
 }
 
-/// Files and rows of one moment: what was dropped is removed, and tables are merged, in the
+/// Files and rows of one moment: obsolete files are removed and tables are merged in the
 /// background.
 fn copy_at_rest(live: &Path, store: &Store, engine: &RocksEngine) -> (Files, Rows) {
     loop {
@@ -141,7 +141,7 @@ fn copy_at_rest(live: &Path, store: &Store, engine: &RocksEngine) -> (Files, Row
     }
 }
 
-/// Words by which a person knows what happened.
+/// Whether an error clearly reports damage.
 fn says_damage(error: &StorageError) -> bool {
     let source = std::error::Error::source(error).map(ToString::to_string);
     let text = format!("{error} {}", source.unwrap_or_default()).to_lowercase();
@@ -162,7 +162,7 @@ fn says_damage(error: &StorageError) -> bool {
     words.iter().any(|w| text.contains(w))
 }
 
-/// What is tried, and what came of it by kind of file.
+/// The directory to test, and the results by kind of file.
 struct Tried<'a> {
     root: &'a Path,
     key: Option<Arc<MasterKey>>,
@@ -173,11 +173,11 @@ struct Tried<'a> {
 }
 
 impl Tried<'_> {
-    /// Flips one bit of a file in a directory of its own, and reads everything.
+    /// Flips one bit of a file in a copy of the directory, and reads everything.
     fn flip(&self, n: usize, name: &Path) {
         let mut random = Random::new(self.seed << 32 | n as u64);
         let mut changed = self.kept[name].clone();
-        // Journal files are longer than what they hold.
+        // Journal files are longer than their content.
         let held = changed.iter().rposition(|b| *b != 0).map_or(1, |at| at + 1);
         let (byte, bit) = (random.below(held), random.below(8));
         changed[byte] ^= 1 << bit;
@@ -226,7 +226,8 @@ fn a_flipped_bit_of_encrypted_data_is_told_or_changes_nothing() {
     flip_bits(Some(master()), &must);
 }
 
-/// Flips bits of a directory, one at a time; `must` are the kinds of files of which one is refused.
+/// Flips bits of a directory, one at a time; for each kind of file in `must` at least one flip must
+/// be refused.
 fn flip_bits(key: Option<Arc<MasterKey>>, must: &[&'static str]) {
     let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
     let bits = number("QUARRY_ROT").map_or(BITS, |n| usize::try_from(n).unwrap_or(BITS));
@@ -264,7 +265,7 @@ fn flip_bits(key: Option<Arc<MasterKey>>, must: &[&'static str]) {
             if n >= bits {
                 return;
             }
-            // Each file in turn, so that small ones are tried as often as large ones.
+            // The files take turns, so that small ones are tested as often as large ones.
             tried.flip(n, names[n % names.len()]);
         }
     };

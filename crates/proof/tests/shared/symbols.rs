@@ -1,9 +1,9 @@
-//! Functions of the libraries behind this program, for tests that stand in for them.
+//! Finds library functions that this program replaces, for tests.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Finds the function of a name behind the one of this program, and keeps it in `slot`.
+/// Finds the next definition of a function after the one in this program, and stores it in `slot`.
 pub(crate) fn find_library_function(slot: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     let found = slot.load(Ordering::Relaxed);
     if !found.is_null() {
