@@ -142,7 +142,7 @@ impl IndexPlaces {
         if number == e.code() {
             return e;
         }
-        // What no parser refuses is refused for its kind.
+        // If `failure_on_sphere` finds no reason, the message of the error is the reason.
         let mut reason = failure_on_sphere(v).unwrap_or_else(|| e.message().to_owned());
         let end = reason.char_indices().map(|(at, _)| at);
         if let Some(end) = end.take_while(|at| *at <= REASON_BYTES_MAX).last()

@@ -9,10 +9,10 @@ use operators::{Env, Profile, Scripts};
 use query::collation::collator;
 use std::sync::Arc;
 
-/// The order of a collation; `None` is the simple one, by bytes.
+/// The order of a collation; `None` is the simple order by bytes.
 pub(crate) type CheckedCollation = Option<Arc<dyn Collate>>;
 
-/// A compiled filter that brings its own environment.
+/// A compiled filter with its own environment.
 pub(crate) struct Matcher(Filter, CheckedCollation, Option<Arc<dyn Scripts>>);
 
 impl Matcher {
@@ -64,7 +64,7 @@ impl Service {
         Ok(Matcher(filter, None, None))
     }
 
-    /// Compiles a filter that may hold scripts.
+    /// Compiles a filter that may contain scripts.
     ///
     /// # Errors
     /// The filter parser's.

@@ -1,4 +1,4 @@
-//! Identifiers for new things: users, collections, backups.
+//! Random identifiers for new users, collections and backups.
 
 /// A random UUID, of version 4.
 pub(crate) fn new_uuid() -> [u8; 16] {

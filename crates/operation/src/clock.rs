@@ -5,7 +5,7 @@
 pub trait Clock: Send + Sync {
     /// Milliseconds since the epoch.
     fn now_ms(&self) -> i64;
-    /// Microseconds since some fixed moment; never goes back.
+    /// Microseconds since a fixed point in time; never decreases.
     fn monotonic_us(&self) -> u64;
 }
 

@@ -2,7 +2,7 @@
 
 use model::{ErrorKind, MongoError, Result, code};
 
-/// True for errors that end a whole command, also one of many writes.
+/// True for errors that end a whole command, even if only one of many writes has failed.
 pub fn is_interruption(e: &MongoError) -> bool {
     // An operation that is set aside ends as a whole too, and is run again as a whole.
     e.is(ErrorKind::SetAside)
@@ -18,7 +18,7 @@ pub fn is_interruption(e: &MongoError) -> bool {
         )
 }
 
-/// 11601, as `killOp` and the end of a session cause it.
+/// 11601, the error of an operation that `killOp` or the end of its session has interrupted.
 pub fn interrupted() -> MongoError {
     MongoError::new(code::INTERRUPTED, "operation was interrupted")
 }

@@ -26,14 +26,14 @@ pub trait Link: Send + Sync {
 
 /// Decides whether operations of users may write now.
 pub trait WriteGate: Send + Sync {
-    /// Lets a write pass.
+    /// Checks that a write is allowed.
     ///
     /// # Errors
     /// 371 UserWritesBlocked.
     fn check(&self) -> Result<()>;
 }
 
-/// Lets every write pass.
+/// Allows every write.
 struct Open;
 
 impl WriteGate for Open {
@@ -58,7 +58,7 @@ pub struct Operation {
     clock: Arc<dyn Clock>,
     link: Option<Arc<dyn Link>>,
     connection: ConnectionId,
-    /// Monotonic microseconds.
+    /// The deadline in monotonic microseconds.
     deadline_us: AtomicU64,
     /// The operation ends when its client disconnects, because nobody needs its result then.
     ends_with_client: AtomicBool,

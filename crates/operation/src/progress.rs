@@ -1,9 +1,9 @@
 //! The progress of a long operation, as reports show it.
 
-/// What an operation is doing, and how much of it is done.
+/// The current activity of an operation, and its progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What it is doing.
+    /// The current activity.
     pub message: &'static str,
     /// Steps that are done.
     pub done: u64,

@@ -64,7 +64,7 @@ impl Paths {
     }
 }
 
-/// Numbers of what an operation has read.
+/// How much an operation has read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Examined {
     /// Index entries.
@@ -93,7 +93,7 @@ impl Reads {
         self.paths.lock().0.clear();
     }
 
-    /// What was read since [`Reads::reset`].
+    /// The numbers of reads since [`Reads::reset`].
     pub fn examined(&self) -> Examined {
         Examined {
             keys: self.keys.load(Relaxed),
@@ -102,7 +102,7 @@ impl Reads {
         }
     }
 
-    /// Adds index entries and documents that were looked at.
+    /// Adds to the numbers of examined index entries and documents.
     #[inline]
     pub fn add(&self, keys: u64, docs: u64) {
         if keys != 0 {

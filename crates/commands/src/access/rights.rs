@@ -71,7 +71,7 @@ fn put_shown(w: &mut DocWriter<'_>, doc: Doc<'_>) {
             _ if SECRET.contains(&name) => {
                 w.put(name, "xxx");
             }
-            // A command inside this one.
+            // The first field can contain another command.
             Value::Document(inner) if i == 0 => put_shown(&mut w.doc(name), inner),
             value => {
                 w.put(name, value);

@@ -11,15 +11,15 @@ pub type Run = fn(&mut Ctx<'_, '_>) -> Result<Outcome>;
 
 /// One command.
 pub struct Command {
-    /// What it is.
+    /// The specification.
     pub spec: Spec,
-    /// What it does.
+    /// The function that runs it.
     pub run: Run,
 }
 
 impl Command {
-    /// A command of class [`OpClass::Command`] and kind [`Kinds::Command`] whose own value may be
-    /// anything. What its reply waits for follows from the concerns it takes, unless
+    /// A command of class [`OpClass::Command`] and kind [`Kinds::Command`] whose first field may
+    /// have any value. What its reply waits for follows from the concerns that it accepts, unless
     /// [`Command::durability`] says otherwise.
     pub const fn new(
         name: &'static str,

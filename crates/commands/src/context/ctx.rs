@@ -1,4 +1,4 @@
-//! What one run of a command sees.
+//! The context of one run of a command.
 
 use super::connection::Connection;
 use super::progress::{Moment, Progress};
@@ -22,7 +22,7 @@ use store::{Collection, ReadView, Transaction};
 
 /// Context of one run.
 pub struct Ctx<'a, 'w> {
-    /// What all connections share.
+    /// The state that all connections share.
     pub service: &'a Service,
     /// The table of all commands, for commands that report on it.
     pub commands: &'a CommandTable,
@@ -38,7 +38,7 @@ pub struct Ctx<'a, 'w> {
     pub invoked: &'a str,
     /// Database.
     pub db: &'a str,
-    /// Checked arguments; the command's own value is under its name.
+    /// Checked arguments; the value of the command's first field is under the command's name.
     pub args: Args<'a>,
     /// Checked generic arguments.
     pub generic: Generic<'a>,

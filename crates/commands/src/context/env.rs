@@ -18,7 +18,7 @@ pub(crate) enum CollationArg<'a> {
 }
 
 impl<'a> CollationArg<'a> {
-    /// The collation in force; `None` for the simple order.
+    /// The collation in effect; `None` for the simple order.
     pub(crate) fn document(&self) -> Option<Doc<'a>> {
         match self {
             CollationArg::Given(d) => Some(*d),
@@ -63,8 +63,8 @@ fn names_where(cx: &Ctx<'_, '_>) -> bool {
         || beside.any(|s| script::names_where(s.documents))
 }
 
-/// The functions and values that `system.js` of the database keeps, by name. `$where` and
-/// `mapReduce` see them; `$function` and `$accumulator` do not.
+/// The functions and values in the database's `system.js`, by name. `$where` and `mapReduce` see
+/// them; `$function` and `$accumulator` do not.
 ///
 /// # Errors
 /// Engine failures.

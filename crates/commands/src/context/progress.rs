@@ -16,7 +16,7 @@ pub(crate) struct Moment {
     pub(crate) seed: u64,
 }
 
-/// See the head of this file. Empty in the first run.
+/// The values that one run of a command keeps for the next; empty in the first run.
 #[derive(Default)]
 pub(crate) struct Progress {
     /// The command has run before.

@@ -123,7 +123,7 @@ fn finish(cx: &mut Ctx<'_, '_>, run: Run) -> Answer {
     if let (true, Some(e)) = (wrote, durability::concern_error(cx)) {
         cx.reply.put("writeConcernError", &e);
     }
-    // All data that a read returns existed when it began, or later.
+    // A read returns the state at its beginning or a later one.
     let time = match wrote {
         true => time_of_write(cx),
         false => cx.began_at,

@@ -68,7 +68,8 @@ pub(super) fn open(
     Ok(open_read(coll, &read, options, exec.env)?.docs)
 }
 
-/// The direction of the lookup; `None` when it is not certain which index is used.
+/// The direction in which a lookup reads its index; `None` unless exactly one index is possible and
+/// its order is certain.
 fn direction_of(coll: &Collection, options: &ReadOptions<'_>, field: &FieldPath) -> Option<i32> {
     if field.as_str() == "_id" {
         return Some(1);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use store::{Collection, ReadView};
 
-/// Hits looked up at a time.
+/// How many hits are looked up at a time.
 const FETCH: usize = 128;
 /// Most documents in a synonym collection.
 const SYNONYMS_MAX: usize = 10_000;

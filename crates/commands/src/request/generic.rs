@@ -37,7 +37,7 @@ pub struct Generic<'a> {
     pub cluster_time: Option<Timestamp>,
     /// `comment`.
     pub comment: Value<'a>,
-    /// `apiVersion` was given.
+    /// Whether `apiVersion` was given.
     pub api: bool,
     /// `apiStrict`.
     pub api_strict: bool,

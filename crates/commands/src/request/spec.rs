@@ -48,7 +48,7 @@ pub mod flag {
     /// Continues a cursor, whose database and read concern were checked when it was opened; drivers
     /// send the read concern of the session again.
     pub const OF_CURSOR: u32 = 1 << 26;
-    /// Checks the level of its read concern itself, after its other arguments.
+    /// The command checks the level of its read concern itself, after its other arguments.
     pub const CHECKS_READ_LEVEL: u32 = 1 << 13;
     /// `maxTimeMS` limits the wait for data instead of the whole operation.
     pub const WAITS_FOR_DATA: u32 = 1 << 14;
@@ -130,7 +130,7 @@ pub struct Spec {
     pub flags: u32,
     /// The operation counter that it increments.
     pub class: OpClass,
-    /// Whether it reads, writes or does neither, as MongoDB counts latencies.
+    /// Whether it reads, writes or does neither, in MongoDB's latency counters.
     pub kind: Kinds,
     /// What its reply waits for.
     pub durability: Durability,

@@ -19,7 +19,7 @@ pub struct AuditSettings {
     pub to: Arc<logs::Audit>,
     /// A query over events; an empty one selects all.
     pub filter: DocBuf,
-    /// Clients may change the filter (`setAuditConfig`).
+    /// Whether clients may change the filter (`setAuditConfig`).
     pub runtime: bool,
 }
 

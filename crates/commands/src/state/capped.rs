@@ -1,4 +1,4 @@
-//! The end of an insert into a capped collection.
+//! The last step of an insert into a capped collection.
 
 use crate::state::service::Service;
 use model::Result;

@@ -57,7 +57,7 @@ impl ConnectionInfo {
 /// A running operation.
 #[derive(Clone, Debug)]
 pub struct CurrentOp {
-    /// Operation number, as `killOp` takes it.
+    /// The number of the operation, for `killOp`.
     pub opid: i32,
     /// Start, monotonic microseconds.
     pub start_us: u64,

@@ -16,7 +16,7 @@ pub type Tally = (i64, i64);
 /// Use of one namespace, counted without a lock.
 #[derive(Debug, Default)]
 pub struct NamespaceUse {
-    /// By class of operation, in the order of [`OpClass`].
+    /// Time and number of operations by class, in the order of [`OpClass`].
     tallies: [(AtomicI64, AtomicI64); 6],
     latencies: [OpLatency; 3],
     /// Scans of the whole collection, and how many of them were by tailing cursors.
@@ -33,7 +33,7 @@ pub struct Documents {
     pub deleted: AtomicI64,
     pub returned: AtomicI64,
     pub examined: AtomicI64,
-    /// Index entries.
+    /// Index entries that were examined.
     pub keys_examined: AtomicI64,
     pub collection_scans: AtomicI64,
 }

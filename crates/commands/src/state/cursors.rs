@@ -56,7 +56,7 @@ pub trait Cursor: Send {
         out: &mut ArrayWriter<'_>,
     ) -> Result<Progress>;
 
-    /// Fields next to the batch, such as `postBatchResumeToken`.
+    /// Writes fields next to the batch, such as `postBatchResumeToken`.
     fn write_extra(&self, _cursor: &mut DocWriter<'_>) {}
 }
 

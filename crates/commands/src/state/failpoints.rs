@@ -128,7 +128,7 @@ impl FailPoints {
         self.points.lock().get(name).map(|p| p.hits)
     }
 
-    /// Ends an operation that has a time limit.
+    /// Fails if `maxTimeAlwaysTimeOut` is on; called for operations with a time limit.
     ///
     /// # Errors
     /// 50 MaxTimeMSExpired by `maxTimeAlwaysTimeOut`.
@@ -145,10 +145,10 @@ impl FailPoints {
         Ok(())
     }
 
-    /// Ends a getMore.
+    /// Fails if `failGetMoreAfterCursorCheckout` is on; called for each getMore.
     ///
     /// # Errors
-    /// 28616, or the code that was asked for, by `failGetMoreAfterCursorCheckout`.
+    /// 28616, or the code in the fail point's data, by `failGetMoreAfterCursorCheckout`.
     pub fn at_get_more(&self) -> Result<()> {
         if !self.armed() {
             return Ok(());

@@ -19,7 +19,7 @@ const SETTING: &str = "pair";
 const STEP_DOWN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// What a server is in a pair.
+/// The role of a server in a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Takes writes; its changes are followed.

@@ -9,17 +9,17 @@ use std::collections::BTreeMap;
 /// When a parameter may be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetAt {
-    /// Never: it reports a fact.
+    /// Never; it is read-only.
     Never,
     /// At the start only.
     Startup,
     /// While running only.
     Runtime,
-    /// Both.
+    /// At the start and while running.
     Both,
 }
 
-/// Built-in value.
+/// The default value of a parameter.
 #[derive(Clone, Copy, Debug)]
 enum Default {
     Bool(bool),
@@ -32,7 +32,7 @@ enum Default {
     Computed,
 }
 
-/// One row.
+/// A row of the table of parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
     /// Name.

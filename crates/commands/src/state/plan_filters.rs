@@ -47,7 +47,7 @@ impl<'a> ShapeParts<'a> {
 #[derive(Clone, Debug)]
 pub struct PlanFilter {
     key: String,
-    /// Query of the shape.
+    /// Filter of the shape.
     pub query: DocBuf,
     /// Sort of the shape.
     pub sort: DocBuf,

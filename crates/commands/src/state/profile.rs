@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
-/// Profiling of one database, as `profile` sets it.
+/// Profiling of one database, set by the command `profile`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProfileLevel {
     /// 0 off, 1 slow operations, 2 all.

@@ -52,7 +52,7 @@ pub struct Service {
     pub started_ms: i64,
     /// Time of the start, monotonic microseconds.
     pub started_us: u64,
-    /// Identity of this process in topology versions.
+    /// Identity of this process, part of the topology version.
     pub process_id: ObjectId,
     /// Identity of the election that made this server primary, unless it belongs to a pair.
     election_id: ObjectId,

@@ -24,7 +24,7 @@ pub struct SessionWrites {
     transaction: State,
 }
 
-/// The transaction of a session. The numbers are transaction numbers.
+/// The state of a session's transaction, with the transaction's number.
 #[derive(Default)]
 enum State {
     /// The session's last number does not belong to a transaction.

@@ -337,8 +337,8 @@ impl<'a> CountArgs<'a> {
 /// counts as its absolute value, and 0 means no limit.
 ///
 /// # Errors
-/// 2 BadValue for a value that is not a number and for the least integer, 9 FailedToParse for a
-/// number that is not whole or does not fit.
+/// 2 BadValue for a value that is not a number and for the smallest integer, 9 FailedToParse for a
+/// number that is not an integer or does not fit.
 fn count_limit(v: Value<'_>) -> Result<Option<u64>> {
     if v.is_missing() {
         return Ok(None);

@@ -18,7 +18,7 @@ pub enum Mods<'a> {
     Pipeline {
         /// The stages.
         stages: Array<'a>,
-        /// Variables of this operation.
+        /// The variables of the pipeline.
         constants: Doc<'a>,
     },
 }
