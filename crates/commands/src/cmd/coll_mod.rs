@@ -533,8 +533,7 @@ impl IndexChange {
             let on_progress = || c.operation().writes().checkpoint();
             let rebuilt = c.rebuild_index(name, new, command, building, &on_progress, go_on);
             return rebuilt.map_err(|e| match e.code() {
-                // The documents may have been corrected in the meantime, but the rebuild has failed
-                // nevertheless.
+                // The documents may have been corrected since, but the rebuild has failed.
                 code::DUPLICATE_KEY => self.check_unique(&c, go_on).err().unwrap_or(e),
                 _ => e,
             });

@@ -1,7 +1,7 @@
 //! Operations that wait for new documents of capped collections: a notifier without lost wake-ups.
 //!
-//! Promises: a waiter that registers and then reads once more either finds an insert or is woken
-//! by it.
+//! Promises: a waiter that registers and then reads once more either finds an insert or is woken by
+//! it.
 //! Must not know: cursors, what a waiter does after it is woken.
 
 use operation::Link;
