@@ -65,7 +65,7 @@ pub enum Durability {
     Journaled,
 }
 
-/// Who is writing; background work gives way first when the engine falls behind.
+/// The class of a writer; background work is slowed down first when the engine falls behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteClass {
     /// A client waits for the write.
@@ -74,7 +74,7 @@ pub enum WriteClass {
     Background,
 }
 
-/// What an engine can do, as data: callers ask, tests enumerate.
+/// The abilities and limits of an engine, as data for callers and tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caps {
     /// Name as users write it in the configuration.
@@ -391,7 +391,7 @@ pub trait Engine: Reader {
     /// Readers see the same data as before; other calls run concurrently.
     ///
     /// # Output
-    /// How many bytes were given back, as well as the engine can tell.
+    /// The number of bytes freed, as far as the engine knows it.
     ///
     /// # Cost
     /// The range is read and rewritten in pieces; `stop` is asked before each piece whether to end.

@@ -1,5 +1,5 @@
 //! Every way an engine may fail, closed and small. No MongoDB numbers here; `store` translates.
-//! What an engine itself said is kept in `source()` only, so a message never depends on the
+//! The engine's own text is kept in `source()` only, so a message never depends on the
 //! engine's wording.
 
 use std::error::Error;
@@ -133,7 +133,7 @@ pub enum StorageError {
 }
 
 impl StorageError {
-    /// True when the very same call may succeed later without anybody's help.
+    /// True when the same call may succeed later without intervention.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Conflict | Self::Busy(_) | Self::Unreachable(_))
     }

@@ -2,10 +2,10 @@
 //! one commit; a claim belongs to an owner, not to a thread, and lasts until the owner releases it
 //! (a transaction keeps claims between its commands). Must not know: collections, engines.
 //!
-//! A key is known by a 64-bit hash, whose upper bits name its stripe. Short locks hold the stripes
-//! of their keys, taken in one global order. Claims stand in the stripe as entries. A writer that
-//! meets a claim of somebody else releases all its stripes before it waits, so waiting for a claim
-//! holds nothing.
+//! A key is represented by a 64-bit hash, whose upper bits select its stripe. Short locks hold the
+//! stripes of their keys, taken in one global order. Claims are entries in a stripe. A writer that
+//! finds a claim of another owner releases all its stripes before it waits, so a wait for a claim
+//! holds no lock.
 //!
 //! A short lock is released after the commit is in the journal's buffer and before it is flushed; a
 //! dependent commit is later in the same journal, so it can never be durable without its
@@ -21,7 +21,7 @@ use std::time::Instant;
 
 const STRIPE_BITS: u32 = 12;
 
-/// A key as the lock table knows it.
+/// The hash that represents a key in the lock table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct KeyId(u64);
 
@@ -39,7 +39,7 @@ impl KeyId {
 /// Keys that are locked together.
 pub type KeyIds = SmallVec<[KeyId; 8]>;
 
-/// Who holds a claim.
+/// The holder of claims.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner(pub u64);
 

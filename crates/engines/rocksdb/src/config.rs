@@ -1,5 +1,5 @@
 //! One configuration struct, scaled from one memory budget, and its translation into RocksDB
-//! options. Reasons stand next to the settings.
+//! options. The reasons are next to the settings.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -5,38 +5,38 @@
 //! Implements the trait of `storage`; `server` opens it by [`RocksEngine::open`].
 //!
 //! # Traps
-//! Each with the setting or test that guards it.
+//! Each is listed with the setting or test that prevents it.
 //! - **Write stalls.** RocksDB stops all writers at too many level-0 files, immutable memtables or
 //!   pending bytes. The triggers are set far above normal work (`config.rs`), `admission.rs` slows
-//!   writers down smoothly long before, outside of locks. `stall_stops` and `stall_delays` in the
-//!   statistics count what slipped through; more than zero is a bug.
-//! - **Memory beside the cache.** Memtables are charged to the block cache; index and filter blocks
-//!   live in it (partitioned); open files are bounded, since each holds a table reader outside of
-//!   the cache.
+//!   writers down gradually long before, outside of locks. `stall_stops` and `stall_delays` in the
+//!   statistics count the stalls that happen anyway; more than zero is a bug.
+//! - **Memory outside of the cache.** Memtables are charged to the block cache; index and filter
+//!   blocks are in it (partitioned); the number of open files is limited, because each has a table
+//!   reader outside of the cache.
 //! - **File descriptors.** `open_files_max` bounds table files (`limits.rs`); a collection never
 //!   gets a file of its own.
-//! - **Large documents** lie in blob files: no per-range sizes (`sizes.rs`), and a compaction
-//!   filter reads them.
+//! - **Large documents** are in blob files: RocksDB has no sizes of ranges for these (`sizes.rs`),
+//!   and a compaction filter reads them.
 //! - **Tombstones.** A cursor without bounds walks over deleted neighbours; every range has both
 //!   bounds. Range tombstones in the memtable slow every read: `memtable_max_range_deletions`
 //!   flushes them.
-//! - **DeleteFilesInRange** ignores snapshots and may uncover old versions: only for ranges nobody
-//!   reads any more. Its upper limit is inclusive, ours is not (`below`, tested in `engine.rs`).
-//! - **Compaction filter** ignores snapshots too, so idents enter the dropped set only after their
-//!   last reader is gone.
-//! - **Merge operands** pile up on hot rows: `max_successive_merges` on `meta`. The operator is
-//!   total: a failing one would poison reads and compactions for good.
+//! - **DeleteFilesInRange** ignores snapshots and may uncover old versions: only for ranges
+//!   without readers. Its upper limit is inclusive, ours is not (`below`, tested in `engine.rs`).
+//! - **The compaction filter** ignores snapshots, too, so idents enter the dropped set only after
+//!   their last reader has ended.
+//! - **Merge operands** accumulate on hot rows: `max_successive_merges` on `meta`. The operator
+//!   never fails: a failure would make reads and compactions of the row fail for good.
 //! - **A panic in a callback** aborts the process: callbacks are total, and `ffi.rs` catches what
 //!   is left.
 //! - **Column family ids** are part of the batch bytes; `open` refuses a directory where they
 //!   differ from `Table`.
-//! - **Recovery stops at the first journal record it cannot read** and says nothing. `wal.rs` reads
-//!   the journal before, and `mark.rs` knows how far it was flushed: what is missing below that is
-//!   damage, not a torn tail.
-//! - **A failed fdatasync** may have dropped what was written, and the next one succeeds: it is
-//!   final (`commits.rs`).
+//! - **Recovery stops at the first journal record it cannot read** without an
+//!   error. `wal.rs` reads the journal first, and `mark.rs` knows how far it was flushed: a commit
+//!   missing below that is damage, not an unflushed tail.
+//! - **A failed fdatasync** may have dropped written data although the next one succeeds: the
+//!   failure is final (`commits.rs`).
 //! - **ENOSPC** turns RocksDB read-only. The guard refuses growing writes earlier (`space.rs`), the
-//!   monitor resumes after.
+//!   monitor resumes RocksDB afterwards.
 
 mod admission;
 mod borrow;

@@ -67,7 +67,7 @@ impl Collection {
     /// operation.
     ///
     /// # Output
-    /// How many bytes were given back, as well as the engine can tell.
+    /// The number of bytes freed, as far as the engine knows it.
     ///
     /// # Errors
     /// That of `check`; engine failures.

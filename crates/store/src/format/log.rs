@@ -19,7 +19,7 @@ pub(crate) const INSERTS: u8 = 1;
 pub(crate) const HEAD_BYTES: usize = 30;
 /// Offset in the value of the part of the head that is only known at the commit.
 pub(crate) const LATE_AT: usize = 6;
-/// The document before a change, beside the entry of the change; not shown as a part of the entry.
+/// The document before a change, stored in addition to its entry; not shown as a part of the entry.
 pub(crate) const PRE_IMAGE: &str = "preImage";
 
 /// Number of an entry among those of its transaction, the first is 0; not shown.

@@ -45,7 +45,7 @@ pub fn buckets(ident: u32) -> [u8; 5] {
     tagged(b'b', ident)
 }
 
-/// `d ident` -> numbers of the tables whose keys are dropped but may still lie on disk.
+/// `d ident` -> numbers of the tables whose keys are dropped but may still be on disk.
 pub fn dropped(ident: u32) -> [u8; 5] {
     tagged(b'd', ident)
 }

@@ -9,7 +9,7 @@ use super::{Index, KEYS_BYTES_MAX};
 use crate::format::{decode, keys};
 use model::{Array, Collate, Doc, MongoError, Result, Value};
 
-/// The end of a field of a key pattern that stands for all paths below.
+/// The suffix of a key pattern's field that stands for all paths below a name.
 const WILDCARD: &str = "$**";
 /// The first byte of the component of a string.
 const STRING: u8 = 0x50;

@@ -233,7 +233,7 @@ impl Writer<'_> {
         }
     }
 
-    /// As [`Writer::modify_numbered`], in any [`Mode`].
+    /// Applies `decide` to the records of one chunk, in the given [`Mode`].
     pub(super) fn modify_records(
         &self,
         keys: &[&[u8]],

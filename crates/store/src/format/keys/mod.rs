@@ -1,9 +1,9 @@
 //! Order-preserving keys: the bytes of two encoded values compare as the values do in BSON order,
-//! and are equal exactly when the values compare equal. `docs/on-disk.md` has the table and the
-//! argument.
+//! and are equal exactly when the values compare equal. `docs/on-disk.md` has the table of
+//! classes and the reasons.
 //!
 //! A component is a class byte (0x0A..=0xF0) and a payload. Descending components are complemented.
-//! After the components of an index entry stands [`END`]; [`BEFORE`] and [`AFTER`] make bounds that
+//! [`END`] follows the components of an index entry; [`BEFORE`] and [`AFTER`] make bounds that
 //! sort before and after every entry with the same components.
 
 use model::decimal::Parts;
@@ -378,7 +378,7 @@ pub fn id_of_tail(entry: &[u8]) -> Option<&[u8]> {
     body.get(body.len().checked_sub(u32::from_be_bytes(*len) as usize)?..)
 }
 
-/// What stands before the tail of a non-unique entry, and the id in it.
+/// The part of a non-unique entry before its tail, and the id in the tail.
 pub fn split_tail(entry: &[u8]) -> Option<(&[u8], &[u8])> {
     let id = id_of_tail(entry)?;
     // The end of the key, the id, and its length in one byte or five.
