@@ -7,7 +7,7 @@ use model::{Doc, Result, Value};
 /// The fields of one document of a specification.
 #[derive(Clone)]
 pub(crate) struct Args<'d> {
-    /// Path to the document, for messages.
+    /// Path to the document, for error messages.
     pub(crate) path: String,
     pub(crate) doc: Doc<'d>,
 }
@@ -117,7 +117,7 @@ impl<'d> Args<'d> {
         Ok(found)
     }
 
-    /// One of several words.
+    /// One of these words.
     pub(crate) fn word(&self, field: &str, words: &[&'static str]) -> Result<Option<&'static str>> {
         let Some(given) = self.string(field)? else {
             return Ok(None);

@@ -271,7 +271,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// For sorting.
+    /// Adds a whole string to a column, for sorting.
     fn whole_column(&mut self, kind: TermKind, path: &str, text: String) {
         let (kind, v) = match kind {
             TermKind::Token => (ColumnKind::Token, OwnedValue::Str(text)),

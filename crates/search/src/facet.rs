@@ -43,7 +43,7 @@ enum Kind {
     },
 }
 
-/// Reads `facets: {name: {type, path, ...}}`.
+/// Parses `facets: {name: {type, path, ...}}`.
 pub(crate) fn parse_facets(args: &Args<'_>) -> Result<Vec<Facet>> {
     let v = args.required("facets")?;
     let Value::Document(facets) = v else {
@@ -118,7 +118,7 @@ impl Facet {
     /// The buckets: `{_id, count}`.
     ///
     /// # Errors
-    /// 8 for a path that is not indexed for it.
+    /// 8 for a path that is not indexed for facets.
     pub(crate) fn buckets(&self, index: &Index, view: &View, found: &Found) -> Result<Vec<DocBuf>> {
         let kinds = index.definition().kinds_at(&self.path);
         let fits = kinds.iter().any(|k| match (&self.kind, k) {

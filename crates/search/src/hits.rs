@@ -43,7 +43,7 @@ impl PartialEq for Scored {
 
 impl Eq for Scored {}
 
-/// The documents in their order.
+/// The results in their order.
 enum Sequence {
     /// By descending scores.
     Scores(BinaryHeap<Scored>),
@@ -116,7 +116,7 @@ impl Hits {
         }
     }
 
-    /// Keeps the best `n` by their scores.
+    /// Keeps the `n` results with the best scores.
     pub(crate) fn keep(&mut self, n: usize) {
         if let Sequence::Scores(found) = &mut self.found
             && found.len() > n

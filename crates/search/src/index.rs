@@ -57,7 +57,7 @@ pub struct Index {
     sums: Mutex<FxHashMap<(SegmentId, String), TextSum>>,
 }
 
-/// The state of an index at one commit.
+/// The index as of one commit.
 #[derive(Clone)]
 pub(crate) struct View {
     pub(crate) searcher: Searcher,

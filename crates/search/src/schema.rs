@@ -10,7 +10,7 @@ use tantivy::schema::{
     TextFieldIndexing, TextOptions,
 };
 
-/// Between a path and a token.
+/// Separates a path from a token.
 pub(crate) const END_OF_PATH: char = '\0';
 /// Between a path and the name of a further analyzer.
 pub(crate) const MULTI: char = '\u{1}';
@@ -127,7 +127,7 @@ pub(crate) fn split_key(key: &str) -> (&str, &str) {
     key.split_once(ELEMENT).unwrap_or(("", key))
 }
 
-/// The path of a key, for messages.
+/// The path of a key, for error messages.
 pub(crate) fn shown_path(key: &str) -> &str {
     split_key(key).1
 }

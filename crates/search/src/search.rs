@@ -157,7 +157,7 @@ impl Search {
         self.synonyms.insert(collection, docs);
     }
 
-    /// The documents found.
+    /// Runs the search and returns its results.
     ///
     /// # Errors
     /// 8 UnknownError for arguments of operators; the errors of `check`.

@@ -11,7 +11,7 @@ const DEPTH_MAX: usize = 100;
 /// Which fields are returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stored {
-    /// It is not defined.
+    /// `storedSource` is not defined.
     #[default]
     Undefined,
     All,

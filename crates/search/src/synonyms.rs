@@ -27,7 +27,7 @@ pub(crate) struct Synonyms {
 }
 
 impl Synonyms {
-    /// Reads the documents of a collection.
+    /// Parses the documents of a collection.
     ///
     /// # Errors
     /// 8 for a document that has neither of the two forms.
@@ -89,7 +89,7 @@ pub(crate) fn names_in(spec: Doc<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// The mapping of that name.
+/// The mapping with that name.
 pub(crate) fn mapping_of<'m>(
     all: &'m [SynonymMapping],
     path: &str,

@@ -4,7 +4,7 @@
 use crate::graph::{Code, Coding};
 use model::Value;
 
-/// Subtype of a binary value that is a vector.
+/// Binary subtype of a vector.
 const SUBTYPE: u8 = 9;
 /// Types of numbers, as coded in the binary form.
 const FLOAT32: u8 = 0x27;
@@ -122,7 +122,7 @@ impl Target {
         }
     }
 
-    /// True for a vector without direction.
+    /// Whether it has no direction.
     pub(crate) fn is_zero(&self) -> bool {
         self.kind != BITS && self.length == 0.0
     }

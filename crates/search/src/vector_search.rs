@@ -164,7 +164,7 @@ impl VectorSearch {
         self.limit
     }
 
-    /// The documents found.
+    /// Runs the search and returns its results.
     ///
     /// # Errors
     /// 8 UnknownError for a path without vectors, another number of dimensions, a filter over
@@ -267,7 +267,7 @@ impl VectorSearch {
         Ok(target)
     }
 
-    /// The documents that pass the filter; `None` for all.
+    /// The documents that pass the filter; `None` without a filter.
     fn allowed(
         &self,
         index: &Index,

@@ -10,7 +10,7 @@ use std::ops::Range;
 use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::UnicodeSegmentation;
 
-/// A changed text.
+/// A changed text with the origins of its bytes.
 pub(super) struct Changed {
     pub(super) text: String,
     /// For each byte, the range of the original text it comes from.
@@ -144,7 +144,7 @@ impl CharFilter {
         }
     }
 
-    /// Reads one of `charFilters`.
+    /// Parses an element of `charFilters`.
     pub(super) fn parse(path: &str, v: Value<'_>) -> Result<CharFilter> {
         match kind_of(path, v)? {
             "htmlStrip" => {

@@ -193,7 +193,7 @@ impl Filter {
         }
     }
 
-    /// Reads one of `tokenFilters`.
+    /// Parses an element of `tokenFilters`.
     pub(super) fn parse(path: &str, v: Value<'_>) -> Result<Filter> {
         let plain = |filter| Args::new(path, v, &["type"]).map(|_| filter);
         match kind_of(path, v)? {

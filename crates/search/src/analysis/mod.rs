@@ -201,7 +201,7 @@ impl Analyzers {
         Ok(Analyzers(all))
     }
 
-    /// The analyzer of that name.
+    /// The analyzer with that name.
     pub(crate) fn find(&self, path: &str, name: &str) -> Result<Analyzer> {
         let found = self.0.get(name).cloned();
         found

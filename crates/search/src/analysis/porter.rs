@@ -1,4 +1,5 @@
-//! English stems by Porter's rules of 1980, with the two that he added later (`bli`, `logi`).
+//! Stems of English words by Porter's algorithm of 1980, with the two rules that he added later
+//! (`bli`, `logi`).
 
 const STEP_2: &[(&str, &str)] = &[
     ("ational", "ate"),
@@ -55,7 +56,7 @@ pub(super) fn stem(word: &str) -> String {
     w
 }
 
-/// For each letter, whether it is a consonant.
+/// Whether each letter is a consonant.
 fn consonants(word: &str) -> Vec<bool> {
     let mut all: Vec<bool> = Vec::with_capacity(word.len());
     for c in word.chars() {

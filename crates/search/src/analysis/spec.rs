@@ -14,7 +14,7 @@ pub(super) fn kind_of<'d>(path: &str, v: Value<'d>) -> Result<&'d str> {
     kind.ok_or_else(|| invalid(format!("\"{path}.type\" is required, a string")))
 }
 
-/// `{minGram, maxGram}` of an edgeGram or an nGram.
+/// `{minGram, maxGram}` of an edgeGram or nGram.
 pub(super) fn parse_grams(args: &Args<'_>, kind: &str) -> Result<Grams> {
     let bound = |field: &str| -> Result<usize> {
         args.required(field)?;

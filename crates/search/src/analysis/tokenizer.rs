@@ -14,7 +14,7 @@ const TOKEN_CHARS_MAX: usize = 255;
 
 #[derive(Clone, Debug)]
 pub(super) enum Tokenizer {
-    /// Words by the rules of Unicode.
+    /// Words by the Unicode rules.
     Standard {
         longest: usize,
     },
@@ -73,7 +73,7 @@ impl Tokenizer {
         }
     }
 
-    /// Reads `tokenizer` of an analyzer.
+    /// Parses the `tokenizer` of an analyzer.
     pub(super) fn parse(args: &Args<'_>) -> Result<Tokenizer> {
         let (path, v) = (args.name("tokenizer"), args.required("tokenizer")?);
         let kind = kind_of(&path, v)?;
@@ -126,7 +126,7 @@ fn words(at: usize, text: &str, longest: usize) -> Vec<Piece> {
         .collect()
 }
 
-/// The longest runs of characters of a kind.
+/// The longest runs of characters that satisfy `of`.
 fn runs(text: &str, of: impl Fn(char) -> bool, longest: usize) -> Vec<Piece> {
     let mut found = Vec::new();
     let mut begun = None;

@@ -178,7 +178,7 @@ fn parse_number(path: &str, v: Value<'_>) -> Result<FieldKind> {
     Ok(FieldKind::Number(field))
 }
 
-/// Options of a string field besides its type and `multi`.
+/// Options of a string field, except its type and `multi`.
 const STRING_OPTIONS: [&str; 7] = [
     "analyzer",
     "searchAnalyzer",

@@ -3,7 +3,7 @@
 use crate::analysis::Analyzer;
 use std::collections::BTreeMap;
 
-/// What is indexed at a path and below it.
+/// How a path and the paths below it are indexed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mapping {
     /// Fields without a mapping are indexed by the types of their values.
@@ -107,7 +107,7 @@ impl StringField {
 }
 
 impl FieldKind {
-    /// True when documents can be sorted by it.
+    /// Whether documents can be sorted by the field.
     pub(crate) fn is_sorted(&self) -> bool {
         matches!(
             self,

@@ -22,7 +22,7 @@ const DIMENSIONS_MAX: i64 = 8192;
 /// The default analyzer of strings.
 const DEFAULT_ANALYZER: &str = "lucene.standard";
 
-/// A checked definition.
+/// A validated definition.
 #[derive(Clone, Debug)]
 pub struct Definition {
     /// The mapping of whole documents.

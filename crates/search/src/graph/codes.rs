@@ -20,7 +20,7 @@ pub(crate) enum CodeKind {
     Bit,
 }
 
-/// One vector as a code.
+/// The code of a vector.
 #[derive(Clone, Debug)]
 pub(crate) struct Code {
     bytes: Vec<u8>,
@@ -192,7 +192,7 @@ mod tests {
         assert!((found - 38.0).abs() < 0.5, "{found}");
         let codes = Codes::new(coding(CodeKind::Byte, true));
         let code = |v: &[f32]| codes.coding.code(v);
-        // 2 - 2 cos of the angle.
+        // 2 - 2 cos(angle).
         let cosine = -7.25 / (5.25f32.sqrt() * 18.25f32.sqrt());
         let found = codes.distance(code(&a).as_ref(), code(&b).as_ref());
         assert!((found - (2.0 - 2.0 * cosine)).abs() < 0.03, "{found}");

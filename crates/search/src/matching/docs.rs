@@ -1,11 +1,12 @@
-//! Documents of a segment with their scores as a list, and queries that make such a list.
+//! The matching documents of a segment and their scores as a list, and queries that produce such a
+//! list.
 
 use std::fmt::Debug;
 use std::sync::Arc;
 use tantivy::query::{EnableScoring, Explanation, Query, Scorer, Weight};
 use tantivy::{DocId, DocSet, Score, SegmentReader, TERMINATED};
 
-/// Finds the documents of a segment.
+/// Finds documents of a segment.
 pub(crate) trait Matcher: Debug + Send + Sync + 'static {
     /// The documents in order, with their scores; includes deleted documents.
     fn find(&self, segment: &SegmentReader) -> tantivy::Result<Vec<(DocId, Score)>>;

@@ -9,7 +9,7 @@ use tantivy::{DocId, DocSet, Score, SegmentReader, TERMINATED, Term};
 /// Most combinations of positions that are tried in one text.
 const COMBINATIONS_MAX: usize = 10_000;
 
-/// Texts at `path` with the terms at their distances.
+/// Texts at `path` that have the terms at their distances.
 #[derive(Clone, Debug)]
 pub(crate) struct Phrase {
     /// Each term with its position in the phrase.

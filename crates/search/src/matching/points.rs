@@ -26,7 +26,7 @@ pub(crate) enum PointTest {
         latitude: f64,
         angle: f64,
     },
-    /// In polygons.
+    /// Inside polygons.
     Area(Arc<Shape>),
     /// All points, scored by their distance.
     Near(SpherePoint),
@@ -43,7 +43,7 @@ pub(crate) struct Points {
 /// The query for a segment's points.
 struct PointQuery<'p> {
     test: &'p PointTest,
-    /// A cap around the area.
+    /// A circle around the area.
     cap: Option<(SpherePoint, f64)>,
 }
 

@@ -41,7 +41,7 @@ impl TokenTest {
     }
 }
 
-/// Documents with a term that begins with `prefix` and whose rest passes.
+/// Documents with a term that begins with `prefix` and whose rest passes the test.
 #[derive(Debug)]
 pub(crate) struct Terms {
     pub(crate) field: Field,

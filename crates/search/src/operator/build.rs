@@ -56,7 +56,7 @@ impl<'i> Build<'i> {
         }
     }
 
-    /// The synonyms of that name.
+    /// The synonyms with that name.
     pub(crate) fn synonyms(&self, path: &str, name: &str) -> Result<Synonyms> {
         let mapping = mapping_of(&self.index.definition().synonyms, path, name)?;
         let docs = self.synonyms.and_then(|s| s.get(&mapping.collection));

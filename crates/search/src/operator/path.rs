@@ -8,7 +8,7 @@ use crate::error::invalid;
 use crate::schema::MULTI;
 use model::{Result, Value};
 
-/// A field with texts.
+/// A field with analyzed texts.
 pub(crate) struct TextPath {
     /// The key of its terms.
     pub(crate) key: String,

@@ -72,7 +72,7 @@ fn whole(pattern: &str) -> Result<regex::Regex> {
     compiled.map_err(|_| unreadable(pattern))
 }
 
-/// The words of a query; `None` when a quote or a bracket is not closed.
+/// Splits a query into words; `None` if a quote or a bracket is not closed.
 fn words(query: &str) -> Option<Vec<Word>> {
     let mut found = Vec::new();
     let mut rest = query.trim_start();

@@ -14,7 +14,7 @@ const FUNCTIONS: [&str; 8] = [
     "add", "constant", "gauss", "log", "log1p", "multiply", "path", "score",
 ];
 
-/// The query with its `score` option.
+/// Applies the operator's `score` option to a query.
 pub(super) fn scored(
     b: &Build<'_>,
     args: &Args<'_>,
@@ -26,7 +26,7 @@ pub(super) fn scored(
     }
 }
 
-/// The query with the score option at `path`.
+/// Applies the score option at `path` to a query.
 pub(super) fn scored_by(
     b: &Build<'_>,
     path: &str,

@@ -293,7 +293,7 @@ pub(super) fn wildcard(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dy
     patterns(b, path, v, &pattern_of_wildcard)
 }
 
-/// The regular expression of a text with `*` and `?`.
+/// The regular expression of a wildcard pattern.
 pub(super) fn pattern_of_wildcard(query: &str) -> String {
     let (mut pattern, mut chars) = (String::new(), query.chars());
     while let Some(c) = chars.next() {
@@ -309,7 +309,7 @@ pub(super) fn pattern_of_wildcard(query: &str) -> String {
 
 /// `regex: {query, path, allowAnalyzedField, score}`: the pattern must match a whole term.
 pub(super) fn regex(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Query>> {
-    // Anchors are ordinary characters in Lucene's patterns.
+    // Lucene's patterns have no anchors: these characters are literal.
     let literal = |query: &str| query.replace('^', "\\^").replace('$', "\\$");
     patterns(b, path, v, &|query| match query.contains('[') {
         true => query.to_owned(),

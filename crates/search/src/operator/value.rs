@@ -100,7 +100,7 @@ pub(super) fn exists(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn 
     scored(b, &args, there(b, field)?)
 }
 
-/// Documents with a value at a path or below it.
+/// Documents with a value at or below a path.
 pub(super) fn there(b: &Build<'_>, field: &str) -> Result<Box<dyn Query>> {
     let below = format!("{field}.");
     let mut paths = b.paths(&below)?;
