@@ -1,8 +1,8 @@
-//! Where events of the audit go: a file, the system's logger, or standard output.
+//! Writes audit events: to a file, to the system's logger, or to standard output.
 //!
-//! Promises: when `write` returns the event is with the system, whole and after those before it; an
-//! event that cannot be written is told to the owner, who ends the process. Must not know: which
-//! events there are, which of them are wanted.
+//! Promises: when `write` returns, the operating system has the whole event, after all earlier
+//! ones; if an event cannot be written the owner is told, and ends the process. Must not know:
+//! which events there are, which of them are wanted.
 
 use crate::files::{self, Rotate};
 use crate::json;
@@ -14,16 +14,16 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What errors call its file.
+/// Name of the file in error messages.
 const WHAT: &str = "audit file";
-/// How long the system's logger may be away, as while it is started anew.
+/// How long the system's logger may be unreachable, for example while it restarts.
 const SYSLOG_WAIT: Duration = Duration::from_secs(5);
-/// Facility `user`, severity `info`: mongod's.
+/// Facility `user`, severity `info`, as mongod.
 const SYSLOG_PRIORITY: u8 = 8 + 6;
-/// Longest message: what a datagram socket of Linux surely takes.
+/// Longest message: one that a Linux datagram socket certainly accepts.
 const SYSLOG_BYTES_MAX: usize = 128 * 1024;
 
-/// Where events go.
+/// Where events are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuditTarget {
     /// Appended to a file.
@@ -32,7 +32,7 @@ pub enum AuditTarget {
         path: PathBuf,
         /// As BSON documents instead of lines of JSON.
         bson: bool,
-        /// What becomes of the old file when the audit is rotated.
+        /// What happens to the old file when the audit is rotated.
         rotate: Rotate,
     },
     /// The system's logger, by the socket at this path.
@@ -47,10 +47,10 @@ enum Out {
     Console,
 }
 
-/// Told why an event could not be written.
+/// Called with the reason if an event could not be written.
 type Failed = Box<dyn Fn(&str) + Send + Sync>;
 
-/// The way of events.
+/// Writes audit events to a target.
 pub struct Audit {
     target: AuditTarget,
     out: Mutex<Out>,
@@ -58,11 +58,11 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Opens the target. `failed` is called with one line when an event cannot be written; what it
-    /// tells of must not go on.
+    /// Opens the target. `failed` is called with one line when an event cannot be written; the
+    /// audited action must then not continue.
     ///
     /// # Errors
-    /// One line: the file cannot be opened, nobody listens at the socket.
+    /// One line: the file cannot be opened, or no process listens on the socket.
     pub fn open(
         target: AuditTarget,
         failed: impl Fn(&str) + Send + Sync + 'static,
@@ -85,13 +85,13 @@ impl Audit {
         })
     }
 
-    /// Where events go.
+    /// The target.
     pub fn target(&self) -> &AuditTarget {
         &self.target
     }
 
-    /// Writes an event. `durable`: it tells of a lasting change, and its file is flushed to the
-    /// device.
+    /// Writes an event. `durable` is for events about lasting changes: the file is then flushed to
+    /// the device.
     pub fn write(&self, event: Doc<'_>, durable: bool) {
         let bson = matches!(self.target, AuditTarget::File { bson: true, .. });
         let text = match bson {
@@ -104,22 +104,22 @@ impl Audit {
         }
     }
 
-    /// Begins a new file, where events go to one: the name the old one has now.
+    /// Starts a new file, if the target is a file; returns the new name of the old one.
     ///
     /// # Errors
-    /// One line; events go on in the old file.
+    /// One line; events are still written to the old file.
     pub fn rotate(&self) -> Result<Option<PathBuf>, String> {
         let AuditTarget::File { path, rotate, .. } = &self.target else {
             return Ok(None);
         };
-        // Nothing is written between the two steps.
+        // The lock keeps events out between the two steps.
         let mut out = self.out.lock();
         let moved = rotate.make_room(WHAT, path)?;
         match files::open(WHAT, path) {
             Ok(file) => *out = Out::File(file),
             Err(e) => {
                 if let Some(moved) = moved {
-                    // The old file goes on, under its own name again.
+                    // The old file is kept, under its own name again.
                     let _ = std::fs::rename(moved, path);
                 }
                 return Err(e);
@@ -153,7 +153,7 @@ impl Out {
             Out::File(file) => {
                 file.write_all(text)?;
                 match durable.then(|| file.sync_data()) {
-                    // A pipe or a device has nothing to flush.
+                    // A pipe or a device cannot be flushed.
                     Some(Err(e)) if e.kind() != ErrorKind::InvalidInput => Err(e),
                     _ => Ok(()),
                 }
@@ -163,7 +163,7 @@ impl Out {
     }
 }
 
-/// Sends to the system's logger; waits for one that is being started anew.
+/// Sends to the system's logger; waits for one that is restarting.
 fn send(path: &Path, socket: &mut Option<UnixDatagram>, text: &[u8]) -> std::io::Result<()> {
     let text = text.strip_suffix(b"\n").unwrap_or(text);
     let mut message = format!("<{SYSLOG_PRIORITY}>quarry[{}]: ", std::process::id()).into_bytes();
@@ -189,7 +189,7 @@ fn send(path: &Path, socket: &mut Option<UnixDatagram>, text: &[u8]) -> std::io:
     }
 }
 
-/// An event as mongod writes it: extended JSON, in which a UUID at the top has its older form.
+/// An event as mongod writes it: extended JSON, with the older form for UUIDs at the top level.
 fn line(event: Doc<'_>) -> String {
     let mut out = String::with_capacity(event.len_bytes() * 2 + 64);
     out.push('{');

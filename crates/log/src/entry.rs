@@ -1,14 +1,15 @@
-//! One entry: what mongod's tools look for in a line. Must not know: where lines go.
+//! A log entry, with the fields that mongod's tools look for. Must not know: where lines are
+//! written.
 
 use crate::json;
 use crate::shorten::{Cut, shorten};
 use model::extjson::log_time;
 use model::{DocBuf, DocWriter};
 
-/// How bad it is.
+/// The severity of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Of a level from 1 to 5, shown when the verbosity is at least that.
+    /// A level from 1 to 5; shown if the verbosity is at least this level.
     Debug(u8),
     /// For information.
     Info,
@@ -16,7 +17,7 @@ pub enum Severity {
     Warning,
     /// Something failed.
     Error,
-    /// The process cannot go on, or a command broke a promise of ours.
+    /// The process cannot continue, or a command broke an invariant of the server.
     Fatal,
 }
 
@@ -36,7 +37,7 @@ impl Severity {
         }
     }
 
-    /// Of MongoDB's letter.
+    /// The severity for MongoDB's letter.
     pub fn of(letter: char) -> Severity {
         match letter {
             'W' => Severity::Warning,
@@ -48,7 +49,7 @@ impl Severity {
     }
 }
 
-/// MongoDB's names of parts of a server.
+/// MongoDB's names for the parts of a server.
 #[allow(missing_docs)]
 pub mod component {
     pub const ACCESS: &str = "ACCESS";
@@ -60,7 +61,7 @@ pub mod component {
     pub const STORAGE: &str = "STORAGE";
 }
 
-/// Numbers of entries. Those below 90,000,000 are MongoDB's, with its meaning; the others are ours.
+/// Ids of entries. Those below 90,000,000 are MongoDB's, with its meaning; the others are Quarry's.
 #[allow(missing_docs)]
 pub mod id {
     pub const STARTING: u32 = 4_615_611;
@@ -101,7 +102,7 @@ pub mod id {
     pub const RENAMED_OLD: u32 = 20_697;
     pub const APPLICATION_MESSAGE: u32 = 90_000_006;
 
-    /// A message of a background thread, told apart by its text.
+    /// A message of a background thread; messages differ by their text.
     pub const MESSAGE: u32 = 90_000_001;
     pub const LOST_LINES: u32 = 90_000_002;
     pub const PANIC: u32 = 90_000_003;
@@ -121,13 +122,13 @@ pub struct Entry {
     pub(crate) context: String,
     pub(crate) message: String,
     pub(crate) attr: DocBuf,
-    /// Where attributes were cut, when they were.
+    /// Where attributes were truncated, if they were.
     pub(crate) cut: Option<Cut>,
     pub(crate) of_start: bool,
 }
 
 impl Entry {
-    /// For information. `context` names the thread or connection, as `conn12`.
+    /// An informational entry. `context` names the thread or connection, such as `conn12`.
     pub fn info(id: u32, component: &'static str, context: &str, message: &str) -> Entry {
         Entry {
             severity: Severity::Info,
@@ -141,13 +142,13 @@ impl Entry {
         }
     }
 
-    /// Of another severity.
+    /// Sets the severity.
     #[must_use]
     pub fn severity(self, severity: Severity) -> Entry {
         Entry { severity, ..self }
     }
 
-    /// With attributes.
+    /// Adds attributes.
     #[must_use]
     pub fn attr(mut self, write: impl FnOnce(&mut DocWriter<'_>)) -> Entry {
         self.attr = DocBuf::build(write);
@@ -158,7 +159,7 @@ impl Entry {
         self
     }
 
-    /// A warning of the start, which `getLog: "startupWarnings"` shows, too.
+    /// Marks it as a warning of the start, which `getLog: "startupWarnings"` also shows.
     #[must_use]
     pub fn of_start(self) -> Entry {
         Entry {
@@ -180,7 +181,7 @@ impl Entry {
                 out.push(' ');
             }
         };
-        // The columns of mongod, for those who read lines with their eyes.
+        // Padded to mongod's columns, for human readers.
         let from = out.len() - self.severity.letter().len();
         out.push_str("\",");
         pad(&mut out, from, 5);
@@ -219,7 +220,7 @@ impl Entry {
     pub(crate) fn readable(&self, now_ms: i64) -> String {
         let mut out = String::with_capacity(128);
         out.push_str(&log_time(now_ms));
-        // Up to the second, without the zone, which is always UTC.
+        // The time up to the second, without the zone, which is always UTC.
         out.truncate(19);
         let (severity, component, context) =
             (self.severity.letter(), self.component, &self.context);

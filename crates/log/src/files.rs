@@ -1,23 +1,22 @@
-//! Files that lines are appended to: opening them, and setting an old one aside. Must not know:
-//! what stands in them.
+//! Append-only text files: opening them, and renaming an old one. Must not know: what they contain.
 
 use model::extjson::log_time;
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What becomes of the old file when the log is rotated.
+/// What happens to the old file when the log is rotated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rotate {
-    /// It gets the time appended to its name.
+    /// The time is appended to its name.
     #[default]
     Rename,
-    /// Somebody has renamed it already.
+    /// Somebody else has renamed it already.
     Reopen,
 }
 
 impl Rotate {
-    /// Makes room for a new file: where the old one is now, if it was moved.
+    /// Makes room for a new file; returns the new name of the old one if it was renamed.
     ///
     /// # Errors
     /// One line.
@@ -34,7 +33,7 @@ pub(crate) fn now_ms() -> i64 {
     now.map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Devices and pipes are not renamed.
+/// Whether it is a regular file; devices and pipes are not renamed.
 pub(crate) fn is_file(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() > 0)
 }
@@ -48,7 +47,7 @@ pub(crate) fn open(what: &str, path: &Path) -> Result<File, String> {
         .map_err(|e| format!("cannot open the {what} {}: {e}", path.display()))
 }
 
-/// Renames a file to `NAME.2026-01-31T12-00-00`, with a number where that is taken.
+/// Renames a file to `NAME.2026-01-31T12-00-00`, with a number appended if that exists.
 pub(crate) fn move_away(what: &str, path: &Path) -> Result<PathBuf, String> {
     let mut time = log_time(now_ms());
     time.truncate(19);

@@ -1,4 +1,4 @@
-//! Pieces of a line of the log, appended as JSON. Promises: the text is one line of valid JSON.
+//! Appends values to a log line as JSON. Promises: the text is one line of valid JSON.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,10 +1,10 @@
-//! The server's log: entries in mongod's JSON form, the last of them in memory for `getLog`, and a
-//! thread that writes them. Besides it the way of the audit's events, which is the other way round:
-//! who causes one waits until it is written.
+//! The server's log: entries in mongod's JSON form, the latest ones in memory for `getLog`, and a
+//! thread that writes them. It also writes the audit, which works the other way round: the
+//! operation that causes an event waits until the event is written.
 //!
-//! Promises: writing an entry never waits for a device; what had to be left out is counted and
-//! said; a line is one JSON object whatever the entry holds; no event of the audit is left out.
-//! Must not know: what happens in the server; who asks for an entry says everything.
+//! Promises: writing an entry never waits for a device; dropped lines are counted and reported; a
+//! line is one JSON object whatever the entry contains; no audit event is dropped. Must not know:
+//! what happens in the server; the caller provides the whole entry.
 
 mod audit;
 mod entry;

@@ -1,11 +1,11 @@
-//! The last lines, for `getLog`.
+//! The latest lines, for `getLog`.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 
-/// Lines kept.
+/// Most lines kept.
 pub const LINES_MAX: usize = 1024;
-/// Bytes of lines kept.
+/// Most bytes of lines kept.
 const BYTES_MAX: usize = 1 << 20;
 
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ struct Ring {
     warnings: Vec<String>,
 }
 
-/// Ring of lines, and all warnings of the start.
+/// A ring of the latest lines, and all warnings of the start.
 #[derive(Debug, Default)]
 pub(crate) struct Lines(Mutex<Ring>);
 
@@ -35,7 +35,7 @@ impl Lines {
         }
     }
 
-    /// Oldest first, and how many were ever written.
+    /// The lines, oldest first, and the number of lines ever written.
     pub(crate) fn all(&self) -> (Vec<String>, i64) {
         let kept = self.0.lock();
         (kept.lines.iter().cloned().collect(), kept.written)

@@ -1,4 +1,4 @@
-//! The log as the server holds it: what is written at all, and to where.
+//! The log: which entries are written, and to which sink.
 
 use crate::entry::{Entry, Severity};
 use crate::lines::Lines;
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Stands for a value of a client when the log may not hold any.
+/// Replaces a client's value if the log may not contain any.
 pub const REDACTED: &str = "###";
 
 /// The log.
@@ -23,12 +23,12 @@ pub struct Log {
 }
 
 impl Log {
-    /// A log that only keeps the last lines.
+    /// A log that only keeps the latest lines in memory.
     pub fn new() -> Log {
         Log::default()
     }
 
-    /// From here on lines go there, too. Only the first call counts.
+    /// Writes further lines to `sink`, too. Only the first call has an effect.
     pub fn to(&self, sink: Sink) {
         let _ = self.sink.set(sink);
     }
@@ -43,7 +43,7 @@ impl Log {
         self.verbosity.load(Relaxed) >= level
     }
 
-    /// Leaves out connections and the names of commands that change the catalog, as mongod's
+    /// Leaves out entries about connections and about commands that change the catalog, as mongod's
     /// `quiet`.
     pub fn set_quiet(&self, quiet: bool) {
         self.quiet.store(quiet, Relaxed);
@@ -54,12 +54,12 @@ impl Log {
         self.quiet.load(Relaxed)
     }
 
-    /// Whether no entry may hold a value of a client.
+    /// Sets whether entries may not contain values of clients.
     pub fn set_redacts(&self, redacts: bool) {
         self.redacts.store(redacts, Relaxed);
     }
 
-    /// See [`Log::set_redacts`]. Who writes an entry asks.
+    /// See [`Log::set_redacts`]. The code that writes an entry must ask.
     pub fn redacts(&self) -> bool {
         self.redacts.load(Relaxed)
     }
@@ -80,7 +80,7 @@ impl Log {
         self.lines.push(line, entry.of_start);
     }
 
-    /// The last lines, oldest first, and how many were ever written.
+    /// The latest lines, oldest first, and the number of lines ever written.
     pub fn lines(&self) -> (Vec<String>, i64) {
         self.lines.all()
     }
@@ -90,11 +90,11 @@ impl Log {
         self.lines.warnings()
     }
 
-    /// Begins a new file, where there is one: the old one keeps its lines under the name returned,
+    /// Starts a new file, if the log has one. The old lines are in a file with the returned name,
     /// or somebody else has renamed it.
     ///
     /// # Errors
-    /// One line; the log goes on in the old file.
+    /// One line; the log continues in the old file.
     pub fn rotate(&self) -> Result<Option<PathBuf>, String> {
         self.sink.get().map_or(Ok(None), Sink::rotate)
     }
@@ -106,7 +106,7 @@ impl Log {
         }
     }
 
-    /// Lines that had to be left out because the device was too slow.
+    /// Lines that were dropped because the device was too slow.
     pub fn lost(&self) -> u64 {
         self.sink.get().map_or(0, Sink::lost)
     }

@@ -1,11 +1,11 @@
-//! How often lines of one kind are written when somebody else decides how often there is a reason.
+//! Limits lines of one kind whose frequency others determine.
 //!
-//! Promises: no more than so many lines within a stretch of time; each event is either written or
-//! counted, and the count is handed out once. Must not know: a clock, which comes in.
+//! Promises: at most a given number of lines in a period; each event is either written or counted,
+//! and each count is reported once. Must not know: the clock; times are passed in.
 
 use parking_lot::Mutex;
 
-/// A bound on lines of one kind.
+/// A limit on lines of one kind.
 #[derive(Debug)]
 pub struct Pace {
     most: u32,
@@ -15,14 +15,14 @@ pub struct Pace {
 
 #[derive(Debug, Default)]
 struct State {
-    /// When the stretch began.
+    /// The start of the period.
     since_us: u64,
     written: u32,
     left_out: u64,
 }
 
 impl Pace {
-    /// At most `most` lines, and never less than one, in each stretch.
+    /// At most `most` lines, but at least one, in each period.
     pub const fn new(most: u32, stretch_us: u64) -> Pace {
         Pace {
             most: if most == 0 { 1 } else { most },
@@ -43,8 +43,8 @@ impl Pace {
         over
     }
 
-    /// Whether a line may be written now: then with the number of events of which none was, which
-    /// the line says.
+    /// Whether a line may be written now; then returns the number of events without a line, which
+    /// the line reports.
     pub fn may(&self, now_us: u64) -> Option<u64> {
         let mut state = self.state.lock();
         self.turn(&mut state, now_us);
@@ -56,8 +56,8 @@ impl Pace {
         Some(std::mem::take(&mut state.left_out))
     }
 
-    /// Events of which no line was written, once their stretch is over; for who looks now and then,
-    /// so that the count is said although nothing more happens.
+    /// The number of events without a line, after the end of their period. For a periodic check, so
+    /// that the number is reported even if no more events happen.
     pub fn owed(&self, now_us: u64) -> Option<u64> {
         let mut state = self.state.lock();
         if state.left_out == 0 || !self.turn(&mut state, now_us) {
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(pace.may(1199), None);
         assert_eq!(pace.owed(1200), Some(1));
         assert_eq!(pace.owed(1400), None);
-        // A clock that goes back does no harm.
+        // A clock that goes backwards does no harm.
         assert_eq!(pace.may(5), Some(0));
     }
 }

@@ -1,26 +1,26 @@
-//! Attributes that are too long for a line, shortened each by itself as mongod does: what comes
-//! first stays, and the line says where it was cut and how long the attribute was.
+//! Truncates attributes that are too long for a line, each individually, as mongod does: the
+//! beginning is kept, and the line says where the attribute was cut and how long it was.
 //!
-//! Promises: what stays is a whole value; every other attribute is as it was. Must not know: what
+//! Promises: what remains is a valid value; all other attributes are unchanged. Must not know: what
 //! attributes mean.
 
 use model::{Array, ArrayWriter, Doc, DocBuf, DocWriter, Value};
 
-/// Longest attribute, in bytes of BSON; mongod's `maxLogSizeKB`.
+/// Longest attribute in bytes of BSON; mongod's `maxLogSizeKB`.
 const ATTRIBUTE_BYTES_MAX: usize = 10 * 1024;
-/// Bytes of BSON around a name and its value.
+/// Bytes of BSON for an element, besides its name and value.
 const ELEMENT_BYTES: usize = 2;
 
-/// Where attributes were cut.
+/// Where attributes were truncated.
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
-    /// The path to the place in each, with type and size of the value there.
+    /// For each attribute, the path to the place of the cut, with type and size of the value there.
     pub(crate) truncated: DocBuf,
-    /// How many bytes each had.
+    /// The number of bytes of each attribute.
     pub(crate) size: DocBuf,
 }
 
-/// Shortens the attributes that are too long; none when there are none.
+/// Truncates attributes that are too long; `None` if there are none.
 pub(crate) fn shorten(attr: Doc<'_>) -> Option<(DocBuf, Cut)> {
     let is_long = |value: &Value<'_>| value.payload_bytes() > ATTRIBUTE_BYTES_MAX;
     if !attr.iter().any(|(_, value)| is_long(&value)) {
@@ -48,7 +48,7 @@ fn byte_count(value: &Value<'_>) -> i64 {
     i64::try_from(value.payload_bytes()).unwrap_or(i64::MAX)
 }
 
-/// Where a value goes.
+/// Where a value is written.
 enum Place<'p, 'w> {
     Field(&'p mut DocWriter<'w>, &'p str),
     Item(&'p mut ArrayWriter<'w>),
@@ -77,10 +77,10 @@ impl Place<'_, '_> {
     }
 }
 
-/// Copies values until no bytes are left.
+/// Copies values as long as bytes are left.
 struct Scissors {
     left: usize,
-    /// Names down to the value that is copied; once it is cut, to the place of the cut.
+    /// The path to the value being copied; after the cut, the path to the cut.
     path: Vec<String>,
     /// Type and size of the value that was cut.
     kind: &'static str,
@@ -97,7 +97,7 @@ impl Scissors {
         }
     }
 
-    /// Copies a value, or what fits of it. Returns whether all of it was copied.
+    /// Copies a value, or the part of it that fits. Returns whether it was copied completely.
     fn put(&mut self, name: &str, value: Value<'_>, mut place: Place<'_, '_>) -> bool {
         self.path.push(name.to_owned());
         let bytes = value.payload_bytes() + name.len() + ELEMENT_BYTES;
@@ -134,7 +134,7 @@ impl Scissors {
         items.all(|(index, value)| self.put(&index.to_string(), value, Place::Item(w)))
     }
 
-    /// Writes the rest of the path as documents in documents, type and size in the innermost.
+    /// Writes the rest of the path as nested documents, with type and size in the innermost.
     fn write_place(&self, path: &[String], w: &mut DocWriter<'_>) {
         match path.split_first() {
             Some((name, rest)) => self.write_place(rest, &mut w.doc(name)),

@@ -1,5 +1,6 @@
-//! Where lines go: a thread writes them from a bounded queue. Promises: nobody waits for the
-//! device; what does not fit is counted, and a line says so once there is room.
+//! Writes lines to a target: a thread takes them from a bounded queue. Promises: no caller waits
+//! for the device; lines that do not fit are counted, and a line reports the number as soon as
+//! there is room.
 
 use crate::entry::{Entry, Severity, component, id};
 use crate::files::{self, Rotate, now_ms};
@@ -11,11 +12,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes of lines that wait to be written.
+/// Most bytes of lines in the queue.
 const QUEUE_BYTES_MAX: usize = 8 << 20;
-/// What errors call its file.
+/// Name of the file in error messages.
 const WHAT: &str = "log file";
-/// How long `rotate` waits for the writer.
+/// How long `rotate` waits for the writer thread.
 const ROTATE_WAIT: Duration = Duration::from_secs(10);
 
 /// The form of lines.
@@ -27,18 +28,18 @@ pub enum Form {
     Readable,
 }
 
-/// Where lines go.
+/// Where lines are written.
 #[derive(Debug)]
 pub enum Target {
     /// Standard error.
     Stderr,
-    /// Standard output, where mongod's goes.
+    /// Standard output, as mongod.
     Stdout,
     /// A file.
     File {
         /// Its path.
         path: PathBuf,
-        /// Goes on at its end instead of renaming what is there.
+        /// Append to an existing file instead of renaming it.
         append: bool,
         /// See [`Rotate`].
         rotate: Rotate,
@@ -51,9 +52,9 @@ struct Queue {
     bytes: usize,
     lost: u64,
     lost_told: u64,
-    /// The writer holds lines that are not in the file yet.
+    /// The writer has taken lines that are not in the file yet.
     writing: bool,
-    /// Lines wait until [`Sink::release`].
+    /// Lines are held back until [`Sink::release`].
     held: bool,
     rotate: bool,
     rotated: Option<Result<Option<PathBuf>, String>>,
@@ -63,13 +64,13 @@ struct Queue {
 #[derive(Debug, Default)]
 struct Shared {
     queue: Mutex<Queue>,
-    /// There is something to do for the writer.
+    /// Signals work for the writer.
     work: Condvar,
-    /// The writer has done something.
+    /// Signals that the writer has finished some work.
     done: Condvar,
 }
 
-/// The way to a target.
+/// Sends lines to a target.
 #[derive(Debug)]
 pub struct Sink {
     shared: Arc<Shared>,
@@ -78,11 +79,12 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Opens the target. Lines are held back until [`Sink::release`] when `held`: a start that
-    /// fails then says one thing only.
+    /// Opens the target. If `held`, lines are held back until [`Release::release`], so that a
+    /// failed start prints its error only.
     ///
     /// # Errors
-    /// One line: the file cannot be opened, the old one not be renamed, no thread begun.
+    /// One line: the file cannot be opened, the old one cannot be renamed, or no thread can be
+    /// started.
     pub fn open(target: Target, form: Form, held: bool) -> Result<(Sink, Release), String> {
         let mut writer = Writer::open(target)?;
         let shared = Arc::new(Shared::default());
@@ -159,7 +161,7 @@ impl Drop for Sink {
     }
 }
 
-/// Lets lines go that were held back.
+/// Releases lines that were held back.
 #[derive(Debug)]
 pub struct Release(Arc<Shared>);
 
@@ -171,7 +173,7 @@ impl Release {
     }
 }
 
-/// What the thread writes to.
+/// The open target of the thread.
 enum Out {
     Stderr,
     Stdout,
@@ -247,7 +249,7 @@ impl Writer {
         }
     }
 
-    /// Writes what is queued, outside of the lock.
+    /// Takes the queued lines and writes them without holding the lock.
     fn take(
         &mut self,
         shared: &Shared,
@@ -264,7 +266,7 @@ impl Writer {
         shared.done.notify_all();
     }
 
-    /// A device that refuses lines is no reason to end: the last lines are in memory, too.
+    /// Errors are ignored: the latest lines are in memory, too.
     fn write(&mut self, lines: VecDeque<String>, lost: u64, form: Form) {
         let mut text = String::with_capacity(lines.iter().map(|l| l.len() + 1).sum());
         for line in lines {
@@ -393,7 +395,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.log");
         let log = Log::new();
-        // Held back is what a device that does not answer looks like from outside.
+        // From outside, held-back lines look like a device that does not answer.
         let (sink, release) =
             Sink::open(file(&path, true, Rotate::Rename), Form::Json, true).unwrap();
         log.to(sink);

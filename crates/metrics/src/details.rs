@@ -1,8 +1,8 @@
-//! What is too slow to read each second of a process: parts of its memory, open files, resources
-//! used by groups of threads.
+//! Values that are too slow to read every second: parts of a process's memory, open files,
+//! resources used by groups of threads.
 //!
-//! Promises: absent where the kernel or permissions hide it; threads are grouped by the name that
-//! they gave themselves.
+//! Promises: a value is absent if the kernel or permissions hide it; threads are grouped by their
+//! own names.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 
 use crate::process::field;
 
-/// Groups told apart; what is beyond goes into one called `other`.
+/// Most groups; further ones are combined in a group called `other`.
 const GROUPS_MAX: usize = 40;
 
-/// Parts of a process' memory.
+/// Parts of a process's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryParts {
     /// Resident.
     pub rss_bytes: u64,
-    /// Resident, pages shared with others counted in part.
+    /// Resident; shared pages are counted proportionally.
     pub pss_bytes: u64,
     /// Of that, memory without a file behind it.
     pub anonymous_bytes: u64,
@@ -27,11 +27,10 @@ pub struct MemoryParts {
 }
 
 impl MemoryParts {
-    /// Of process `pid`; none where it may not be read.
+    /// Of process `pid`; `None` if it may not be read.
     ///
-    /// # Cost
-    /// The kernel walks the page tables: milliseconds for each GB resident, while the process
-    /// cannot map memory.
+    /// The kernel walks the page tables: milliseconds for each resident GB, during which the
+    /// process cannot map memory.
     pub fn of(pid: u32) -> Option<Self> {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?)
     }
@@ -57,7 +56,7 @@ pub fn open_descriptors(pid: u32) -> Option<u64> {
     )
 }
 
-/// What threads of one name used.
+/// Resources used by threads with one name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadUse {
     /// How many there are.
@@ -103,7 +102,7 @@ impl ThreadUse {
     }
 }
 
-/// Follows the threads of one process. What a thread used after the last look before its end is not
+/// Follows the threads of one process. What a thread uses after the last look before its end is not
 /// seen.
 #[derive(Debug)]
 pub struct ThreadSampler {
@@ -130,14 +129,14 @@ impl ThreadSampler {
         out
     }
 
-    /// Forgets what was used until now.
+    /// Starts counting from zero again.
     pub fn restart(&mut self) {
         self.look();
         self.groups.clear();
     }
 
-    /// What each group used since the sampler was made or restarted; the number of threads is that
-    /// of now.
+    /// What each group has used since the sampler was made or restarted; the number of threads is
+    /// the present one.
     ///
     /// # Cost
     /// Four small reads per thread.
@@ -202,7 +201,7 @@ impl ThreadSampler {
     }
 }
 
-/// The name of a thread without its number: `conn12` and `conn7` do the same work.
+/// The name of a thread without its number: `conn12` and `conn7` are in one group.
 fn group_of(name: &str) -> String {
     let short = name
         .trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '-' || letter == ' ');
@@ -294,7 +293,7 @@ mod tests {
             (1, 8_192, 3, 10)
         );
         assert_eq!(conn.cpu_us, 500_000);
-        // A thread that started meanwhile counts from its start; a name may hold brackets.
+        // A thread that started meanwhile counts from its start; a name may contain brackets.
         assert_eq!(
             groups
                 .get("conn (x)")

@@ -5,24 +5,24 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// What a directory and everything below it takes.
+/// The size of a directory and everything below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectorySize {
     /// Sum of file lengths.
     pub apparent_bytes: u64,
-    /// Blocks on the device: less for files with holes, more for space that is reserved.
+    /// Allocated blocks: less than the length for sparse files, more for reserved space.
     pub allocated_bytes: u64,
     /// Files.
     pub files: u64,
-    /// Of the allocated bytes, those of logs and journals.
+    /// The part of the allocated bytes in logs and journals.
     pub log_bytes: u64,
-    /// Of the allocated bytes, those of files that hold nothing but indexes.
+    /// The part of the allocated bytes in files that contain only indexes.
     pub index_bytes: u64,
-    /// Of the allocated bytes, those of files that hold nothing but large values.
+    /// The part of the allocated bytes in files that contain only large values.
     pub blob_bytes: u64,
 }
 
-/// What a file holds, as far as its name says.
+/// The content of a file, judged by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Data,
@@ -31,7 +31,7 @@ enum Class {
     Blob,
 }
 
-/// Names as RocksDB, WiredTiger, InnoDB, LMDB and fjall give them.
+/// File names of RocksDB, WiredTiger, InnoDB, LMDB and fjall.
 fn class(directory: &str, name: &str) -> Class {
     let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
     let begins = |beginnings: &[&str]| {
@@ -60,7 +60,7 @@ fn class(directory: &str, name: &str) -> Class {
     }
 }
 
-/// Adds up `root` and everything below it. Files that vanish while it looks are skipped: engines
+/// Sums up `root` and everything below it. Files that vanish meanwhile are skipped, because engines
 /// delete files all the time.
 ///
 /// # Errors

@@ -21,23 +21,23 @@ pub struct DiskSample {
     pub writes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// Milliseconds that read requests took, all together.
+    /// Total time of read requests in milliseconds.
     pub read_ms: u64,
-    /// Milliseconds that write requests took, all together.
+    /// Total time of write requests in milliseconds.
     pub write_ms: u64,
-    /// Milliseconds during which at least one request was under way.
+    /// Milliseconds during which at least one request was in progress.
     pub busy_ms: u64,
-    /// Milliseconds times the requests that were under way.
+    /// Sum over time of the requests in progress, in milliseconds.
     pub queue_ms: u64,
-    /// Cache flushes completed; 0 where the kernel does not count them.
+    /// Cache flushes completed; 0 if the kernel does not count them.
     pub flushes: u64,
 }
 
-/// What a device did between two samples.
+/// The activity of a device between two samples.
 pub type DiskUse = DiskSample;
 
 impl DiskSample {
-    /// What was done since `earlier`.
+    /// The activity since `earlier`.
     pub fn since(&self, earlier: &Self) -> DiskUse {
         DiskSample {
             reads: self.reads.saturating_sub(earlier.reads),
@@ -66,7 +66,7 @@ impl DiskSample {
     }
 }
 
-/// The kernel keeps milliseconds in 32 bits, which run over after 49 days.
+/// The kernel counts milliseconds in 32 bits, which overflow after 49 days.
 fn since(now: u64, earlier: u64) -> u64 {
     if now >= earlier {
         now - earlier
@@ -90,7 +90,7 @@ pub struct DiskSampler {
 }
 
 impl DiskSampler {
-    /// The device of `path`, or none when no block device stands behind it.
+    /// The device of `path`; `None` if it is on no block device.
     ///
     /// # Errors
     /// The path or `/proc/diskstats` cannot be read.

@@ -17,14 +17,14 @@ pub struct HostCpu {
     total: u64,
 }
 
-/// How the machine spent its CPU time between two samples, in percent of all its CPUs.
+/// The use of the machine's CPU time between two samples, in percent of all its CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HostCpuUse {
     /// User, nice, system and interrupt time.
     pub busy_percent: f64,
-    /// Time a hypervisor gave to others.
+    /// Time that a hypervisor gave to other machines.
     pub steal_percent: f64,
-    /// Idle with storage requests under way.
+    /// Idle while storage requests were in progress.
     pub io_wait_percent: f64,
 }
 
@@ -59,7 +59,7 @@ impl HostCpu {
         })
     }
 
-    /// What happened since `earlier`.
+    /// The use since `earlier`.
     pub fn since(&self, earlier: &Self) -> HostCpuUse {
         let total = self.total.saturating_sub(earlier.total).max(1) as f64;
         let percent = |now: u64, then: u64| now.saturating_sub(then) as f64 * 100.0 / total;
@@ -98,7 +98,7 @@ impl LoadAverage {
 pub struct Memory {
     /// Installed, as the kernel counts it.
     pub total_bytes: u64,
-    /// Could be had without swapping.
+    /// Available without swapping.
     pub available_bytes: u64,
     /// Swap that exists.
     pub swap_bytes: u64,

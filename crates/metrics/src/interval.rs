@@ -1,7 +1,7 @@
-//! The interval row: everything counted in one interval of time.
+//! The interval row: everything measured in one interval of time.
 //!
-//! Rates, costs per operation and cumulative averages are derived from these rows and never
-//! measured a second time.
+//! Rates, costs per operation and cumulative averages are computed from these rows and never
+//! measured separately.
 
 use std::time::Duration;
 
@@ -10,32 +10,32 @@ use crate::{DirectorySize, DiskUse, HostCpuUse, LatencyHistogram, Paging, Pressu
 /// One interval of a run, usually a second.
 #[derive(Clone, Debug, Default)]
 pub struct Interval {
-    /// Begin, since the step began.
+    /// Start, relative to the start of the step.
     pub start: Duration,
-    /// How long it really lasted.
+    /// Its actual length.
     pub length: Duration,
-    /// Logical operations done: documents for an insert, calls for a point query.
+    /// Completed logical operations: documents for an insert, calls for a point query.
     pub ops: u64,
     /// Calls that failed.
     pub errors: u64,
     /// Latency of each call; its count is the number of calls.
     pub latency: LatencyHistogram,
-    /// What the server used, when it can be seen.
+    /// The server's resource use, if it can be seen.
     pub server: Option<ProcessUse>,
-    /// What the load generator used.
+    /// The load generator's resource use.
     pub client: ProcessUse,
-    /// What the device of the data did, when known.
+    /// The activity of the data's device, if known.
     pub disk: Option<DiskUse>,
-    /// How the machine spent its CPU time.
+    /// The machine's use of CPU time.
     pub host: HostCpuUse,
-    /// How long tasks of the machine waited, where the kernel counts it.
+    /// How long tasks of the machine waited, if the kernel counts it.
     pub pressure: Option<Pressure>,
-    /// Traffic of the machine's page cache, where the kernel counts it.
+    /// Traffic of the machine's page cache, if the kernel counts it.
     pub paging: Option<Paging>,
-    /// Microseconds in which the server's control group had no CPU quota left, where it can be
+    /// Microseconds in which the server's control group had used up its CPU quota, if that can be
     /// seen.
     pub throttled_us: Option<u64>,
-    /// Size of the data directory, if it was looked at in this interval.
+    /// Size of the data directory, if it was measured in this interval.
     pub directory: Option<DirectorySize>,
     /// Whether it belongs to the warm-up.
     pub warmup: bool,
@@ -54,8 +54,8 @@ impl Interval {
 
     /// Adds the interval that follows this one.
     ///
-    /// Sums stay sums, shares are weighted by time, sizes keep the later value, and a use seen on
-    /// one side only is kept as it is.
+    /// Sums are added, shares are weighted by time, sizes keep the later value, and a use seen in
+    /// only one interval is kept as it is.
     pub fn merge(&mut self, next: &Self) {
         let (mine, theirs) = (self.length.as_secs_f64(), next.length.as_secs_f64());
         let weighted = |left: f64, right: f64| {

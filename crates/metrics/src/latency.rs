@@ -1,9 +1,9 @@
 //! Latency histograms: constant memory, three significant digits, mergeable, exportable.
 //!
-//! Values are kept in nanoseconds, exactly up to two microseconds and with three significant
-//! digits above, up to one hour; longer ones are recorded as one hour and counted, so that nothing
-//! is lost silently. The export is the HdrHistogram V2 compressed form in base64, which other tools
-//! read.
+//! Values are kept in nanoseconds: exact up to two microseconds, with three significant digits
+//! above, up to one hour. Longer ones are recorded as one hour and counted separately, so that
+//! nothing is lost silently. The export is the HdrHistogram V2 compressed form in base64, which
+//! other tools can read.
 
 use std::time::Duration;
 
@@ -12,10 +12,9 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 
-/// The longest latency that is told apart: one hour.
+/// Longest latency that is distinguished: one hour.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
-/// The lowest latency with three significant digits is exact: reads inside a process take less
-/// than a microsecond.
+/// Lowest latency: reads inside a process take less than a microsecond.
 const LATENCY_NS_MIN: u64 = 1;
 
 /// Why a stored histogram could not be read.
@@ -70,15 +69,15 @@ impl LatencyHistogram {
 
     /// Adds every value of `other`.
     pub fn merge(&mut self, other: &Self) {
-        // Bounds are the same constants on both sides; a histogram read from a file has been
-        // re-bucketed already.
+        // Both histograms have the same constant bounds; one read from a file was converted to
+        // them.
         let _ = self.histogram.add(&other.histogram);
         self.clamped += other.clamped;
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// The values as lengths in nanoseconds and how often each was recorded, within the resolution
-    /// of a bucket: with [`Self::max_ns`] and [`Self::clamped`] all that is known.
+    /// The values in nanoseconds and their counts, within the resolution of a bucket. With
+    /// [`Self::max_ns`] and [`Self::clamped`] this is everything known.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
         let recorded = self.histogram.iter_recorded();
         recorded.map(|step| (step.value_iterated_to(), step.count_at_value()))
@@ -89,8 +88,8 @@ impl LatencyHistogram {
         self.max_ns
     }
 
-    /// Puts together what [`Self::buckets`], [`Self::max_ns`] and [`Self::clamped`] told: equal in
-    /// every count and percentile. All counts of what is merged and read must fit in 64 bits.
+    /// Restores a histogram from the results of [`Self::buckets`], [`Self::max_ns`] and
+    /// [`Self::clamped`]: counts and percentiles are equal. All counts must fit into 64 bits.
     pub fn of_buckets(
         buckets: impl IntoIterator<Item = (u64, u64)>,
         max_ns: u64,
@@ -104,7 +103,7 @@ impl LatencyHistogram {
         out
     }
 
-    /// Forgets every value and keeps the memory.
+    /// Removes every value and keeps the memory.
     pub fn clear(&mut self) {
         self.histogram.reset();
         self.clamped = 0;
@@ -130,8 +129,8 @@ impl LatencyHistogram {
         }
     }
 
-    /// Mean of the latencies cut to whole milliseconds, in microseconds, as a log that counts
-    /// milliseconds would give it; 0 when empty. Within the resolution of a bucket.
+    /// Mean in microseconds of the latencies truncated to whole milliseconds, as from a log that
+    /// counts milliseconds; 0 when empty. Within the resolution of a bucket.
     pub fn mean_cut_to_ms_us(&self) -> f64 {
         if self.count() == 0 {
             return 0.0;
@@ -161,7 +160,7 @@ impl LatencyHistogram {
         let bucket = self
             .histogram
             .value_at_quantile(percentile.clamp(0.0, 100.0) / 100.0);
-        // A bucket's upper bound may lie above anything seen.
+        // A bucket's upper bound may be above every recorded value.
         bucket.min(self.max_ns) as f64 / 1_000.0
     }
 
@@ -238,7 +237,7 @@ mod tests {
         for ns in [100, 101, 640, 2_300, 2_310, 9_870] {
             let mut histogram = LatencyHistogram::new();
             histogram.record(Duration::from_nanos(ns));
-            // The longest of all would cut the bound of the bucket.
+            // Without truncation to the longest value, the bucket's bound would be returned.
             histogram.record(Duration::from_micros(50));
             let found = histogram.percentile_us(50.0) * 1_000.0;
             let off = (found - ns as f64).abs() / ns as f64;

@@ -1,7 +1,7 @@
 //! Latencies of operations in the buckets of MongoDB's `latencyStats`, counted without a lock.
 //!
-//! Promises: recording is two additions to shared memory; a bucket holds the values from its lower
-//! bound to that of the next.
+//! Promises: recording costs two additions to shared memory; a bucket has the values from its lower
+//! bound up to that of the next bucket.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -57,7 +57,7 @@ impl OpLatency {
         }
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn counts(&self) -> LatencyCounts {
         let mut counts = LatencyCounts {
             sum_us: self.sum_us.load(Relaxed),
@@ -94,7 +94,7 @@ impl LatencyCounts {
         self.buckets.iter().sum()
     }
 
-    /// Adds those of another.
+    /// Adds the counts of another histogram.
     pub fn add(&mut self, other: &LatencyCounts) {
         self.sum_us = self.sum_us.wrapping_add(other.sum_us);
         for (to, from) in self.buckets.iter_mut().zip(&other.buckets) {

@@ -1,4 +1,4 @@
-//! Whether a process is there, and since when.
+//! Whether a process is running, and since when.
 
 use std::fs;
 use std::path::Path;
@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use crate::process::{auxiliary_vector, parse_stat};
 
-/// Whether a process is there and has not ended; one whose parent has not fetched its status has
-/// ended.
+/// Whether a process is running; a zombie whose parent has not read its status has ended.
 pub fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).and_then(|text| parse_stat(&text));
     stat.is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'))
 }
 
-/// How long ago a process was started, to a hundredth of a second; none if it is not there.
+/// Time since a process was started, to a hundredth of a second; `None` if it does not exist.
 pub fn age(pid: u32) -> Option<Duration> {
     let stat = parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?).ok()?;
     let (ticks_per_second, _) = auxiliary_vector(Path::new("/proc"));
@@ -35,7 +34,7 @@ mod tests {
     fn a_process_that_ended_is_not_alive() {
         assert!(is_alive(std::process::id()));
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        // Until its status is fetched it stays in the table of processes.
+        // Until its status is read it stays in the process table.
         while is_alive(child.id()) {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -1,8 +1,8 @@
 //! Time in which tasks waited for CPU, storage or memory (`/proc/pressure`), and traffic of the
 //! page cache (`/proc/vmstat`).
 //!
-//! Promises: differences of counters, never the kernel's own moving averages; absent where the
-//! kernel does not count.
+//! Promises: differences of counters, never the kernel's own moving averages; absent if the kernel
+//! does not count.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use crate::process::field;
 pub struct Pressure {
     /// Some task waited for a CPU.
     pub cpu_some_us: u64,
-    /// All tasks waited for a CPU; only within control groups ever above zero.
+    /// All tasks waited for a CPU; above zero only within control groups.
     pub cpu_full_us: u64,
     /// Some task waited for storage.
     pub io_some_us: u64,
@@ -26,7 +26,7 @@ pub struct Pressure {
 }
 
 impl Pressure {
-    /// Reads it now; none where the kernel has no pressure information.
+    /// Reads the counters now; `None` if the kernel has no pressure information.
     pub fn sample() -> Option<Self> {
         let read = |name: &str| parse(&fs::read_to_string(format!("/proc/pressure/{name}")).ok()?);
         let (
@@ -44,7 +44,7 @@ impl Pressure {
         })
     }
 
-    /// What was waited since `earlier`.
+    /// The waiting since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         let [now, then] = [self.fields(), earlier.fields()];
         let mut out = Self::default();
@@ -114,7 +114,7 @@ pub struct Paging {
 }
 
 impl Paging {
-    /// Reads it now; none where the kernel does not say.
+    /// Reads the counters now; `None` if the kernel does not provide them.
     pub fn sample() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/vmstat").ok()?)
     }
@@ -128,7 +128,7 @@ impl Paging {
         })
     }
 
-    /// What moved since `earlier`.
+    /// The traffic since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             in_bytes: self.in_bytes.saturating_sub(earlier.in_bytes),

@@ -1,9 +1,8 @@
-//! What one process has used so far: CPU, storage traffic, context switches, memory, from
-//! `/proc/PID`.
+//! Resources used by one process: CPU, storage traffic, context switches, memory, from `/proc/PID`.
 //!
-//! Promises: a sample is cumulative since the sampler was made, a difference of two samples is what
-//! was used between them, and a process that ended (or whose number now belongs to another) is an
-//! error, never a silent zero.
+//! Promises: a sample is cumulative since the sampler was made, the difference of two samples is
+//! the use between them, and a process that has ended (or whose id belongs to another process now)
+//! is an error, never a silent zero.
 
 use std::collections::HashMap;
 use std::fs;
@@ -36,7 +35,7 @@ pub struct ProcessSample {
     pub rss_bytes_max: u64,
     /// Threads alive now.
     pub threads: u64,
-    /// Page faults that did without storage.
+    /// Page faults that needed no storage access.
     pub faults_minor: u64,
     /// Page faults that waited for storage.
     pub faults_major: u64,
@@ -67,14 +66,14 @@ pub struct ProcessUse {
     pub rss_bytes_end: u64,
     /// Threads at the end; of merged intervals, the most.
     pub threads: u64,
-    /// Page faults that did without storage.
+    /// Page faults that needed no storage access.
     pub faults_minor: u64,
     /// Page faults that waited for storage.
     pub faults_major: u64,
 }
 
 impl ProcessSample {
-    /// What was used since `earlier`.
+    /// The use since `earlier`.
     pub fn since(&self, earlier: &Self) -> ProcessUse {
         ProcessUse {
             cpu_user: self.cpu_user.saturating_sub(earlier.cpu_user),
@@ -122,7 +121,7 @@ impl ProcessUse {
     }
 }
 
-/// Samples one process again and again.
+/// Samples one process repeatedly.
 #[derive(Debug)]
 pub struct ProcessSampler {
     root: PathBuf,
@@ -130,7 +129,7 @@ pub struct ProcessSampler {
     started_ticks: u64,
     ticks_per_second: u64,
     page_bytes: u64,
-    /// Switches per live thread as last seen; what ended threads had stays in the totals.
+    /// The last seen switches of each live thread; those of ended threads stay in the totals.
     threads: HashMap<u32, (u64, u64)>,
     switches: (u64, u64),
 }
@@ -229,8 +228,8 @@ impl ProcessSampler {
         Duration::from_nanos(ticks.saturating_mul(1_000_000_000 / self.ticks_per_second.max(1)))
     }
 
-    /// Adds what each thread switched since it was last seen, so that threads which end do not make
-    /// the sum fall.
+    /// Adds the switches of each thread since it was last seen, so that the sum does not fall when
+    /// threads end.
     fn count_switches(&mut self) {
         let Ok(entries) = fs::read_dir(self.root.join("task")) else {
             return;
@@ -316,7 +315,7 @@ pub(crate) fn field(text: &str, name: &str) -> Option<u64> {
     })
 }
 
-/// Clock ticks per second and page size as the kernel handed them to this process.
+/// Clock ticks per second and page size, as the kernel passed them to this process.
 pub(crate) fn auxiliary_vector(proc: &Path) -> (u64, u64) {
     const PAGE_SIZE: u64 = 6;
     const CLOCK_TICKS: u64 = 17;

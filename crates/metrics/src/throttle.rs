@@ -1,18 +1,18 @@
-//! How long the control group of a process was kept from the CPU by its quota.
+//! How long a process's control group had to wait because it had used up its CPU quota.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::process::field;
 
-/// Watches one group.
+/// Watches one control group.
 #[derive(Clone, Debug)]
 pub struct ThrottleSampler {
     file: PathBuf,
 }
 
 impl ThrottleSampler {
-    /// Of the group that process `pid` is in; none where it has no quota file.
+    /// The control group of process `pid`; `None` if it has no quota file.
     pub fn of(pid: u32) -> Option<Self> {
         let membership = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
         Self::under(Path::new("/sys/fs/cgroup"), &membership)
@@ -42,7 +42,7 @@ impl ThrottleSampler {
         Some(Self { file })
     }
 
-    /// Microseconds so far in which the group had work and no quota left, over all its CPUs.
+    /// Total microseconds in which the group had work but no quota left, over all CPUs.
     pub fn sample(&self) -> Option<u64> {
         parse(&fs::read_to_string(&self.file).ok()?)
     }

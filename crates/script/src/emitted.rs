@@ -1,4 +1,4 @@
-//! What the function of a map emits for one document. Errors: 31220 not two arguments, 31292 past
+//! Collects what a map function emits for one document. Errors: 31220 not two arguments, 31292 over
 //! the limit, 9712400 in a function that is no map.
 
 use crate::failure::Outcome;
@@ -18,7 +18,7 @@ thread_local! {
     static EMITTED: RefCell<Emitted> = RefCell::default();
 }
 
-/// Begins a call; without a limit `emit` may not be called.
+/// Starts a call; without a limit `emit` is not allowed.
 pub(crate) fn begin(bytes_max: Option<usize>) {
     EMITTED.set(Emitted {
         bytes_max,
@@ -26,7 +26,7 @@ pub(crate) fn begin(bytes_max: Option<usize>) {
     });
 }
 
-/// The array of what was emitted since.
+/// The array of the emitted pairs.
 pub(crate) fn end() -> DocBuf {
     let docs = EMITTED.take().docs;
     let mut bytes = Vec::with_capacity(docs.iter().map(|d| d.as_bytes().len() + 12).sum());
@@ -39,7 +39,7 @@ pub(crate) fn end() -> DocBuf {
     DocBuf::from_bytes(bytes).unwrap_or_default()
 }
 
-/// Takes a key and a value.
+/// Adds a key and a value.
 pub(crate) fn emit<'js>(
     tools: &Object<'js>,
     count: usize,

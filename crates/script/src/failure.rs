@@ -1,9 +1,9 @@
-//! What can go wrong between the engine and us, as MongoDB's errors.
+//! Errors of the JavaScript engine and of this crate, as MongoDB's errors.
 
 use model::{MongoError, code};
 use rquickjs::{Ctx, Error, Function, Object};
 
-/// An error of the engine, or one of ours that goes through unchanged.
+/// An error of the engine, or one of the server that passes through unchanged.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The engine's.
@@ -28,21 +28,21 @@ impl From<MongoError> for Failure {
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
 impl Failure {
-    /// As a client sees it. `tools` makes a message of what was thrown.
+    /// Converts it to the client's error. `tools` formats a thrown value.
     pub(crate) fn into_error<'js>(self, ctx: &Ctx<'js>, tools: Option<&Object<'js>>) -> MongoError {
         match self {
             Failure::Ours(e) => e,
             Failure::Engine(Error::Exception) => {
                 let thrown = ctx.catch();
                 if thrown.is_null() {
-                    // What the engine throws when it has no memory for an error.
+                    // The engine throws this when it has no memory for an error object.
                     return failed("InternalError: out of memory");
                 }
                 let message = tools
                     .and_then(|t| t.get::<_, Function<'js>>("thrown").ok())
                     .and_then(|f| f.call::<_, String>((thrown.clone(),)).ok())
                     .or_else(|| thrown.as_exception().map(ToString::to_string));
-                // Making the message may have failed in its turn.
+                // Formatting the message may have thrown an exception, too.
                 ctx.catch();
                 failed(&message.unwrap_or_else(|| "a value was thrown".to_owned()))
             }

@@ -1,12 +1,13 @@
-//! JavaScript for operators (`$where`, `$function`, `$accumulator`, mapReduce), by QuickJS.
+//! JavaScript for operators (`$where`, `$function`, `$accumulator`, mapReduce), executed by
+//! QuickJS.
 //!
-//! Promises: a script has no I/O and sees nothing but its arguments; it is ended when the
-//! operation's interrupt says so, when it takes too long, nests too deep or holds too much memory
-//! (QuickJS allocates from the process's allocator, so its memory is also on the operation's
-//! account); nothing a script leaves behind is seen by another operation.
+//! Promises: a script has no I/O and sees only its arguments; it is ended when the operation is
+//! interrupted, or when it runs too long, nests too deep or holds too much memory (QuickJS uses the
+//! process's allocator, so its memory is charged to the operation, too); no other operation sees
+//! anything that a script leaves behind.
 //!
-//! Each thread that runs scripts has one runtime, and in it one context for the operation it works
-//! for, with the compiled functions. Must not know: what operators do with results, the server.
+//! Each thread that runs scripts has one runtime, and in it one context for its current operation,
+//! with the compiled functions. Must not know: what operators do with results, the server.
 
 mod emitted;
 mod failure;
@@ -30,7 +31,7 @@ use operators::script::Call;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The engine of a server.
+/// The script engine of a server.
 pub struct Engine {
     heap_bytes: AtomicUsize,
     call_ms: AtomicU64,
@@ -53,7 +54,7 @@ impl Engine {
         engine
     }
 
-    /// Changes the limits, for operations that begin from now on.
+    /// Changes the limits for operations that begin from now on.
     pub fn set_limits(&self, limits: Limits) {
         self.heap_bytes.store(limits.heap_bytes, Relaxed);
         let ms = u64::try_from(limits.call.as_millis()).unwrap_or(u64::MAX);

@@ -1,24 +1,24 @@
-//! What one call may use, and what a script finds besides.
+//! The limits of a call, and the environment of a script.
 
 use operation::ConnectionId;
 use std::time::Duration;
 
-/// Takes a line that a script prints which works for a connection.
+/// Receives the lines that scripts print, with their connection.
 pub type Print = Box<dyn Fn(ConnectionId, &str) + Send + Sync>;
 
-/// What one call may use.
+/// The limits of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of values on one thread.
+    /// Most bytes of values on one thread.
     pub heap_bytes: usize,
-    /// Time of one call.
+    /// Longest time of one call.
     pub call: Duration,
-    /// Bytes that the calls for one document may emit.
+    /// Most bytes that the calls for one document may emit.
     pub emitted_bytes: usize,
 }
 
 impl Default for Limits {
-    /// As in MongoDB.
+    /// MongoDB's limits.
     fn default() -> Limits {
         Limits {
             heap_bytes: 100 << 20,
@@ -28,11 +28,11 @@ impl Default for Limits {
     }
 }
 
-/// What a call is made with.
+/// The parameters of a call.
 pub(crate) struct Settings<'e> {
-    /// What it may use.
+    /// Its limits.
     pub(crate) limits: Limits,
-    /// Takes what it prints.
+    /// Receives printed lines.
     pub(crate) print: &'e Print,
     /// The version of the server.
     pub(crate) version: &'static str,

@@ -1,4 +1,4 @@
-//! The runtime of a thread, and in it the session of the operation the thread works for.
+//! The JavaScript runtime of a thread, and the session of its current operation.
 
 use crate::limits::Settings;
 use crate::session::Session;
@@ -10,13 +10,13 @@ use operators::script::{Call, CallResult};
 use rquickjs::Runtime;
 use std::cell::RefCell;
 
-/// Bytes of stack a script may use; threads have two megabytes.
+/// Most bytes of stack for a script; threads have two megabytes.
 const STACK_BYTES: usize = 1 << 20;
-/// Cycles are looked for when this much was allocated since the last time.
+/// The engine looks for cycles after so many bytes were allocated.
 const GC_BYTES: usize = 4 << 20;
 
 struct Machine {
-    /// Before the runtime, which must be the last to go.
+    /// Declared before the runtime, which must be dropped last.
     session: Option<Session>,
     runtime: Runtime,
 }
@@ -48,7 +48,7 @@ impl Machine {
             .as_ref()
             .is_none_or(|s| s.operation != cx.env.id)
         {
-            // Only one operation's values are in the runtime at a time.
+            // The runtime holds values of one operation at a time only.
             self.session = None;
             self.runtime.set_memory_limit(settings.limits.heap_bytes);
             self.session = Some(Session::new(&self.runtime, cx.env, settings.version)?);
@@ -83,7 +83,7 @@ pub(crate) fn call<'a>(
         };
         let called = machine.call(settings, cx, call);
         if called.is_err() {
-            // It may be short of memory, or in the middle of anything.
+            // The session may be short of memory or in an inconsistent state.
             machine.session = None;
         }
         called
@@ -93,7 +93,7 @@ pub(crate) fn call<'a>(
     let by = operation.map_or(ConnectionId::NONE, |op| op.connection());
     native::hand_on_lines(by, settings.print);
     match watch::end() {
-        // Whatever the script made of it.
+        // Even if the script has caught the exception.
         Some(why) => {
             end(cx.env.id);
             Err(why)
@@ -102,9 +102,9 @@ pub(crate) fn call<'a>(
     }
 }
 
-/// Forgets the session of an operation, if it is this thread's.
+/// Drops the session of an operation, if this thread has it.
 pub(crate) fn end(operation: u64) {
-    // A thread that is ending has none any more.
+    // A thread that is exiting has none any more.
     let _ = MACHINE.try_with(|machine| {
         if let Ok(mut machine) = machine.try_borrow_mut()
             && let Some(machine) = machine.as_mut()

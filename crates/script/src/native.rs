@@ -1,4 +1,4 @@
-//! The functions of the prelude that are not JavaScript.
+//! Functions of the prelude that are implemented in Rust.
 
 use crate::failure::Failure;
 use crate::limits::Print;
@@ -10,24 +10,24 @@ use rquickjs::{Ctx, Error, Exception, Function, Object, Result, Value as Js};
 use std::cell::RefCell;
 use std::time::Duration;
 
-/// The name of the prelude's tools among the globals. It cannot be written in a script by accident;
-/// one that does so on purpose harms its own operation only.
+/// The name of the prelude's tools among the globals. A script cannot use it by accident; one that
+/// does so on purpose harms only its own operation.
 pub(crate) const TOOLS: &str = "\u{1}tools";
 
-/// Longest time asleep between two looks at the interrupt.
+/// Longest sleep between two checks of the interrupt.
 const NAP: Duration = Duration::from_millis(10);
 
 thread_local! {
-    /// What the running call printed; handed on after it.
+    /// Lines that the running call has printed; they are passed on after the call.
     static PRINTED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Lines of one call that are kept.
+/// Most lines kept of one call.
 const LINES_MAX: usize = 1000;
-/// Bytes of one line that are kept.
+/// Most bytes kept of a line.
 const LINE_BYTES_MAX: usize = 10_000;
 
-/// Hands on what was printed since the last time.
+/// Passes on the lines printed since the last time.
 pub(crate) fn hand_on_lines(by: ConnectionId, print: &Print) {
     for line in PRINTED.take() {
         print(by, &line);
@@ -84,7 +84,7 @@ fn emit<'js>(ctx: Ctx<'js>, count: usize, key: Js<'js>, value: Js<'js>) -> Resul
     })
 }
 
-/// The object the prelude is called with.
+/// The object that is passed to the prelude.
 pub(crate) fn object<'js>(
     ctx: &Ctx<'js>,
     version: &'static str,

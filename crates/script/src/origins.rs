@@ -1,8 +1,8 @@
-//! Where objects of a script came from: numbers of 32 bits are plain numbers to a script, and would
-//! come back as doubles; a field that still has its number comes back as it was, as in MongoDB.
+//! The origins of objects in a script. To a script 32-bit integers are plain numbers and would come
+//! back as doubles; a field that still has its number comes back as an integer, as in MongoDB.
 //!
-//! Of one call on one thread. Objects are told by their identity, so whoever notes one keeps it
-//! alive until the end of the call.
+//! Origins are valid for one call on one thread. Objects are recognized by identity, so the caller
+//! must keep a noted object alive until the end of the call.
 
 use model::{Doc, Value};
 use rquickjs::Value as Js;
@@ -10,15 +10,15 @@ use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 
-/// Arguments larger than this are not kept: their numbers come back as doubles.
+/// Most bytes of documents kept; integers of further documents come back as doubles.
 const BYTES_MAX: usize = 16 << 20;
 
-/// Where a document that was kept lies.
+/// The location of a kept document.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Base {
-    /// Its address outside.
+    /// The address of the original.
     from: usize,
-    /// Its place among what is kept.
+    /// Its offset in the kept bytes.
     to: usize,
 }
 
@@ -32,7 +32,7 @@ thread_local! {
     static ORIGINS: RefCell<Origins> = RefCell::default();
 }
 
-/// Forgets everything.
+/// Removes everything.
 pub(crate) fn clear() {
     ORIGINS.with_borrow_mut(|o| {
         o.bytes = Vec::new();
@@ -40,7 +40,7 @@ pub(crate) fn clear() {
     });
 }
 
-/// Keeps a document whose parts may be noted.
+/// Keeps a copy of a document whose parts may be noted.
 pub(crate) fn keep(d: Doc<'_>) -> Option<Base> {
     ORIGINS.with_borrow_mut(|o| {
         let to = o.bytes.len();
@@ -55,13 +55,13 @@ pub(crate) fn keep(d: Doc<'_>) -> Option<Base> {
     })
 }
 
-/// Notes that an object is a document, or an array, within one that is kept.
+/// Notes that an object stands for a document or array inside a kept document.
 pub(crate) fn note(object: &Js<'_>, base: Base, part: Doc<'_>) {
     let at = base.to + (part.as_bytes().as_ptr() as usize - base.from);
     ORIGINS.with_borrow_mut(|o| o.at.insert(identity(object), at));
 }
 
-/// Shows the number of 32 bits that a field of an object had, if it had one.
+/// The 32-bit integer that a field of an object had, if it had one.
 pub(crate) fn int_at(object: &Js<'_>, name: &str) -> Option<i32> {
     ORIGINS.with_borrow(|o| {
         let at = *o.at.get(&identity(object))?;
@@ -72,12 +72,12 @@ pub(crate) fn int_at(object: &Js<'_>, name: &str) -> Option<i32> {
     })
 }
 
-/// True when nothing was noted.
+/// Whether nothing was noted.
 pub(crate) fn is_empty() -> bool {
     ORIGINS.with_borrow(|o| o.at.is_empty())
 }
 
-/// A number that no other object alive has.
+/// A number that is unique among the living objects.
 fn identity(object: &Js<'_>) -> u64 {
     #[derive(Default)]
     struct Bits(u64);
@@ -91,7 +91,7 @@ fn identity(object: &Js<'_>) -> u64 {
         }
     }
     let mut bits = Bits::default();
-    // The address of the object, as the engine's own equality of values compares it.
+    // The hash is that of the object's address, by which the engine compares objects.
     object.hash(&mut bits);
     bits.finish()
 }

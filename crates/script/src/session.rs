@@ -1,4 +1,5 @@
-//! One operation's context on one thread: the prelude, global variables, compiled functions.
+//! The JavaScript context of one operation on one thread: the prelude, global variables, compiled
+//! functions.
 
 use crate::failure::{Failure, Outcome};
 use crate::native::TOOLS;
@@ -15,7 +16,7 @@ use rquickjs::{Context, Ctx, Error, Function, Object, Persistent, Runtime, Value
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 
-/// What of the language there is: nothing that shares memory or waits.
+/// The available parts of the language: none that shares memory or waits.
 type Language = (
     intrinsic::Date,
     intrinsic::Eval,
@@ -31,15 +32,15 @@ type Language = (
 /// A compiled function.
 struct Compiled {
     function: Persistent<Function<'static>>,
-    /// The fields of the document it can look at; `None` is all.
+    /// The fields of the document that it can use; `None` is all.
     fields: Option<Vec<String>>,
 }
 
 /// The context of one operation.
 pub(crate) struct Session {
-    /// Whose it is.
+    /// The operation's id.
     pub(crate) operation: u64,
-    // Values go before the context.
+    // Values must be dropped before the context.
     compiled: FxHashMap<u64, Compiled>,
     tools: Persistent<Object<'static>>,
     context: Context,
@@ -104,7 +105,8 @@ fn prepare<'js>(ctx: &Ctx<'js>, env: &Env, version: &'static str) -> Outcome<Obj
     Ok(tools)
 }
 
-/// Makes global variables of what is stored for scripts: functions of code, values of all else.
+/// Defines global variables from the stored scripts: functions for code, values for everything
+/// else.
 fn store_library<'js>(ctx: &Ctx<'js>, tools: &Object<'js>, library: &DocBuf) -> Outcome<()> {
     let globals = ctx.globals();
     let mut to_js = ToJs::new(ctx, tools, false);
@@ -126,7 +128,7 @@ fn options(name: &str) -> EvalOptions {
     options
 }
 
-/// Compiles a text in the first of its forms that is no syntax error.
+/// Compiles a text in its first form that is not a syntax error.
 fn compile<'js>(ctx: &Ctx<'js>, script: &Script) -> Outcome<Function<'js>> {
     let mut last = Failure::from(Error::Unknown);
     for text in source::candidates(&script.source) {
@@ -134,7 +136,7 @@ fn compile<'js>(ctx: &Ctx<'js>, script: &Script) -> Outcome<Function<'js>> {
         match compiled {
             Ok(v) => match v.into_function() {
                 Some(f) => return Ok(f),
-                // A function that was called at once: the text is an expression.
+                // The text was a function that was called at once, so it is an expression.
                 None => continue,
             },
             Err(Error::Exception) => {
@@ -192,14 +194,14 @@ fn run<'js, 'a>(
         }
         args.apply(&function)?
     };
-    // Lives until the result is read.
+    // Kept alive until the result is read.
     let noted = to_js.into_noted();
     let result = answer(tools, cx, call.wants, &returned);
     drop(noted);
     result
 }
 
-/// What is wanted of a call that returned.
+/// Converts the returned value to the wanted result.
 fn answer<'js, 'a>(
     tools: &Object<'js>,
     cx: &Cx<'_, 'a>,

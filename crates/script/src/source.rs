@@ -1,7 +1,7 @@
-//! The text a client gives as a function: a function, an arrow, an expression, or statements. Knows
-//! nothing of the engine.
+//! The source text of a function: a function, an arrow function, an expression, or statements. Must
+//! not know: the engine.
 
-/// Texts to evaluate in turn, until one is no syntax error; each gives a function.
+/// The texts to evaluate, in order, until one is not a syntax error; each evaluates to a function.
 pub(crate) fn candidates(text: &str) -> Vec<String> {
     let text = without_comments(text);
     let body = format!("(function() {{ {text}\n}})");
@@ -16,7 +16,7 @@ pub(crate) fn candidates(text: &str) -> Vec<String> {
     vec![expression, body]
 }
 
-/// Without white space and comments at the start.
+/// The text without leading white space and comments.
 fn without_comments(text: &str) -> &str {
     let mut rest = text.trim_start();
     loop {
@@ -43,7 +43,7 @@ fn is_function(text: &str) -> bool {
     if name.len() < text.len() {
         return name.trim_start().starts_with("=>");
     }
-    // Parameters in parentheses and an arrow.
+    // Parameters in parentheses, followed by an arrow.
     let mut depth = 0usize;
     for (at, c) in text.char_indices() {
         match c {
@@ -62,7 +62,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '$'
 }
 
-/// Names that every object has: a script that uses one may mean that.
+/// Names of properties that every object has: a script that uses one may mean that property.
 const OF_ALL_OBJECTS: &[&str] = &[
     "constructor",
     "hasOwnProperty",
@@ -74,7 +74,7 @@ const OF_ALL_OBJECTS: &[&str] = &[
     "toJSON",
 ];
 
-/// Words by which a script may get at its document in other ways than `this.name`.
+/// Words by which a script may use its document in other ways than `this.name`.
 const OPAQUE: &[&str] = &[
     "eval",
     "Function",
@@ -86,11 +86,11 @@ const OPAQUE: &[&str] = &[
     "constructor",
 ];
 
-/// The fields of its document (`this`, `obj`) that a script can look at; `None` when that cannot
-/// be said from the text.
+/// The fields of its document (`this`, `obj`) that a script can use; `None` if the text does not
+/// show that.
 ///
-/// Only `this.name` and `obj.name` are understood: whatever else is done with either, and every
-/// way to run a text as code, makes it need all of the document.
+/// Only `this.name` and `obj.name` are recognized. Any other use of either, and any way to run a
+/// text as code, makes the script need the whole document.
 pub(crate) fn fields_read(text: &str) -> Option<Vec<String>> {
     if text.contains("\\u") || text.contains("\\x") {
         return None;

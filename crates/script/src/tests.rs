@@ -1,4 +1,4 @@
-//! Scripts on their own: values both ways, limits, what one operation leaves for another.
+//! Scripts alone: conversion of values in both directions, limits, isolation of operations.
 
 use crate::{Engine, Limits};
 use model::{Bump, Doc, DocBuf, OwnedValue, Result, Value, doc};
@@ -79,7 +79,7 @@ fn every_type_goes_through_and_back() {
     for (name, v) in d.doc().iter() {
         let got = back.field(name);
         if name == "doc" {
-            // Names that are numbers come first in JavaScript.
+            // JavaScript moves names that are numbers to the front.
             let inner = got.as_doc().unwrap();
             same(inner.field("__proto__"), Value::Int32(3), "__proto__");
             assert_eq!(inner.count(), 3);
@@ -241,8 +241,7 @@ fn values_that_are_no_bson_are_refused() {
     }
 }
 
-/// The longest step of the engine that is not interrupted is the text of a number of a million
-/// bits:
+/// Longest uninterruptible step of the engine: converting a number of a million bits to text takes
 /// six seconds in a debug build on a busy machine.
 const STEP_MAX: Duration = Duration::from_secs(20);
 
@@ -418,11 +417,12 @@ fn what_is_printed_reaches_the_log() {
     assert_eq!(*lines.lock().unwrap(), ["a 1 { \"b\" : 2 }", "[ 1 ]"]);
 }
 
-/// Names the release of a run of this program in a zone that is not UTC.
+/// Environment variable with the release for a second run of this program in a time zone other than
+/// UTC.
 const RELEASE: &str = "QUARRY_TEST_LOCAL_DATES";
 
-/// Local time is the host's in 8.2, and UTC since 9.0. Zones are a process's, so the test runs
-/// itself in one.
+/// Local time is the host's in 8.2, and UTC since 9.0. The time zone belongs to the process, so the
+/// test runs itself again in another zone.
 #[test]
 fn local_dates_are_utc_since_9_0() {
     let Ok(release) = std::env::var(RELEASE) else {

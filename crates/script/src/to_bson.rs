@@ -1,5 +1,5 @@
-//! Values of the engine as BSON. Errors: 139 for what BSON has no type for, 17260 past the largest
-//! document, 17279 past the deepest nesting (a cycle).
+//! Converts JavaScript values to BSON. Errors: 139 for a type that BSON does not have, 17260 over
+//! the largest document, 17279 over the deepest nesting (a cycle).
 
 use crate::failure::{Outcome, failed};
 use crate::to_js::tool;
@@ -14,10 +14,10 @@ use rquickjs::{Array, Filter, Object, String as JsString, Type, Value as Js};
 
 /// Deepest nesting of what a script returns.
 const DEPTH_MAX: usize = 150;
-/// Largest value, with the room internal documents have beyond 16 MB.
+/// Largest value, including the space that internal documents have beyond 16 MB.
 const BYTES_MAX: usize = 16 * 1024 * 1024 + 16 * 1024;
 
-/// Where a value goes.
+/// Where a value is written.
 enum Place<'p, 'b> {
     Field(&'p mut DocWriter<'b>, &'p str),
     Element(&'p mut ArrayWriter<'b>),
@@ -48,10 +48,10 @@ impl<'p> Place<'p, '_> {
     }
 }
 
-/// Reads values of the engine.
+/// Converts values of the engine.
 pub(crate) struct ToBson<'t, 'js> {
     tools: &'t Object<'js>,
-    /// Bytes of strings and names so far.
+    /// Bytes of strings and names written so far.
     bytes: usize,
 }
 
@@ -60,7 +60,7 @@ impl<'t, 'js> ToBson<'t, 'js> {
         ToBson { tools, bytes: 0 }
     }
 
-    /// Puts what a function returned into a field; `undefined` is null.
+    /// Writes the return value of a function to a field; `undefined` becomes null.
     pub(crate) fn returned(
         &mut self,
         w: &mut DocWriter<'_>,
@@ -74,12 +74,12 @@ impl<'t, 'js> ToBson<'t, 'js> {
         self.write(Place::Field(w, name), v, None, 0)
     }
 
-    /// Puts a value into a field.
+    /// Writes a value to a field.
     pub(crate) fn field(&mut self, w: &mut DocWriter<'_>, name: &str, v: &Js<'js>) -> Outcome<()> {
         self.write(Place::Field(w, name), v, None, 0)
     }
 
-    /// Counts what is about to be written.
+    /// Counts bytes that are about to be written, against the limit.
     fn spend(&mut self, bytes: usize) -> Outcome<()> {
         self.bytes += bytes + 8;
         if self.bytes > BYTES_MAX {
@@ -97,7 +97,7 @@ impl<'t, 'js> ToBson<'t, 'js> {
 
     fn text(&self, s: &JsString<'js>) -> Outcome<String> {
         match s.to_string() {
-            // Half of a pair, which UTF-8 cannot hold.
+            // Half of a surrogate pair, which UTF-8 cannot represent.
             Err(rquickjs::Error::Utf8(_)) => {
                 Ok(tool::<JsString<'js>>(self.tools, "wellFormed", (s.clone(),))?.to_string()?)
             }
@@ -161,7 +161,7 @@ impl<'t, 'js> ToBson<'t, 'js> {
     fn array(&mut self, place: Place<'_, '_>, a: &Array<'js>, depth: usize) -> Outcome<()> {
         deeper(depth)?;
         let noted = !origins::is_empty();
-        // Up to 2^32 - 1, which the engine gives as a double, though nothing need be in it.
+        // Up to 2^32 - 1, which the engine gives as a double; the array may be empty nevertheless.
         let length: f64 = a.as_object().get("length")?;
         if length > BYTES_MAX as f64 {
             self.spend(BYTES_MAX)?;
@@ -217,7 +217,7 @@ impl<'t, 'js> ToBson<'t, 'js> {
         Ok(())
     }
 
-    /// One of the types of the prelude.
+    /// Writes a value of one of the prelude's types.
     fn typed(
         &mut self,
         place: Place<'_, '_>,
@@ -231,7 +231,7 @@ impl<'t, 'js> ToBson<'t, 'js> {
             _ => {
                 let simple: Js<'js> = tool(self.tools, "simple", (o.clone(), kind))?;
                 if kind == 14 {
-                    // A boxed primitive; its `valueOf` may give anything.
+                    // A boxed primitive; its `valueOf` may return anything.
                     deeper(depth)?;
                     return self.write(place, &simple, None, depth + 1);
                 }
@@ -273,7 +273,7 @@ impl<'t, 'js> ToBson<'t, 'js> {
     }
 }
 
-/// Puts what the prelude gave for an instance; `None` when it is not what it should be.
+/// Writes what the prelude returned for such a value; `None` if that is not valid.
 fn put_typed(place: Place<'_, '_>, kind: u8, simple: &Js<'_>, text: &str) -> Option<()> {
     match kind {
         2 => place.put(Value::Int64(simple.clone().into_big_int()?.to_i64().ok()?)),

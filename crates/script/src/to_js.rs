@@ -1,6 +1,6 @@
-//! BSON values as values of the engine. Documents become plain objects at once, with the types of
-//! MongoDB's shell for what JavaScript lacks: numbers of 64 bits are `NumberLong`, doubles and
-//! numbers of 32 bits are numbers.
+//! Converts BSON values to JavaScript values. Documents become plain objects immediately. Types
+//! that JavaScript lacks become those of MongoDB's shell: 64-bit integers are `NumberLong`, doubles
+//! and 32-bit integers are numbers.
 
 use crate::failure::Outcome;
 use crate::origins;
@@ -11,14 +11,14 @@ use rquickjs::function::IntoArgs;
 use rquickjs::object::Property;
 use rquickjs::{Array, Ctx, FromJs, Function, IntoJs, Object, Value as Js};
 
-/// Nesting no stored document has; deeper values come only from scripts themselves.
+/// Deeper than any stored document; such values come only from scripts.
 pub(crate) const DEPTH_MAX: usize = 250;
 
-/// Makes values of the engine.
+/// Converts BSON values for a script.
 pub(crate) struct ToJs<'t, 'js> {
     ctx: &'t Ctx<'js>,
     tools: &'t Object<'js>,
-    /// What was noted with [`origins`] stays alive with these.
+    /// Keeps the objects noted in [`origins`] alive.
     noted: Option<Vec<Js<'js>>>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn tool<'js, R: FromJs<'js>>(
 }
 
 impl<'t, 'js> ToJs<'t, 'js> {
-    /// With `notes` numbers of 32 bits in documents are noted, for when they come back.
+    /// With `notes`, 32-bit integers in documents are noted, so that they come back as integers.
     pub(crate) fn new(ctx: &'t Ctx<'js>, tools: &'t Object<'js>, notes: bool) -> ToJs<'t, 'js> {
         ToJs {
             ctx,
@@ -41,7 +41,7 @@ impl<'t, 'js> ToJs<'t, 'js> {
         }
     }
 
-    /// What has to live until results are read.
+    /// The objects that must live until the results are read.
     pub(crate) fn into_noted(self) -> Vec<Js<'js>> {
         self.noted.unwrap_or_default()
     }
@@ -56,7 +56,7 @@ impl<'t, 'js> ToJs<'t, 'js> {
         self.value(v, base, 0)
     }
 
-    /// The fields of a document that are named; all without names.
+    /// A document with the named fields; with all fields if none are named.
     pub(crate) fn document(&mut self, d: Doc<'_>, only: Option<&[String]>) -> Outcome<Js<'js>> {
         let base = if self.noted.is_some() {
             origins::keep(d)
@@ -109,7 +109,7 @@ impl<'t, 'js> ToJs<'t, 'js> {
             has_int |= matches!(v, Value::Int32(_));
             array.set(i, self.value(&v, base, depth + 1)?)?;
         }
-        // The elements of an argument itself are numbers as the script sees them.
+        // The elements of an array argument itself become plain numbers.
         if let (true, true, Some(base), Some(noted)) = (has_int, depth > 0, base, &mut self.noted) {
             origins::note(array.as_value(), base, a.as_doc());
             noted.push(array.as_value().clone());
@@ -147,7 +147,7 @@ impl<'t, 'js> ToJs<'t, 'js> {
                 (f64::from(t.time), f64::from(t.increment)),
             )?,
             Value::Regex(r) => {
-                // What JavaScript has of PCRE's options.
+                // Of PCRE's options, those that JavaScript has.
                 let flags: String = r.options.chars().filter(|c| "ims".contains(*c)).collect();
                 tool(tools, "regex", (r.pattern, flags))?
             }

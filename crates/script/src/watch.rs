@@ -1,5 +1,5 @@
-//! Why a running script is ended: what the operation's interrupt says, or its own time. One of each
-//! thread, asked by the engine while a script runs.
+//! Decides when a running script is ended: on the operation's interrupt, or after its own time
+//! limit. Each thread has one; the engine asks it while a script runs.
 
 use model::{MongoError, code};
 use operation::Operation;
@@ -19,7 +19,7 @@ thread_local! {
     static WATCH: RefCell<Watch> = RefCell::default();
 }
 
-/// Begins to watch for one call.
+/// Starts to watch one call.
 pub(crate) fn begin(operation: Option<Arc<Operation>>, longest: Duration) {
     WATCH.set(Watch {
         operation,
@@ -28,12 +28,12 @@ pub(crate) fn begin(operation: Option<Arc<Operation>>, longest: Duration) {
     });
 }
 
-/// Ends it, and gives the reason for which the script was ended.
+/// Stops watching; returns the reason for which the script was ended.
 pub(crate) fn end() -> Option<MongoError> {
     WATCH.take().failed
 }
 
-/// True when the script must end.
+/// Whether the script must end.
 pub(crate) fn must_end() -> bool {
     WATCH.with_borrow_mut(|w| {
         if w.failed.is_some() {
@@ -53,7 +53,7 @@ pub(crate) fn must_end() -> bool {
     })
 }
 
-/// Ends the script for a reason.
+/// Sets the reason to end the script.
 pub(crate) fn fail(why: MongoError) {
     WATCH.with_borrow_mut(|w| {
         w.failed.get_or_insert(why);

@@ -1,5 +1,5 @@
-//! `OP_COMPRESSED`. Promises: memory grows with what is produced, never with what a client
-//! declares.
+//! `OP_COMPRESSED`. Promises: memory grows with the decompressed bytes, never with the size that a
+//! client declares.
 
 use std::io::Read;
 
@@ -12,9 +12,9 @@ use crate::limits::{HEADER_LEN, MAX_MESSAGE_LEN};
 
 /// `originalOpcode`, `uncompressedSize`, `compressorId`.
 const PREFIX_LEN: usize = 4 + 4 + 1;
-/// First step of a decompression buffer; it doubles from there as output appears.
+/// First size of a decompression buffer; it doubles as output appears.
 const FIRST_STEP_LEN: usize = 64 * 1024;
-/// Snappy's densest element turns 3 bytes into 64, so a larger declared size is false.
+/// Snappy's densest element expands 3 bytes to 64, so a larger declared size is wrong.
 const SNAPPY_MAX_RATIO: usize = 32;
 const ZSTD_LEVEL: i32 = 3;
 const ZLIB_LEVEL: u32 = 6;
@@ -48,7 +48,8 @@ impl CompressorSet {
         self.0 & 1 << compressor as u8 != 0
     }
 
-    /// What `hello` answers: the client's names that the set knows, in the client's order.
+    /// The compressors for the reply to `hello`: those of the client's names that are in this set,
+    /// in the client's order.
     pub fn negotiate<'a>(self, offered: impl IntoIterator<Item = &'a str>) -> Vec<Compressor> {
         let mut chosen = Vec::new();
         for compressor in offered.into_iter().filter_map(Compressor::from_name) {
@@ -121,7 +122,7 @@ pub(crate) fn decompress(
     }
 }
 
-/// Appends at most `size + 1` bytes, the extra one proving that there was more than declared.
+/// Appends at most `size + 1` bytes; the extra one shows that there was more than declared.
 fn inflate(
     compressor: Compressor,
     data: &[u8],
@@ -152,12 +153,11 @@ fn inflate(
     }
 }
 
-/// A message of which so much was there is believed to be as long as it says.
+/// Once a message has this many bytes, its declared size is trusted.
 pub const BELIEVED_LEN: usize = 1 << 20;
 
-/// Reads up to `size + 1` bytes, doubling the buffer only when the last step was filled; once
-/// [`BELIEVED_LEN`] is there the buffer gets its whole length, so that a large one is never there
-/// twice.
+/// Reads up to `size + 1` bytes. The buffer doubles only after it was filled; once it has
+/// [`BELIEVED_LEN`] bytes it gets its whole size, so that a large buffer is never copied.
 fn read_growing(mut source: impl Read, size: usize, out: &mut Vec<u8>) -> std::io::Result<()> {
     let start = out.len();
     let end = start + size + 1;

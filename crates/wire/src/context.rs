@@ -1,4 +1,4 @@
-//! What a reply needs to know of its request.
+//! The properties of a request that its reply needs.
 
 /// A compression method by its number on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,7 +39,7 @@ impl Compressor {
     }
 }
 
-/// The shape of the answer.
+/// The form of the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// `OP_MSG` answered by `OP_MSG`.
@@ -50,14 +50,14 @@ pub enum Protocol {
     LegacyFailure,
 }
 
-/// All that a reply needs to remember of its request.
+/// The properties of a request that its reply needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplyContext {
     /// Shape of the answer.
     pub protocol: Protocol,
     /// `request_id` of the request, or of the previous reply in an exhaust stream.
     pub response_to: i32,
-    /// The client set `moreToCome`: it must not be answered.
+    /// The client set `moreToCome`: no reply is sent.
     pub suppressed: bool,
     /// The request carried a checksum, so the reply does too.
     pub checksum: bool,

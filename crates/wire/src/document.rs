@@ -1,16 +1,16 @@
-//! The little of BSON that framing needs: where a document ends, its first key, and error
-//! documents.
+//! The parts of BSON that framing needs: the end of a document, its first key, and error documents.
 //!
-//! Promises: outer framing only. Must not know: element types beyond what an error document holds.
+//! Promises: only the outer framing is read. Must not know: element types beyond those of an error
+//! document.
 
 use crate::bytes::split_i32;
 use crate::code;
 use crate::limits::MAX_DOCUMENT_LEN;
 
-/// One document and what follows it, or a MongoDB error code with its message.
+/// A document and the bytes after it, or a MongoDB error code with its message.
 pub type Split<'a> = Result<(&'a [u8], &'a [u8]), (i32, String)>;
 
-/// Splits the document at the start of `bytes` from what follows it.
+/// Splits the document at the start of `bytes` from the bytes after it.
 ///
 /// # Errors
 /// `InvalidBSON` (22) or `BSONObjectTooLarge` (10334) with a message, when the declared length is
@@ -72,7 +72,7 @@ pub(crate) fn first_embedded<'a>(document: &'a [u8], names: &[&str]) -> Option<&
     split_document(value).ok().map(|(doc, _)| doc)
 }
 
-/// Walks documents that lie back to back. Ends early at the first one whose framing is broken.
+/// Iterates over adjacent documents. Ends early at the first one with invalid framing.
 #[derive(Debug, Clone)]
 pub struct DocumentIter<'a> {
     rest: &'a [u8],

@@ -1,5 +1,5 @@
-//! Client-side encoding, for tests, tools and the replay of traffic. Promises: what it builds,
-//! [`crate::decode`] reads.
+//! Client-side encoding, for tests, tools and replaying traffic. Promises: [`crate::decode`] can
+//! read what it builds.
 
 use crate::compress;
 use crate::context::Compressor;

@@ -1,4 +1,4 @@
-//! Typed codec errors. Promises: each says whether the peer can still be answered. Must not know:
+//! Typed codec errors. Promises: each says whether the client can still be answered. Must not know:
 //! commands.
 
 use crate::context::{Protocol, ReplyContext};
@@ -7,7 +7,7 @@ use crate::document::DocumentWriter;
 /// What the owner of the connection does after a [`WireError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recovery {
-    /// The byte stream or the protocol state cannot be trusted: close without an answer.
+    /// The byte stream or the protocol state cannot be trusted: close without a reply.
     Close,
     /// Framing is intact: send the error and keep the connection.
     Reply(ReplyContext),
@@ -18,7 +18,7 @@ pub enum Recovery {
 pub struct WireError {
     /// MongoDB error code.
     pub code: i32,
-    /// What was given and what is allowed.
+    /// The received and the allowed value.
     pub message: String,
     /// Whether the peer can be answered.
     pub recovery: Recovery,

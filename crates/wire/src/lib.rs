@@ -1,12 +1,12 @@
 //! Message framing of the MongoDB wire protocol as a pure codec: bytes in, messages out.
 //!
-//! Promises: a decoded [`Request`] borrows the receive buffer, no input makes it panic, and no
-//! declared length is believed before it is compared with the bytes that are there. Must not know:
+//! Promises: a decoded [`Request`] borrows the receive buffer, no input causes a panic, and a
+//! declared length is never trusted before it is compared with the bytes present. Must not know:
 //! sockets, threads, commands.
 //!
-//! The way of one request: [`frame_len`] says how many bytes to collect, [`decode`] turns the frame
-//! into a [`Request`], [`begin_reply`] reserves the header in the output buffer, the command
-//! appends its document there, and [`finish_reply`] patches the header.
+//! The path of a request: [`frame_len`] tells how many bytes to collect, [`decode`] makes a
+//! [`Request`] of the frame, [`begin_reply`] reserves the header in the output buffer, the command
+//! appends its document, and [`finish_reply`] fills in the header.
 
 mod bytes;
 mod code;

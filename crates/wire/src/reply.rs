@@ -1,5 +1,5 @@
-//! Reply framing. Promises: the document is written once, straight behind a reserved header that is
-//! patched after.
+//! Reply framing. Promises: the document is written once, directly after a reserved header that is
+//! filled in later.
 
 use crate::code;
 use crate::compress;
@@ -15,7 +15,7 @@ const AWAIT_CAPABLE: i32 = 8;
 const MSG_PREFIX_LEN: usize = HEADER_LEN + 4 + 1;
 const REPLY_PREFIX_LEN: usize = HEADER_LEN + 20;
 
-/// A header waiting to be patched. Made by [`begin_reply`], used up by [`finish_reply`].
+/// A reserved header. [`begin_reply`] makes it, [`finish_reply`] fills it in.
 #[derive(Debug)]
 #[must_use]
 pub struct Reserved {
@@ -57,8 +57,8 @@ pub fn begin_reply(out: &mut Vec<u8>, context: &ReplyContext) -> Reserved {
 /// (exhaust). `scratch` is used for compressed replies only; its old contents are discarded.
 ///
 /// # Errors
-/// `BSONObjectTooLarge` (10334) when what was appended is not one document or makes the message too
-/// large; `out` is then cut back to where the message began, so that an error reply can take its
+/// `BSONObjectTooLarge` (10334) if the appended bytes are not one document or make the message too
+/// large; `out` is then truncated to the start of the message, so that an error reply can take its
 /// place.
 pub fn finish_reply(
     out: &mut Vec<u8>,

@@ -1,4 +1,4 @@
-//! From one whole frame to a [`Request`]. Promises: zero-copy, every section checked. Must not
+//! Decodes a whole frame into a [`Request`]. Promises: zero-copy, every section checked. Must not
 //! know: commands.
 
 use crate::code;
@@ -48,9 +48,9 @@ pub fn decode<'a>(
     validate(request)
 }
 
-/// How to answer a message of which only the start is there, before anything of it was checked.
-/// `None` when that cannot be known: the start is too short, or the flags are inside of what is
-/// compressed.
+/// How to reply to a message of which only the start has arrived, before any of it was checked.
+/// `None` if that is not known: the start is too short, or the flags are inside the compressed
+/// part.
 pub fn reply_to_start(start: &[u8]) -> Option<ReplyContext> {
     let (header, payload) = Header::split(start)?;
     if header.op_code != OpCode::Msg as i32 {
@@ -66,8 +66,8 @@ pub fn reply_to_start(start: &[u8]) -> Option<ReplyContext> {
     })
 }
 
-/// Bytes a compressed message says it has uncompressed; `None` for one that is not compressed. Not
-/// checked: a client may say more than it sends, but not less.
+/// The declared uncompressed size of a compressed message; `None` for an uncompressed one. Not
+/// verified: a client may declare more than it sends, but not less.
 pub fn uncompressed_len(frame: &[u8]) -> Option<usize> {
     let (header, payload) = Header::split(frame)?;
     if header.op_code != OpCode::Compressed as i32 {
@@ -81,7 +81,7 @@ pub fn uncompressed_len(frame: &[u8]) -> Option<usize> {
     )
 }
 
-/// Everything behind this line may trust every document of the request.
+/// After this check the caller may trust every document of the request.
 fn validate(request: Request<'_>) -> Result<Request<'_>, WireError> {
     let sequences = request.sequences.iter().flat_map(Sequence::iter);
     for document in std::iter::once(request.body).chain(sequences) {
