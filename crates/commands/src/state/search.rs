@@ -142,7 +142,7 @@ impl LiveIndex {
         (now.status, now.message) = (status, None);
     }
 
-    /// The feeder cannot continue: searches read what was built so far.
+    /// Notes that the feeder cannot continue; searches still read what was built before.
     pub(crate) fn fail(&self, message: &str) {
         let mut now = self.now.lock();
         now.message = Some(message.to_owned());

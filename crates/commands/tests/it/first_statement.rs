@@ -185,7 +185,7 @@ fn an_abort_ends_the_wait_for_good() {
     let mut holder = holding(&s, 1);
     let (mut client, inc) = (Linked::new(&s), first(INC, 2));
     assert_eq!(client.run(&s, &inc, false), None);
-    // As a driver does that has given up the first connection.
+    // From another connection, as a driver does when it has given up the first one.
     let r = Linked::new(&s).run(&s, &end("abortTransaction", 2), false);
     assert_eq!(code(&r.expect("a reply")), 0);
     assert_eq!(code(&holder.commit()), 0);

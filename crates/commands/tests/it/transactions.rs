@@ -787,6 +787,8 @@ fn a_write_may_name_the_read_concern_of_its_transaction() {
     assert_eq!(pairs(&t.run(FIND)).len(), 4);
 }
 
+/// Many sessions transfer amounts between accounts: every state that a transaction reads has the
+/// same sum, and so has the final state.
 #[test]
 fn concurrent_transfers_conserve_the_sum() {
     const ACCOUNTS: i64 = 8;

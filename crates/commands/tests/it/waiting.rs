@@ -129,13 +129,13 @@ fn many_deletes_and_batches_of_statements_keep_what_they_did() {
     assert_eq!(upserted, Some(1));
     assert_eq!(matched, 215, "{r:?}");
     let r = ends(&s, &mut delete_client, &delete);
-    // 0 to 309 and 400.
+    // It has deleted 0 to 309 and 400.
     assert_eq!(number(&r, "n"), Some(311), "{r:?}");
     let left = pairs(
         &s.client(3)
             .run(r#"{"find": "c", "sort": {"_id": 1}, "batchSize": 1000}"#),
     );
-    // Without those and 599; with 1500 and 2000.
+    // The rest without 599, and with 1500 and 2000.
     assert_eq!(left.len(), 600 - 311 - 1 + 2);
     assert!(left.contains(&(500, 501)) && left.contains(&(501, 502)));
     assert!(left.contains(&(1500, 2)) && left.contains(&(2000, 1)));

@@ -202,7 +202,7 @@ fn merge_goes_on_behind_the_documents_it_has_written() {
             } else {
                 id
             };
-            // The last ten were inserted by the first and changed by two.
+            // The last ten documents were inserted by the first merge and changed by two.
             let times = if id < i64::from(DOCS) { 3 } else { 2 };
             assert_eq!(a, before + times, "{id}");
         }
