@@ -1,4 +1,4 @@
-//! What `--target` means: which driver, and how it is opened.
+//! Chooses and opens the driver for the address of `--target`.
 
 use lab_kit::engine::{EngineOptions, LabEngine};
 use lab_kit::kv::{ENGINE_DATA, KvTarget, OwnDirectory};
@@ -33,10 +33,10 @@ pub(crate) async fn run(plan: RunPlan<'_>) -> Result<(), LabError> {
     }
 }
 
-/// Makes the load of a run that a lab elsewhere has sent, until the lab ends it.
+/// Generates the load of a run that a lab on another machine has sent, until the lab ends it.
 ///
 /// # Errors
-/// The run is wrong, the target does not answer, or the lab is gone.
+/// The run is invalid, the target does not answer, or the connection to the lab is lost.
 pub(crate) async fn make_load(job: Job, link: &mut Link) -> Result<(), LabError> {
     let arguments = arguments_of(&job)?;
     let plan = RunPlan::of_job(&arguments, &job)?;
@@ -87,7 +87,8 @@ async fn open_mysql(plan: &RunPlan<'_>) -> Result<lab_sql::SqlTarget, LabError> 
         data_dir: arguments.data_dir.clone(),
     };
     let tables = plan.tables(false);
-    // The driver blocks its thread: a server that accepts and says nothing would hold it.
+    // The driver blocks its thread, which would hang on a server that accepts the connection and
+    // never answers.
     let opened = tokio::task::spawn_blocking(|| lab_sql::SqlTarget::open(options, tables));
     let target = opened
         .await
@@ -129,7 +130,7 @@ fn open_engine(plan: &RunPlan<'_>, scheme: &str) -> Result<KvTarget, LabError> {
     let rest = given.get(scheme.len() + 1..).unwrap_or_default();
     let mut options = EngineOptions::parse(rest).map_err(|reason| wrong(given, &reason))?;
     let durability = format!("{:?}", options.durability).to_lowercase();
-    // Whether the engine can be had is found out before anything is deleted.
+    // Checks that this build has the engine before anything is deleted.
     let open = opener(scheme).ok_or_else(|| absent(given, scheme))?;
     let keep = plan.resumed.is_some() || plan.loaded.is_some();
     let directory = OwnDirectory::take(&options.path, &[ENGINE_DATA], keep)?;
@@ -151,7 +152,7 @@ fn open_engine(plan: &RunPlan<'_>, scheme: &str) -> Result<KvTarget, LabError> {
 
 type Opener = fn(EngineOptions) -> Result<Box<dyn LabEngine>, lab_kit::engine::EngineError>;
 
-/// How an engine is opened, if this build has it.
+/// The function that opens an engine, if this build has it.
 fn opener(scheme: &str) -> Option<Opener> {
     match scheme {
         #[cfg(feature = "redb")]

@@ -1,5 +1,5 @@
-//! Concurrent clients: they start together, make their calls at once or on a schedule, and stop for
-//! a reason.
+//! Concurrent clients: they start together, make their calls in a closed loop or on a schedule, and
+//! stop for a reason.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -18,15 +18,16 @@ use crate::pulse;
 
 /// After an early stop, calls under way get this long to end.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
-/// Failed calls in a row after which a client gives up.
+/// The number of failed calls in a row after which a client gives up.
 const FAILURES_IN_A_ROW_MAX: u32 = 10;
-/// At most so many kinds of errors are counted separately; further kinds share one counter.
+/// The largest number of kinds of errors that are counted separately; further kinds share one
+/// counter.
 const ERROR_KINDS_MAX: usize = 50;
-/// A timer of a machine that runs is never so late: an engine in the lab's process that makes it so
-/// late has stood still, or has taken the processors.
+/// A timer is never this late on a running machine. If it is, an engine in the lab's process was
+/// paused or has taken all processors.
 const STOOD_STILL_MIN: Duration = Duration::from_millis(100);
-/// The retries of drivers when a server is overloaded, each after a random share of a wait that
-/// doubles (specification of client backpressure).
+/// The number of retries of drivers when a server is overloaded. Each comes after a random fraction
+/// of a wait that doubles (specification of client backpressure).
 const RETRIES_MAX: u32 = 2;
 const RETRY_WAIT: Duration = Duration::from_millis(100);
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -40,20 +41,20 @@ const WAIT: Duration = Duration::from_micros(500);
 pub(crate) struct Control {
     stop: AtomicBool,
     reason: Mutex<Option<String>>,
-    /// Set when the measured work has ended; background work ends then, too.
+    /// Set when the measured work has ended; then background work ends, too.
     over: AtomicBool,
     barrier: Barrier,
     begun: OnceLock<Instant>,
 }
 
 impl Control {
-    /// For `clients` clients of all groups together.
+    /// A control for `clients` clients, all groups together.
     pub(crate) fn new(clients: u32) -> Arc<Self> {
         Arc::new(Self {
             stop: AtomicBool::new(false),
             reason: Mutex::new(None),
             over: AtomicBool::new(false),
-            // One more: the sampler's clock starts with them.
+            // One more than the clients, because the sampler's clock starts with them.
             barrier: Barrier::new(clients as usize + 1),
             begun: OnceLock::new(),
         })
@@ -108,11 +109,12 @@ pub(crate) struct Client<S: Session> {
     pub(crate) number: usize,
     /// Its connection.
     pub(crate) session: S,
-    /// A second one whose writes wait for storage, and which call of how many goes there.
+    /// With (N, session): a second connection whose writes wait for storage, used for every N-th
+    /// call.
     pub(crate) synced: Option<(u32, S)>,
-    /// What it does.
+    /// Its work.
     pub(crate) work: Work,
-    /// Until when.
+    /// Its time limits.
     pub(crate) limits: Limits,
     /// The pace of an open loop; `None` means a closed loop.
     pub(crate) schedule: Option<Schedule>,
@@ -125,7 +127,7 @@ pub(crate) struct Client<S: Session> {
 enum End {
     /// Its share is done.
     Done,
-    /// Time is over or the step ends early: calls may be due that were not sent.
+    /// The time is over or the step ends early, so there may be due calls that were not sent.
     Stopped,
 }
 
@@ -134,7 +136,7 @@ enum End {
 struct Timing {
     due: Option<Duration>,
     sent: Instant,
-    /// By how much the lab was late: the call was due and the connection free.
+    /// By how much the lab was late: the time for which the call was due and the connection free.
     lateness: Duration,
 }
 
@@ -187,7 +189,7 @@ impl<S: Session> Client<S> {
             let served = self.end_call(timing, done);
             let is_measured = done.duration_since(begun) >= self.limits.warmup;
             let is_whole_failure = matches!(&outcome, CallOutcome::Failed { done: 0, .. });
-            // A load must reach its rows: the same batch is made again.
+            // A load must store all its rows, so the same batch is made again.
             let is_load = is_whole_failure && self.work.take_back();
             if matches!(&outcome, CallOutcome::Failed { kind, .. } if kind == OVERLOADED) {
                 self.refused(&outcome, is_load, progress);
@@ -205,7 +207,7 @@ impl<S: Session> Client<S> {
         End::Stopped
     }
 
-    /// Counts a refusal; a load that is always refused ends its step.
+    /// Counts a refusal; if a load is always refused, the step ends.
     fn refused(&self, outcome: &CallOutcome, is_load: bool, progress: &mut Progress) {
         progress.refused(self.counters.window(self.number), is_load);
         if let (true, CallOutcome::Failed { message, .. }) =
@@ -217,16 +219,16 @@ impl<S: Session> Client<S> {
         }
     }
 
-    /// After a refusal.
+    /// Waits after a refusal.
     async fn wait_to_retry(&mut self, begun: Instant, progress: &mut Progress) {
         if let Some(time) = progress.to_wait.take() {
             self.rest(begun.elapsed() + time, begun).await;
-            // The time is the client's own and not the lab's being late.
+            // The wait belongs to the client and does not count as lateness of the lab.
             progress.free_since = Some(Instant::now());
         }
     }
 
-    /// Waits until so long after the beginning, or until the step is over.
+    /// Waits until the time `until` after the beginning, or until the step is over.
     async fn rest(&mut self, until: Duration, begun: Instant) {
         while !self.is_over(begun) {
             let left = until.saturating_sub(begun.elapsed());
@@ -237,7 +239,7 @@ impl<S: Session> Client<S> {
         }
     }
 
-    /// Changes what is known of this client's unfinished calls.
+    /// Changes the shared record of this client's unfinished calls.
     fn share<R: Default>(&self, change: impl FnOnce(&mut Unfinished) -> R) -> R {
         let unfinished = self.counters.unfinished.get(self.number);
         unfinished.map_or_else(R::default, |unfinished| change(&mut lock(unfinished)))
@@ -265,7 +267,8 @@ impl<S: Session> Client<S> {
     /// Ends a call: records its duration; `None` if the step was closed before it ended.
     fn end_call(&self, timing: Timing, done: Instant) -> Option<ServedCall> {
         let service = done.duration_since(timing.sent);
-        // An engine stands still with the lab, whose process it is in.
+        // An engine in the lab's process is paused together with the lab, so the pause counts as
+        // the engine's time.
         let still = if S::INSIDE {
             Duration::ZERO
         } else {
@@ -303,7 +306,7 @@ impl<S: Session> Client<S> {
             .flatten()
             .any(|end| begun.elapsed() >= end);
         let is_left = self.counters.is_background && self.control.over.load(Ordering::Acquire);
-        // A row that was deleted to be put back must not stay away.
+        // A row that was deleted to be inserted again must not stay deleted.
         (is_late || is_left) && !self.work.must_reinsert()
     }
 
@@ -315,7 +318,7 @@ impl<S: Session> Client<S> {
         }
     }
 
-    /// In an open loop waits until the call is due. None if the step ends before.
+    /// In an open loop waits until the call is due; `None` if the step ends before.
     async fn wait_for_turn(&mut self, begun: Instant, progress: &mut Progress) -> Option<Timing> {
         let Some(schedule) = &mut self.schedule else {
             return Some(Timing {
@@ -329,7 +332,7 @@ impl<S: Session> Client<S> {
             return None;
         }
         let mut left = due.saturating_sub(begun.elapsed());
-        // Work beside the measured one may end while this waits for a turn far away.
+        // A background role may end while it waits for a call that is due much later.
         while self.counters.is_background && left > Duration::from_millis(100) {
             Self::pause(Duration::from_millis(100)).await;
             if self.control.over.load(Ordering::Acquire) || self.control.is_stopping() {
@@ -380,7 +383,7 @@ impl<S: Session> Client<S> {
                 (outcome, _) => outcome,
             }
         };
-        // A blocking call cannot be abandoned by its own thread.
+        // A thread cannot abandon its own blocking call.
         if S::BLOCKING {
             return both.await;
         }
@@ -397,23 +400,23 @@ impl<S: Session> Client<S> {
 /// The times of a call that has ended.
 #[derive(Clone, Copy)]
 struct ServedCall {
-    /// From the time at which it was due or, in a closed loop, sent.
+    /// The time from when the call was due or, in a closed loop, sent.
     latency: Duration,
-    /// The part of it in which earlier calls kept the connection busy.
+    /// The part of the latency in which earlier calls kept the connection busy.
     waited: Duration,
-    /// From sending.
+    /// The time from sending.
     service: Duration,
     /// How late the lab sent the call; no other field includes it.
     lateness: Duration,
-    /// The lab stood still during the call, so the target's time is unknown.
+    /// Whether the lab was paused during the call, so that the target's time is unknown.
     is_disturbed: bool,
 }
 
-/// A call that has ended: how, when, and what it did to the tables.
+/// A call that has ended: its outcome, its times, and its effect on the tables.
 struct EndedCall {
     outcome: CallOutcome,
     effect: Effect,
-    /// None of a call whose time is not known.
+    /// The times of the call; `None` if they are not known.
     served: Option<ServedCall>,
     ended: Instant,
 }
@@ -421,7 +424,7 @@ struct EndedCall {
 #[derive(Debug, Default)]
 struct Progress {
     failures_in_a_row: u32,
-    /// When the call before ended.
+    /// When the previous call ended.
     free_since: Option<Instant>,
     /// Refusals of the operation under way.
     refusals: u32,
@@ -495,8 +498,8 @@ impl Progress {
             if failure.is_none() {
                 window.completed(ended);
             }
-            // A refused call took no time worth counting; a call without an answer took all the
-            // time until its timeout.
+            // A refused call has no latency; the latency of a call without an answer is the time
+            // until its timeout.
             let is_disturbed = served.is_some_and(|served| served.is_disturbed);
             window.disturbed += u64::from(is_disturbed && is_measured);
             let counts = (failure.is_none() || is_lost) && !is_disturbed;

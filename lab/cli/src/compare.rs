@@ -1,6 +1,6 @@
-//! The commands `report` and `compare`: folders of runs in, pages out.
+//! The commands `report` and `compare`, which draw pages from folders of runs.
 //!
-//! Promises: measures nothing, so it may run anywhere and any time after the runs.
+//! Promises: they measure nothing, so they may run on any machine and at any time after the runs.
 
 use std::path::{Path, PathBuf};
 

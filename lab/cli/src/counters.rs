@@ -2,7 +2,7 @@
 //! state of calls that are under way or were never sent.
 //!
 //! Promises: each scheduled call is counted once, whether it was answered, timed out or never sent;
-//! calls that a client had begun are counted even when the client never returns. Must not know:
+//! calls that a client had begun are counted even if the client never returns. Must not know:
 //! sessions, targets.
 
 use std::collections::BTreeMap;
@@ -17,12 +17,12 @@ use lab_kit::work::Effect;
 use lab_kit::workload::Operation;
 use metrics::LatencyHistogram;
 
-/// Histograms are large: more clients than this share windows.
+/// The largest number of windows; more clients share them, because histograms are large.
 const WINDOWS_MAX: u32 = 64;
 /// A call under way when the step ends is counted as unanswered if it has waited this long.
 const UNANSWERED_MIN: Duration = Duration::from_millis(100);
 
-/// Counts of the clients since the sampler last looked.
+/// Counts of the clients since the last sample.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     /// Operations.
@@ -34,10 +34,11 @@ pub(crate) struct Window {
     /// Latency of answered calls, and of calls that timed out, up to their timeout. In an open loop
     /// it counts from the time at which the call was due.
     pub(crate) latency: LatencyHistogram,
-    /// Calls answered since the sampler last looked for gaps, with the first and the last time.
+    /// Calls answered since the sampler last checked for gaps, with the times of the first and the
+    /// last.
     pub(crate) completions: Option<Completions>,
-    /// Gaps among those calls. They are seen only when the sampler itself was late, for example
-    /// because the whole process stood still.
+    /// Gaps between those calls. They occur only if the sampler itself was late, for example
+    /// because the whole process was paused.
     pub(crate) gaps: Vec<(Instant, Instant)>,
     /// Never reset, warm-up left out: in an open loop, latency from sending.
     pub(crate) service: Option<LatencyHistogram>,
@@ -47,23 +48,23 @@ pub(crate) struct Window {
     pub(crate) unsent: u64,
     /// The unsent calls whose connection was free: the lab itself was late.
     pub(crate) unsent_by_lab: u64,
-    /// Never reset: calls that were refused with a wish to come back later.
+    /// Never reset: calls that the target refused and asked the client to repeat later.
     pub(crate) refused: u64,
     /// Never reset: operations that were abandoned after too many refusals.
     pub(crate) given_up: u64,
-    /// Never reset, warm-up left out: for mixes.
+    /// Never reset, warm-up left out: for mixes, latency of each operation.
     pub(crate) by_operation: BTreeMap<Operation, LatencyHistogram>,
     /// Never reset: how calls ended.
     pub(crate) outcomes: BTreeMap<Operation, CallCounts>,
-    /// Never reset, warm-up left out: calls under way while the lab itself stood still.
+    /// Never reset, warm-up left out: calls under way while the lab itself was paused.
     pub(crate) disturbed: u64,
-    /// Never reset: what was done in the whole step.
+    /// Never reset: the effect of the whole step on the tables.
     pub(crate) effect: Effect,
     pub(crate) acknowledged: u64,
 }
 
 impl Window {
-    /// A call was answered.
+    /// Notes that a call was answered.
     pub(crate) fn completed(&mut self, at: Instant) {
         if let Some(before) = &self.completions
             && at.saturating_duration_since(before.last).as_secs_f64() >= GAP_MIN
@@ -79,19 +80,19 @@ impl Window {
     }
 }
 
-/// Calls answered within a stretch of time.
+/// Calls answered within a period of time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completions {
-    /// How many.
+    /// The number of calls.
     pub(crate) count: u64,
-    /// The first.
+    /// The time of the first.
     pub(crate) first: Instant,
-    /// The last.
+    /// The time of the last.
     pub(crate) last: Instant,
 }
 
 impl Completions {
-    /// The calls of both.
+    /// The calls of this and another period.
     pub(crate) fn with(self, other: Option<Self>) -> Self {
         other.map_or(self, |other| Self {
             count: self.count + other.count,
@@ -101,11 +102,11 @@ impl Completions {
     }
 }
 
-/// The calls that a client has begun or must still make, shared so that they are counted when the
-/// client never returns.
+/// The calls that a client has begun or must still make. They are shared so that they are counted
+/// even if the client never returns.
 #[derive(Debug, Default)]
 pub(crate) struct Unfinished {
-    /// The effect of the call under way, should its reply never come.
+    /// The effect of the call under way if its reply never comes.
     pub(crate) effect: Effect,
     /// When the client began; `None` before the start and after its end.
     pub(crate) begun: Option<Instant>,
@@ -117,10 +118,10 @@ pub(crate) struct Unfinished {
     pub(crate) pace: Option<(Schedule, VirtualQueue)>,
 }
 
-/// Clients of one role, and the sampler, share this.
+/// The counters that the clients of a role share with the sampler.
 #[derive(Debug)]
 pub(crate) struct RoleCounters {
-    /// Emptied by the sampler.
+    /// The windows, which the sampler empties.
     pub(crate) windows: Vec<Mutex<Window>>,
     pub(crate) is_background: bool,
     pub(crate) has_schedule: bool,
@@ -153,22 +154,22 @@ pub(crate) struct Totals {
     pub(crate) unsent: u64,
     /// The unsent calls whose connection was free.
     pub(crate) unsent_by_lab: u64,
-    /// Calls that were refused with a wish to come back later.
+    /// Calls that the target refused and asked the client to repeat later.
     pub(crate) refused: u64,
     /// Operations that were abandoned after too many refusals.
     pub(crate) given_up: u64,
-    /// For mixes.
+    /// For mixes, latency of each operation.
     pub(crate) by_operation: BTreeMap<Operation, LatencyHistogram>,
     /// How calls ended.
     pub(crate) outcomes: BTreeMap<Operation, CallCounts>,
-    /// Calls under way while the lab itself stood still.
+    /// Calls under way while the lab itself was paused.
     pub(crate) disturbed: u64,
 }
 
-/// When a client must stop and how it paces itself.
+/// The time limits of a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Time before measuring.
+    /// Length of the warm-up.
     pub(crate) warmup: Duration,
     /// End of the step, warm-up included.
     pub(crate) end: Option<Duration>,
@@ -177,7 +178,7 @@ pub(crate) struct Limits {
 }
 
 impl RoleCounters {
-    /// For `clients` clients.
+    /// Counters for `clients` clients.
     pub(crate) fn new(
         clients: u32,
         is_background: bool,
@@ -238,13 +239,13 @@ impl RoleCounters {
         out
     }
 
-    /// Rows that were acknowledged as inserted so far.
+    /// Rows whose insertion has been acknowledged so far.
     pub(crate) fn inserted(&self) -> u64 {
         let windows = self.windows.iter();
         windows.map(|window| lock(window).effect.inserted).sum()
     }
 
-    /// The time that the oldest call under way has waited for its reply.
+    /// The time for which the oldest call under way has waited for its reply.
     pub(crate) fn longest_wait(&self) -> Duration {
         let sent = self.unfinished.iter().filter_map(|one| lock(one).sent);
         let now = Instant::now();
@@ -263,7 +264,7 @@ impl RoleCounters {
         }
     }
 
-    /// Counts what one client leaves.
+    /// Counts the unfinished calls of one client.
     pub(crate) fn account_client(&self, client: usize, limits: &Limits, is_lost: bool) {
         let Some(unfinished) = self.unfinished.get(client) else {
             return;
@@ -318,7 +319,7 @@ impl RoleCounters {
     }
 }
 
-/// Locks; a client that panicked leaves counts that are still true.
+/// Locks a mutex, even a poisoned one: the counts of a client that panicked are still valid.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,7 +5,7 @@ pub(crate) fn without_password(uri: &str) -> String {
     let Some((scheme, rest)) = uri.split_once("://") else {
         return uri.to_owned();
     };
-    // The last @ before the path ends the user part: a password may hold one by mistake.
+    // The last @ before the path ends the user part, because a password may contain an unescaped @.
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(end);
     match authority.rsplit_once('@') {

@@ -6,7 +6,7 @@ use lab_kit::folder::FolderError;
 use lab_kit::target::TargetError;
 use lab_kit::workload::WorkloadError;
 
-/// Why a command did not succeed.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LabError {
     /// Wrong workload, preset or setting.
@@ -15,28 +15,28 @@ pub(crate) enum LabError {
     /// Results cannot be written or read.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The target cannot be reached, refuses, or holds data of others.
+    /// The target cannot be reached, refuses, or contains data that the lab did not make.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// Runs that are not repeats of one experiment.
+    /// The runs are not repeats of one experiment.
     #[error(transparent)]
     Compare(#[from] lab_kit::compare::CompareError),
-    /// Runs that do not fit on one page.
+    /// The runs do not fit on one page.
     #[error(transparent)]
     Runs(#[from] lab_kit::report::RunsError),
-    /// Stacks that cannot be taken.
+    /// The stacks cannot be taken.
     #[error("{0}")]
     Profile(String),
-    /// Stacks that cannot be read or drawn.
+    /// The stacks cannot be read or drawn.
     #[error(transparent)]
     Stacks(#[from] lab_kit::profile::ProfileError),
     /// A page for several runs needs `--out`, because it has no folder.
     #[error("a page of several runs needs a place: give --out FILE")]
     NeedsOut,
-    /// Nothing of the workload would be left.
+    /// The target supports none of the workload's measured steps.
     #[error("nothing to measure: {lacks} is missing")]
     Nothing {
-        /// What the target lacks.
+        /// The capabilities that the target lacks.
         lacks: String,
     },
     /// The run in that folder is complete.
@@ -45,7 +45,7 @@ pub(crate) enum LabError {
         /// The folder.
         folder: PathBuf,
     },
-    /// The data were changed between the interruption and now.
+    /// The data have changed since the interruption.
     #[error(
         "the data have changed since the interruption: expected {expected} documents, found \
             {found}; start the run again"
@@ -56,7 +56,7 @@ pub(crate) enum LabError {
         /// Documents now.
         found: String,
     },
-    /// The run ended early; what it saw is written.
+    /// The run ended early; its partial results are written.
     #[error("run ended early: {reason}; partial report in {}", folder.display())]
     Partial {
         /// Why.
@@ -67,44 +67,44 @@ pub(crate) enum LabError {
     /// The run ended, but the work was done wrong.
     #[error("check failed: {what}; report in {}", folder.display())]
     Wrong {
-        /// Which check.
+        /// The check that failed.
         what: String,
         /// Where the results are.
         folder: PathBuf,
     },
-    /// A recording that cannot be made.
+    /// The recording ended early.
     #[error("recording ended early: {0}")]
     Recording(String),
-    /// A recording that cannot be read or written.
+    /// The recording cannot be read or written.
     #[error("{0}")]
     RecordingFile(String),
-    /// Options of a replay that do not fit.
+    /// The options of a replay are invalid.
     #[error("{0}")]
     Replay(String),
-    /// The limit on memory cannot be had.
+    /// Memory cannot be limited.
     #[error("memory cannot be limited: {reason}")]
     NoLimit {
-        /// What each way lacks.
+        /// The reason for each way.
         reason: String,
     },
-    /// What another run loaded is not there any more.
+    /// The data that another run loaded no longer exist.
     #[error("the data that {} loaded are not there any more: {reason}", folder.display())]
     Gone {
-        /// That run.
+        /// The folder of that run.
         folder: PathBuf,
-        /// What was found.
+        /// The difference that was found.
         reason: String,
     },
-    /// Lists of a sweep or names of own servers that make no sense.
+    /// Lists of a sweep or names of own servers are invalid.
     #[error("{0}")]
     Words(String),
-    /// A sweep that cannot be made.
+    /// The sweep cannot be made.
     #[error("{reason}")]
     Sweep {
         /// Why.
         reason: String,
     },
-    /// A sweep that ended before its last run.
+    /// The sweep ended before its last run.
     #[error("sweep ended early: {reason}; quarry-lab resume {} goes on", folder.display())]
     SweepStopped {
         /// Why.
@@ -112,16 +112,16 @@ pub(crate) enum LabError {
         /// Its folder.
         folder: PathBuf,
     },
-    /// An agent that cannot be used, or cannot listen.
+    /// The agent cannot be used, or cannot listen.
     #[error("agent {0}")]
     Agent(String),
-    /// The machine lacks something.
+    /// The system refuses something that the lab needs.
     #[error("cannot start: {0}")]
     Machine(#[from] std::io::Error),
 }
 
 impl LabError {
-    /// Whether the words of the command line are wrong, whatever the target is.
+    /// Whether the command line itself is wrong, independently of the target.
     pub(crate) fn is_of_the_command_line(&self) -> bool {
         match self {
             Self::Workload(error) => !matches!(error, WorkloadError::File(_)),

@@ -1,7 +1,8 @@
-//! The command `history`: results of many days, the points at which they changed, a page of trends.
+//! The command `history`: finds the points at which results over many days changed, and draws a
+//! page of trends.
 //!
-//! Promises: measures nothing. With `--fail-on-worse` the exit status says whether a recent change
-//! made something worse.
+//! Promises: it measures nothing. With `--fail-on-worse` the exit status tells whether a recent
+//! change made a metric worse.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,7 @@ use lab_kit::result::RunResult;
 use crate::errors::LabError;
 use crate::output::{make_folder, write_page};
 
-/// Folders within folders: days, sweeps, runs.
+/// The largest depth of nested folders: days, sweeps, runs.
 const DEPTH_MAX: usize = 5;
 
 /// Options of `history`.
@@ -36,7 +37,7 @@ pub(crate) struct HistoryArguments {
     pub(crate) fail_on_worse: Option<usize>,
 }
 
-/// Reads, finds changes, writes.
+/// Reads the results, finds the changes and writes the files.
 pub(crate) fn run(arguments: &HistoryArguments) -> Result<(), LabError> {
     let mut runs = Vec::new();
     collect(&arguments.folder, 0, &mut runs);
@@ -78,7 +79,7 @@ pub(crate) fn run(arguments: &HistoryArguments) -> Result<(), LabError> {
     }
 }
 
-/// Runs that cannot be read are reported and skipped: the others still make a history.
+/// Collects the runs in a folder. Runs that cannot be read are reported and skipped.
 fn collect(folder: &Path, depth: usize, out: &mut Vec<RunResult>) {
     if folder.join("result.json").is_file() {
         match read_result(folder) {

@@ -1,6 +1,6 @@
-//! The user or the system asks the program to end.
+//! Waiting for signals by which the user or the system asks the program to end.
 
-/// Ends when they do.
+/// Returns when such a signal arrives.
 pub(crate) async fn interrupted() {
     use tokio::signal::unix::{SignalKind, signal};
     match signal(SignalKind::terminate()) {

@@ -1,9 +1,9 @@
 //! A limit on memory for the target and its page cache: a control group (version 2 or 1), or else a
-//! balloon that leaves only a given amount free.
+//! balloon process that leaves only a given amount free.
 //!
-//! Promises: the limit is removed when the run ends; limits above the process's own group stay in
-//! force; the result says which way was used and what it cannot limit. A balloon is a separate
-//! process, which ends with the lab however the lab ends.
+//! Promises: the limit is removed when the run ends; limits of the process's parent groups stay in
+//! force; the result names the way that was used and what it cannot limit. A balloon is a separate
+//! process that ends with the lab, however the lab ends.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,7 +18,7 @@ use crate::errors::LabError;
 
 const ROOT: &str = "/sys/fs/cgroup";
 const PAGE: usize = 4_096;
-/// A balloon leaves the lab and the system this much beside the target's share.
+/// The memory that a balloon leaves to the lab and the system in addition to the target's share.
 const SPARE_BYTES: u64 = 256 << 20;
 /// Version 1 of control groups writes a huge number for "none".
 const NO_LIMIT: u64 = 1 << 60;
@@ -46,20 +46,20 @@ pub(crate) struct Limit {
 #[derive(Debug)]
 enum Held {
     ControlGroup(ControlGroup),
-    /// The process, and what it holds.
+    /// The process, and the bytes that it holds.
     Balloon(Child, u64),
 }
 
-/// A control group of the lab's.
+/// A control group that the lab has made.
 #[derive(Debug)]
 struct ControlGroup {
     path: PathBuf,
-    /// Where the process came from.
+    /// The process's original group.
     home: PathBuf,
     version: Version,
 }
 
-/// How the versions differ.
+/// The version of control groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     One,
@@ -67,8 +67,8 @@ enum Version {
 }
 
 impl Limit {
-    /// Puts a limit of `memory_mb` on process `pid`, whose files lie in `data`; no limit if
-    /// `memory_mb` is `None`. Without `by`, it uses the first way that works.
+    /// Limits process `pid`, whose files are in `data`, to `memory_mb`; `None` means no limit.
+    /// Without `by` it uses the first way that works.
     pub(crate) fn apply(
         memory_mb: Option<u64>,
         by: Option<LimitBy>,
@@ -88,7 +88,7 @@ impl Limit {
                 .and_then(|pid| group(Path::new(ROOT), Path::new("/proc"), version, pid, bytes));
             match grouped {
                 Ok(group) => {
-                    // Pages that are in memory already are charged to the process that read them
+                    // Pages that are already in memory are charged to the process that read them
                     // first.
                     data.into_iter().for_each(forget_pages);
                     let held = Held::ControlGroup(group);
@@ -130,7 +130,7 @@ impl Limit {
         Some(killed > 0)
     }
 
-    /// For the result; asks what the group has held until now.
+    /// Describes the limit for the result, with the group's usage until now.
     pub(crate) fn describe(&self) -> MemoryLimit {
         let is_self = self.pid == Some(std::process::id());
         let (bytes_max, cache_bytes) = match &self.held {
@@ -206,7 +206,7 @@ impl Version {
         }
     }
 
-    /// Where the hierarchy with the memory controller is mounted.
+    /// The mount point of the hierarchy with the memory controller.
     fn mount(self, root: &Path) -> Result<PathBuf, String> {
         if self == Self::One {
             let mount = root.join("memory");
@@ -230,7 +230,7 @@ impl Version {
 }
 
 impl ControlGroup {
-    /// The most that it held at once, and the page cache it is charged for now.
+    /// The most memory that the group held at once, and the page cache that is charged to it now.
     fn usage(&self) -> (Option<u64>, Option<u64>) {
         let (most, cache) = match self.version {
             Version::One => ("memory.max_usage_in_bytes", "total_cache "),
@@ -243,7 +243,7 @@ impl ControlGroup {
         (number(&self.path.join(most)), cache)
     }
 
-    /// Moves its processes back to their group and removes it.
+    /// Moves the processes back to their original group and removes this one.
     fn leave(&self) {
         let members = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
         for pid in members.split_whitespace() {
@@ -285,8 +285,8 @@ fn group(
     let home = mount.join(home);
     remove_stale_groups(&parent, proc);
     if version == Version::Two {
-        // Fails where it is switched on already or may not be; the write of the limit below
-        // decides.
+        // This fails if the controller is already on or must not be; only the write of the limit
+        // below matters.
         let _ = fs::write(parent.join("cgroup.subtree_control"), "+memory");
     }
     let path = parent.join(format!("{PREFIX}{}", std::process::id()));
@@ -297,8 +297,7 @@ fn group(
         version,
     };
     let limit = fs::write(group.path.join(version.limit_file()), bytes.to_string());
-    // Memory that is swapped out would be beyond the limit; where there is no swap these files may
-    // be absent.
+    // Swapped-out memory would escape the limit. Without swap these files may be absent.
     let swap = match version {
         Version::One => ("memory.memsw.limit_in_bytes", bytes.to_string()),
         Version::Two => ("memory.swap.max", "0".to_owned()),
@@ -315,8 +314,8 @@ fn group(
     Ok(group)
 }
 
-/// Where a group for a process of group `home` may be made without escaping a limit: beneath the
-/// nearest group that has one.
+/// The group below which a group for a process of `home` can be made without escaping a limit: the
+/// nearest group with a limit.
 fn parent_of(version: Version, mount: &Path, home: &Path, bytes: u64) -> Result<PathBuf, String> {
     for (step, group) in home.ancestors().enumerate() {
         let path = mount.join(group);
@@ -329,7 +328,7 @@ fn parent_of(version: Version, mount: &Path, home: &Path, bytes: u64) -> Result<
                 limit >> 20
             ));
         }
-        // In version 2 a group that holds processes cannot have groups with limits beneath it. The
+        // In version 2 a group that contains processes cannot have child groups with limits. The
         // new limit is the lower one.
         let is_own = version == Version::Two && step == 0;
         return Ok(if is_own {
@@ -341,7 +340,7 @@ fn parent_of(version: Version, mount: &Path, home: &Path, bytes: u64) -> Result<
     Ok(mount.to_owned())
 }
 
-/// Removes groups that labs left which were killed.
+/// Removes the groups of labs that were killed.
 fn remove_stale_groups(parent: &Path, proc: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -349,13 +348,13 @@ fn remove_stale_groups(parent: &Path, proc: &Path) {
             .to_str()
             .and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
         if owner.is_some_and(|owner| !proc.join(owner.to_string()).exists()) {
-            // Fails while a process is in it.
+            // This fails while the group contains a process.
             let _ = fs::remove_dir(entry.path());
         }
     }
 }
 
-/// The group of a process, from its list; `controller` is empty for version 2.
+/// The group of a process, from its `cgroup` file; `controller` is empty for version 2.
 fn home_of(membership: &str, controller: &str) -> Option<PathBuf> {
     membership.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -387,7 +386,7 @@ fn forget_pages(directory: &Path) {
     }
 }
 
-/// Starts a process that takes all memory but `bytes`, and waits until it has it.
+/// Starts a process that takes all memory except `bytes`, and waits until it holds it.
 fn inflate(bytes: u64) -> Result<(Child, u64), LabError> {
     let memory = metrics::Memory::sample()?;
     let size = memory.available_bytes.saturating_sub(bytes + SPARE_BYTES);
@@ -412,17 +411,17 @@ fn inflate(bytes: u64) -> Result<(Child, u64), LabError> {
 
 const READY: &str = "ready";
 
-/// The process of a balloon: takes memory, says so, and holds it until its input ends.
+/// The process of a balloon: takes memory, reports this, and holds the memory until its input ends.
 pub(crate) fn balloon(bytes: u64) -> Result<(), LabError> {
-    // Were memory to run out, the system should end this process and no other; a refusal changes
-    // nothing.
+    // If memory runs out, the system should kill this process and no other. An error here is
+    // ignored.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     let mut held: Vec<u8> = Vec::new();
     let size = usize::try_from(bytes).unwrap_or(usize::MAX);
     held.try_reserve_exact(size)
         .map_err(|error| std::io::Error::other(format!("the balloon: {error}")))?;
     held.resize(size, 0);
-    // Memory that was never written to is not there yet.
+    // The system provides memory only when it is written to.
     held.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);
     print_line!("{READY}");
     std::io::stdout().flush()?;

@@ -1,7 +1,7 @@
-//! The binary `quarry-lab`: runs workloads against servers and engines and reports what it saw.
+//! The binary `quarry-lab`: runs workloads against servers and engines and reports the results.
 //!
-//! Promises: judges from outside (imports nothing of Quarry's server), leaves a folder with every
-//! number behind a chart, and ends with a status that scripts can trust. Neighbours: `lab_kit`
+//! Promises: it measures from outside (it imports nothing of Quarry's server), leaves a folder with
+//! all numbers of its charts, and ends with a status that scripts can trust. Neighbours: `lab_kit`
 //! records and draws, `metrics` samples.
 
 #[macro_use]
@@ -47,9 +47,9 @@ use crate::arguments::{Arguments, Command};
 use crate::errors::LabError;
 use crate::run::{Resumed, RunArguments, RunPlan};
 
-/// Each client of an engine has a blocking thread.
+/// The largest number of blocking threads; each client of an engine has one.
 const THREADS_MAX: usize = 8_192;
-/// A run that ended early does not wait longer for clients that are stuck in an engine.
+/// The longest wait for clients that are stuck in an engine, when a run has ended early.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
@@ -121,7 +121,7 @@ fn begin(arguments: &RunArguments) -> Result<(), LabError> {
     })
 }
 
-/// Goes on with a run that was interrupted.
+/// Resumes an interrupted run.
 fn resume(folder: &Path, target: Option<String>) -> Result<(), LabError> {
     if let Some(done) = sweep::resume(folder, target.as_deref()) {
         return done;

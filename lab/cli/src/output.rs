@@ -1,4 +1,4 @@
-//! Files that commands leave beside the folders of runs: pages and JSON.
+//! Files that commands write in addition to the folders of runs: pages and JSON.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub(crate) fn make_folder(path: &Path) -> Result<(), FolderError> {
     })
 }
 
-/// Writes a page and says where.
+/// Writes a page and prints its path.
 pub(crate) fn write_page(path: &Path, text: &str) -> Result<(), LabError> {
     write_whole(path, text)?;
     print_line!("{}", path.display());

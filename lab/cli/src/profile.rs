@@ -1,9 +1,9 @@
-//! The command `profile`: stacks of a running process by perf, or by gdb where the user asks for
-//! it.
+//! The command `profile`: takes stacks of a running process with perf or, if the user asks for it,
+//! with gdb.
 //!
-//! Promises: touches only the process it was given; a missing tool or a process of another user is
-//! one clear line. perf slows its target a little, gdb stops it for each sample: metrics measured
-//! meanwhile should not be quoted.
+//! Promises: it affects only the given process; a missing tool or a process of another user is one
+//! clear error line. perf slows its target a little, and gdb stops it for each sample, so metrics
+//! measured meanwhile should not be quoted.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -125,8 +125,8 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), LabError> {
 fn perf(arguments: &ProfileArguments) -> Result<Stacks, LabError> {
     let (data, pid) = (arguments.out.join("perf.data"), arguments.pid.to_string());
     let frequency = arguments.frequency.to_string();
-    // The CPU's own counters are often missing in virtual machines; its clock is not. DWARF,
-    // because release builds keep no frame pointers.
+    // Samples the CPU clock, because virtual machines often lack the CPU's counters, and uses
+    // DWARF, because release builds have no frame pointers.
     let mut record = Command::new("perf");
     record
         .args([
@@ -150,13 +150,13 @@ fn perf(arguments: &ProfileArguments) -> Result<Stacks, LabError> {
     } else {
         Err(Tool::Perf.failed(arguments.pid, &output))
     };
-    // Raw stacks are large and say nothing more.
+    // Raw stacks are large and contain nothing else of use.
     let _ = std::fs::remove_file(&data);
     stacks
 }
 
 fn perf_script(data: &Path, pid: u32) -> Result<Stacks, LabError> {
-    // Without inlined functions: looking them up takes minutes on large programs.
+    // Inlined functions are left out, because looking them up takes minutes on large programs.
     let output = Tool::Perf.run(
         Command::new("perf")
             .args([

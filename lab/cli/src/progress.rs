@@ -1,5 +1,5 @@
-//! The progress of a run for its user: a bar with rate and remaining time, or occasional lines when
-//! there is no terminal.
+//! Shows the progress of a run: a bar with rate and remaining time or, without a terminal, a line
+//! now and then.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lab_kit::format;
 use metrics::Interval;
 
-/// Without a terminal, a line this often.
+/// The interval of lines without a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// The end of the step, which the bar measures.
@@ -33,7 +33,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// For step `name`, whose operations are called `unit`.
+    /// The progress of step `name`, whose operations are called `unit`.
     pub(crate) fn new(name: &str, unit: &'static str, goal: Goal) -> Self {
         let length = match goal {
             Goal::Ops(ops) => ops,
@@ -69,7 +69,7 @@ impl Progress {
         }
     }
 
-    /// After each interval.
+    /// Updates the display after an interval.
     pub(crate) fn show(&mut self, interval: &Interval, cumulative_rate: f64) {
         self.ops += interval.ops;
         let done = match self.goal {
@@ -106,7 +106,7 @@ impl Progress {
         format!(", left {}", format::seconds(seconds.max(0.0).round()))
     }
 
-    /// At the end.
+    /// Ends the display.
     pub(crate) fn end(&self) {
         self.bar.finish_and_clear();
     }

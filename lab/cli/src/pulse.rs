@@ -1,20 +1,21 @@
-//! Whether the lab itself stood still: a thread that looks at the clock fifty times a second and
-//! notices when it could not.
+//! Detects pauses of the lab itself: a thread reads the clock fifty times a second and notices when
+//! it could not run.
 //!
-//! Promises: measurements during a standstill of the lab can be distinguished from a slow target; a
-//! standstill is known while it still lasts. Must not know: clients, targets.
+//! Promises: measurements during a pause of the lab can be distinguished from a slow target; a
+//! pause is known while it still lasts. Must not know: clients, targets.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two looks.
+/// The interval between two readings of the clock.
 const BEAT: Duration = Duration::from_millis(20);
-/// No timer of a machine that runs is so late: the process was stopped or got no processor.
+/// A timer is never this late on a running machine. If it is, the process was stopped or got no
+/// processor.
 pub(crate) const STANDSTILL_MIN: Duration = Duration::from_millis(250);
-/// At most so many standstills are recorded separately.
+/// The largest number of pauses that are recorded separately.
 const KEPT_MAX: usize = 10_000;
 
-/// A stretch in which the lab stood still.
+/// A pause of the lab.
 type Stretch = (Instant, Instant);
 
 #[derive(Debug)]
@@ -42,9 +43,9 @@ impl Pulse {
         self.last = now;
     }
 
-    /// The parts of the time between two moments in which the lab stood still.
+    /// The parts of the time between two moments in which the lab was paused.
     fn within(&self, from: Instant, to: Instant) -> Vec<Stretch> {
-        // The beat that ends a standstill may come after what asks for it.
+        // This call may come before the reading of the clock that ends a pause.
         let unnoticed = (self.last, to);
         let is_still = to.saturating_duration_since(self.last) >= STANDSTILL_MIN;
         let all = self.stretches.iter().rev();
@@ -56,10 +57,11 @@ impl Pulse {
     }
 }
 
-/// Begins to look, if it does not yet.
+/// Starts the thread, if it is not running.
 pub(crate) fn start() {
     PULSE.get_or_init(|| {
-        // A process that cannot have a thread more fails elsewhere; without it nothing is noticed.
+        // A process that cannot start another thread fails elsewhere. Without this thread no pause
+        // is noticed.
         let _ = std::thread::Builder::new()
             .name("lab-pulse".to_owned())
             .spawn(|| {
@@ -75,7 +77,7 @@ pub(crate) fn start() {
     });
 }
 
-/// The stretches between two moments in which the lab stood still.
+/// The pauses of the lab between two moments.
 pub(crate) fn stretches(from: Instant, to: Instant) -> Vec<Stretch> {
     let pulse = PULSE.get();
     pulse.map_or_else(Vec::new, |pulse| {
@@ -84,9 +86,9 @@ pub(crate) fn stretches(from: Instant, to: Instant) -> Vec<Stretch> {
     })
 }
 
-/// How long the lab stood still between two moments.
+/// The time for which the lab was paused between two moments.
 pub(crate) fn stood_still(from: Instant, to: Instant) -> Duration {
-    // A shorter call cannot contain a standstill.
+    // A shorter period cannot contain a pause.
     if to.saturating_duration_since(from) < STANDSTILL_MIN {
         return Duration::ZERO;
     }
@@ -107,7 +109,7 @@ mod tests {
             pulse.beat(at(ms));
         }
         assert!(pulse.within(at(0), at(180)).is_empty(), "late, not still");
-        // Stopped from 170 to 2,170.
+        // The process was stopped from 170 to 2,170.
         let found = pulse.within(at(100), at(2_170));
         assert_eq!(found, [(at(170), at(2_170))], "not noticed yet");
         pulse.beat(at(2_175));

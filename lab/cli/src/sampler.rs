@@ -1,4 +1,5 @@
-//! The sampler: a separate thread that closes an interval every second, whatever the clients do.
+//! The sampler: a separate thread that closes an interval every second, independently of the
+//! clients.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,10 +25,10 @@ use crate::slow_sampler::SlowSampler;
 
 /// Length of an interval.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
-/// How often gaps between completed calls are looked for.
+/// The interval between two checks for gaps between completed calls.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What is sampled in addition to the clients.
+/// The sources that are sampled in addition to the clients.
 #[derive(Debug)]
 pub(crate) struct Instruments {
     server: Option<(Watched, ProcessSample)>,
@@ -40,7 +41,7 @@ pub(crate) struct Instruments {
     throttle: Option<(ThrottleSampler, u64)>,
     slow_sampler: SlowSampler,
     data: Option<PathBuf>,
-    /// Why the server is no longer watched.
+    /// Why the server is no longer observed.
     pub(crate) server_lost: Option<String>,
 }
 
@@ -59,7 +60,7 @@ impl Watched {
         }
     }
 
-    /// Its number, if it is one of this machine.
+    /// The process number, if the process is on this machine.
     fn pid(&self) -> Option<u32> {
         match self {
             Self::Here(sampler) => Some(sampler.pid()),
@@ -88,7 +89,7 @@ fn throttled(pid: Option<u32>) -> Option<(ThrottleSampler, u64)> {
 }
 
 impl Instruments {
-    /// Opens what there is.
+    /// Opens all sources that exist.
     pub(crate) fn open(pid: Option<u32>, data: Option<PathBuf>) -> std::io::Result<Self> {
         let mut own = ProcessSampler::of_self()?;
         let first = own.sample()?;
@@ -111,7 +112,8 @@ impl Instruments {
         })
     }
 
-    /// Watches the server by an agent on its machine; its device and directory are not seen.
+    /// Observes the server through an agent on its machine, which does not report its device and
+    /// directory.
     pub(crate) fn watch_by_agent(&mut self, mut process: AgentProcess) -> std::io::Result<()> {
         let first = process.sample()?;
         self.agent = Some(process.agent().clone());
@@ -121,7 +123,7 @@ impl Instruments {
         Ok(())
     }
 
-    /// Watches another process from now on: the target was restarted.
+    /// Observes another process from now on, because the target was restarted.
     pub(crate) fn watch_process(&mut self, pid: Option<u32>) {
         if let Some(agent) = &self.agent {
             let process = agent.open().ok();
@@ -135,7 +137,7 @@ impl Instruments {
         self.slow_sampler = SlowSampler::start(pid, self.data.clone());
     }
 
-    /// The process that is watched.
+    /// The observed process.
     pub(crate) fn server_pid(&self) -> Option<u32> {
         self.server.as_ref().and_then(|(watched, _)| watched.pid())
     }
@@ -145,14 +147,14 @@ impl Instruments {
         self.disk.as_ref().map(|(sampler, _)| sampler.name())
     }
 
-    /// Forgets what happened until now.
+    /// Discards all use until now.
     pub(crate) fn restart(&mut self) {
         let mut scratch = Interval::default();
         self.fill(&mut scratch);
         self.slow_sampler.restart();
     }
 
-    /// The warm-up has ended: the slow samples count from now on.
+    /// Ends the warm-up: slow samples count from now on.
     pub(crate) fn begin_measuring(&self) {
         self.slow_sampler.restart();
     }
@@ -162,7 +164,7 @@ impl Instruments {
         self.slow_sampler.conclude()
     }
 
-    /// Writes what happened since the last call into `interval`.
+    /// Writes the use since the last call into `interval`.
     pub(crate) fn fill(&mut self, interval: &mut Interval) {
         if let Some((sampler, last)) = &mut self.server {
             match sampler.sample() {
@@ -209,7 +211,7 @@ impl Instruments {
     }
 }
 
-/// A group of clients and where its intervals go.
+/// A group of clients and the recorder of its intervals.
 #[derive(Debug)]
 pub(crate) struct SampledRole {
     /// Recorder of its step or role.
@@ -218,11 +220,11 @@ pub(crate) struct SampledRole {
     pub(crate) counters: Arc<RoleCounters>,
     /// Rows that reads returned after the warm-up.
     pub(crate) rows: u64,
-    /// Where nothing was completed.
+    /// The gaps in which nothing was completed.
     pub(crate) gaps: GapTracker,
-    /// Whether the target is in the lab's process, so that it stands still with the lab.
+    /// Whether the target is in the lab's process, so that it is paused together with the lab.
     pub(crate) is_inside: bool,
-    /// For how long the lab itself stood still in the measured time.
+    /// The time for which the lab itself was paused in the measured time.
     pub(crate) stood_still: Duration,
 }
 
@@ -247,12 +249,13 @@ impl SampledRole {
     }
 }
 
-/// The stretches in which none of the watched clients completed a call.
+/// The periods in which none of the observed clients completed a call.
 #[derive(Debug)]
 pub(crate) struct Gaps {
     /// Calls answered.
     pub(crate) all: Option<Completions>,
-    /// In seconds since the step began; the first and the last stretch have one end only.
+    /// Begin and end in seconds since the step began; the first period has no beginning and the
+    /// last one no end.
     pub(crate) free: Vec<(f64, f64)>,
 }
 
@@ -266,7 +269,7 @@ impl Default for Gaps {
 }
 
 impl Gaps {
-    /// Takes the data of a window, and clears them there.
+    /// Takes the data out of a window.
     pub(crate) fn take(&mut self, window: &mut Window, begun: Instant) {
         let since = |at: Instant| at.saturating_duration_since(begun).as_secs_f64();
         let gaps = std::mem::take(&mut window.gaps);
@@ -280,7 +283,7 @@ impl Gaps {
     }
 }
 
-/// The stretches that are in both lists.
+/// The periods that are in both lists.
 pub(crate) fn common(one: &[(f64, f64)], other: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let pairs = one
         .iter()
@@ -298,9 +301,9 @@ pub(crate) struct Sampling {
     pub(crate) sampled_roles: Vec<SampledRole>,
     /// Folder of the run.
     pub(crate) folder: RunFolder,
-    /// What is watched.
+    /// The observed sources.
     pub(crate) instruments: Instruments,
-    /// What the user sees.
+    /// The display for the user.
     pub(crate) progress: Progress,
 }
 
@@ -308,13 +311,13 @@ pub(crate) struct Sampling {
 pub(crate) type Sampled = (Vec<SampledRole>, RunFolder, Instruments);
 
 impl Sampling {
-    /// Its parts, when a step has ended.
+    /// Returns the parts when a step has ended.
     pub(crate) fn into_parts(self) -> Sampled {
         (self.sampled_roles, self.folder, self.instruments)
     }
 
-    /// Samples from the start of the clients, before which the instruments were restarted, until
-    /// `done` says that the clients have finished. A row that cannot be written stops the step.
+    /// Samples from the start of the clients until `done` reports that they have finished. The
+    /// instruments were restarted before the start. A row that cannot be written stops the step.
     pub(crate) fn run(
         mut self,
         control: &Arc<Control>,
@@ -330,7 +333,8 @@ impl Sampling {
                 INTERVAL.mul_f64((closed.as_secs_f64() / INTERVAL.as_secs_f64()).round() + 1.0);
             let finished = self.wait_until(next, begun, done);
             let now = begun.elapsed();
-            // The tick at the end of the warm-up may come a moment late; half an interval decides.
+            // The tick at the end of the warm-up may be a little late, so half an interval of
+            // tolerance is allowed.
             let is_warmup = closed + INTERVAL / 2 < warmup;
             self.close(control, closed, now, is_warmup);
             let is_next_warmup = now + INTERVAL / 2 < warmup;
@@ -349,8 +353,8 @@ impl Sampling {
         }
     }
 
-    /// Waits until `next` or the end of the work, looks for gaps meanwhile, and returns whether the
-    /// work has ended.
+    /// Waits until `next` or the end of the work, checks for gaps meanwhile, and returns whether
+    /// the work has ended.
     fn wait_until(&mut self, next: Duration, begun: Instant, done: &Receiver<()>) -> bool {
         loop {
             let left = next.saturating_sub(begun.elapsed());
@@ -367,7 +371,7 @@ impl Sampling {
         }
     }
 
-    /// Charges no standstill of the lab to the target.
+    /// Removes pauses of the lab from the target's gaps.
     fn conclude_gaps(&mut self, begun: Instant, end: Duration) {
         let still = pulse::stretches(begun, begun + end);
         let since = |at: Instant| at.saturating_duration_since(begun).as_secs_f64();
@@ -396,7 +400,7 @@ impl Sampling {
             if !warmup {
                 sampled_role.stood_still += still;
             }
-            // Calls of a schedule are made up for; a closed loop has lost the time.
+            // On a schedule the calls of a pause are made later; in a closed loop the time is lost.
             if !sampled_role.counters.has_schedule {
                 length = length.saturating_sub(still);
             }
@@ -415,7 +419,7 @@ impl Sampling {
                 interval.latency.merge(&window.latency);
                 window.latency.clear();
             }
-            // The figures of processes and device belong to all lanes together; they are written
+            // The figures of processes and device belong to all roles together and are written
             // once.
             if is_first {
                 self.instruments.fill(&mut interval);
@@ -432,7 +436,7 @@ impl Sampling {
     }
 }
 
-/// Whether a standstill of the lab covers more than half of a gap.
+/// Whether a pause of the lab covers more than half of a gap.
 fn is_mostly(gap: &Stretch, still: &[(f64, f64)]) -> bool {
     let end = gap.start_s + gap.seconds;
     let common = still

@@ -1,4 +1,4 @@
-//! `quarry-lab target`: starts a server to measure, until it is told to stop.
+//! `quarry-lab target`: starts a server to measure, which runs until it is told to stop.
 
 use std::path::PathBuf;
 
@@ -94,7 +94,7 @@ pub(crate) fn serve(server: &Server) -> Result<(), LabError> {
     })
 }
 
-/// This build cannot.
+/// This build cannot start servers.
 #[cfg(not(feature = "mysql"))]
 pub(crate) fn serve(_: &Server) -> Result<(), LabError> {
     Err(LabError::Nothing {

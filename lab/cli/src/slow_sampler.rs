@@ -1,5 +1,5 @@
-//! Samples what is too slow for every second: the data directory, parts of memory, open files,
-//! threads. It has a separate thread.
+//! A separate thread for samples that take too long for every second: the data directory, parts of
+//! memory, open files, threads.
 //!
 //! Promises: the sampler never waits for this thread. Samples are ten seconds apart, or fifty times
 //! the duration of the last one, so that a directory of hundreds of thousands of files takes two
@@ -17,21 +17,21 @@ use metrics::{DirectorySize, MemoryParts, ThreadSampler, directory_size, open_de
 use crate::counters::lock;
 
 const INTERVAL: Duration = Duration::from_secs(10);
-/// A sample may take this share of the time.
+/// The pause after a sample is this many times the sample's duration.
 const PAUSE_FACTOR: u32 = 50;
-/// The kernel walks all page tables of the process for this one.
+/// The interval of samples of memory, for which the kernel walks all page tables of the process.
 const MEMORY_EVERY: Duration = Duration::from_secs(60);
 
 /// A request for an additional sample.
 #[derive(Debug)]
 enum Request {
-    /// A step begins, or its warm-up has ended: forget what was used.
+    /// A step begins, or its warm-up has ended: discard all use until now.
     Restart,
     /// A step has ended: sample everything now.
     Conclude(Sender<Details>),
 }
 
-/// The looking thread.
+/// A handle of the sampling thread.
 #[derive(Debug)]
 pub(crate) struct SlowSampler {
     requests: Option<Sender<Request>>,
@@ -40,7 +40,7 @@ pub(crate) struct SlowSampler {
 }
 
 impl SlowSampler {
-    /// Watches process `pid` and `directory`, as far as they are known.
+    /// Starts sampling process `pid` and `directory`, as far as they are known.
     pub(crate) fn start(pid: Option<u32>, directory: Option<PathBuf>) -> Self {
         let (requests, incoming) = channel();
         let fresh = Arc::new(Mutex::new(None));
@@ -71,7 +71,7 @@ impl SlowSampler {
         lock(&self.fresh).take()
     }
 
-    /// Samples everything and returns what was seen since [`Self::restart`]. Waits for it.
+    /// Samples everything, waits for it, and returns the use since [`Self::restart`].
     pub(crate) fn conclude(&self) -> Details {
         let (reply, answer) = channel();
         self.send(Request::Conclude(reply));
@@ -79,8 +79,8 @@ impl SlowSampler {
     }
 
     fn send(&self, send: Request) {
-        // The thread lives as long as this does; were it gone, nothing would be seen, and the
-        // result says null.
+        // The thread lives as long as this handle. If it were gone, the values in the result would
+        // be null.
         if let Some(requests) = &self.requests {
             let _ = requests.send(send);
         }

@@ -1,7 +1,7 @@
 //! The protocol between agent and lab: short lines of text.
 //!
-//! The agent begins with a fresh number; the lab answers with what it wants, and the HMAC-SHA-256
-//! of both under the token; from then on each `sample` is answered with the process's counters.
+//! The agent begins with a fresh number. The lab answers with its request and the HMAC-SHA-256 of
+//! both under the token. From then on the agent answers each `sample` with the process's counters.
 //! Must not know: sockets.
 
 use std::fmt;
@@ -12,9 +12,9 @@ use hmac::{Hmac, KeyInit, Mac};
 use metrics::ProcessSample;
 use sha2::Sha256;
 
-/// Bytes of a line, its end not counted.
+/// The largest length of a line in bytes, without its end.
 pub(crate) const LINE_MAX: usize = 512;
-/// The agent's first line; a number follows that is never used twice.
+/// The beginning of the agent's first line; a number that is never used twice follows.
 pub(crate) const GREETING: &str = "quarry-lab agent 1 ";
 /// The prefix of the line with the process number.
 pub(crate) const PROCESS: &str = "process ";
@@ -25,12 +25,12 @@ pub(crate) const LOAD: &str = "load ";
 /// The prefix of a refusal, before its reason.
 pub(crate) const REFUSED: &str = "refused: ";
 
-/// The process that a lab wants to know of.
+/// The process that a lab asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProcessQuery {
-    /// The one that listens on a port.
+    /// The process that listens on a port.
     Port(u16),
-    /// The one of a number.
+    /// The process with this number.
     Process(u32),
 }
 
@@ -61,7 +61,7 @@ fn mac(token: &[u8], number: &str, wanted: &str) -> Result<Hmac<Sha256>> {
     Ok(out)
 }
 
-/// A key that only a holder of the token can derive, for a label that no proof uses.
+/// A key that only a holder of the token can derive, under a label that no proof uses.
 pub(crate) fn derived(token: &[u8], number: &str, label: &str) -> Result<[u8; 32]> {
     Ok(mac(token, number, label)?.finalize().into_bytes().into())
 }
@@ -108,7 +108,7 @@ pub(crate) fn read_line<R: Read>(
     }
 }
 
-/// The counters as numbers, times in microseconds.
+/// Writes the counters as numbers; times are in microseconds.
 pub(crate) fn of_sample(sample: &ProcessSample) -> String {
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let numbers = [
@@ -129,7 +129,7 @@ pub(crate) fn of_sample(sample: &ProcessSample) -> String {
     numbers.map(|number| number.to_string()).join(" ")
 }
 
-/// The counters from numbers.
+/// Reads the counters from numbers.
 pub(crate) fn to_sample(text: &str) -> Option<ProcessSample> {
     let numbers: Option<Vec<u64>> = text.split(' ').map(|one| one.parse().ok()).collect();
     let numbers: [u64; 13] = numbers?.try_into().ok()?;

@@ -1,4 +1,4 @@
-//! Control groups in directories that look like theirs.
+//! Tests of control groups, in directories with the same files as the real file system.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn no_number_is_no_limit() {
     assert!(Limit::apply(None, None, Some(1), None).unwrap().is_none());
 }
 
-/// A directory that looks like the file system of control groups: files with contents.
+/// A directory with the given files and contents, like the file system of control groups.
 fn fake(files: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (name, text) in files {
