@@ -12,12 +12,12 @@
 #define TABLES_MAX 16
 
 struct qw_engine {
-    WT_EVENT_HANDLER handler; /* First: WiredTiger hands its address back. */
+    WT_EVENT_HANDLER handler; /* First, because WiredTiger passes its address back. */
     WT_CONNECTION *connection;
     pthread_mutex_t lock;
     int tables;
     char uris[TABLES_MAX][64];
-    char said[512]; /* The newest words of any thread, the library's own among them. */
+    char said[512]; /* The newest line of any thread, including the library's own. */
 };
 
 struct qw_session {
@@ -26,8 +26,8 @@ struct qw_session {
     WT_CURSOR *cursors[TABLES_MAX]; /* Opened when first used. */
 };
 
-/* The lines that the library has reported to this thread since the last call that went well: the
-   first ones, for the cause of a failure comes first and its consequences follow. */
+/* The first lines that the library has reported to this thread since the last successful call: the
+   cause of a failure comes first, and its consequences follow. */
 static __thread struct {
     char lines[QW_SAID_BYTES];
     size_t length;
@@ -38,7 +38,7 @@ static void forget_heard(void) {
     heard.lines[0] = 0;
 }
 
-/* A line that does not fit is left out. */
+/* A line that does not fit is dropped. */
 static void hear(const char *line) {
     size_t length = strlen(line), separator = heard.length > 0;
     if (heard.length == 0 && length >= sizeof heard.lines)
@@ -52,7 +52,7 @@ static void hear(const char *line) {
     heard.lines[heard.length] = 0;
 }
 
-/* Ends every call: its number. After one that failed the lines are there for `qw_said`. */
+/* The result of every call. After a failed call the lines stay available for `qw_said`. */
 static int sorted(int status) {
     switch (status) {
     case WT_ROLLBACK:
@@ -75,7 +75,7 @@ static int sorted(int status) {
     return status;
 }
 
-/* The engine's own words are kept; the number of a call says what kind of error it is. */
+/* Stores the engine's text; the number that a call returns says which kind of error it is. */
 static int handle_error(
     WT_EVENT_HANDLER *handler, WT_SESSION *session, int status, const char *message) {
     qw_engine *engine = (qw_engine *)handler;
@@ -240,17 +240,17 @@ int qw_delete(qw_session *session, int table, const void *key, size_t key_length
     return sorted(status == WT_NOTFOUND ? 0 : status);
 }
 
-/* Bytes before bytes, the shorter before the longer. */
+/* Compares keys bytewise; a prefix comes before a longer key. */
 static int order(const WT_ITEM *a, const void *b, size_t b_length) {
     int by_bytes = memcmp(a->data, b, a->size < b_length ? a->size : b_length);
     return by_bytes != 0 ? by_bytes : (a->size > b_length) - (a->size < b_length);
 }
 
-/* Goes to the first key not below `from`, or to the last one below `end`. */
+/* Moves to the first key not below `from`, or to the last one below `end`. */
 static int start(WT_CURSOR *cursor, const void *from, size_t from_length, const void *end,
     size_t end_length, int reverse) {
     int exact = 0, status;
-    /* An empty key cannot be searched for; a cursor without a place goes to the first one. */
+    /* An empty key cannot be searched for; an unpositioned cursor moves to the first key. */
     if (!reverse && from_length == 0)
         return cursor->next(cursor);
     set_key(cursor, reverse ? end : from, reverse ? end_length : from_length);
@@ -279,7 +279,7 @@ int qw_delete_range(qw_session *session, int table, const void *from, size_t fro
         status = first->get_key(first, &key);
     if (status == 0)
         status = last->get_key(last, &to);
-    /* Both stand on keys; with nothing between the bounds they have passed each other. */
+    /* Both cursors are on keys; if no key is inside the bounds, the first is after the last. */
     if (status == 0 && order(&key, to.data, to.size) <= 0)
         status = s->truncate(s, NULL, first, last, NULL);
     if (first != NULL)
@@ -289,7 +289,7 @@ int qw_delete_range(qw_session *session, int table, const void *from, size_t fro
     return sorted(status == WT_NOTFOUND ? 0 : status);
 }
 
-/* Hands the row under the cursor to the visitor; `*goes_on` is what it says. */
+/* Passes the row at the cursor to the visitor; `*goes_on` is its result. */
 static int see(WT_CURSOR *cursor, qw_visit visit, void *with, int *goes_on) {
     WT_ITEM key, value;
     int status = cursor->get_key(cursor, &key);

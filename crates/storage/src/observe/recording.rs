@@ -1,5 +1,5 @@
 //! The recorder: keeps what was written, in order, and counts what was read. For golden tests of
-//! key layouts and for tests that say how many reads a lookup may take.
+//! key layouts and for tests that limit the reads of a lookup.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};

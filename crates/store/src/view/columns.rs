@@ -309,7 +309,7 @@ impl Collection {
     /// The encoded ids of a segment's documents, as [`Collection::segment_column`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Collection::segment_column`].
     pub fn segment_ids(
         &self,
         view: &ReadView,

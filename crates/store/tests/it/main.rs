@@ -24,7 +24,7 @@ use storage::MemoryEngine;
 use store::ReadView;
 use store::{Collection, NoHooks, Store};
 
-/// Who writes: an operation that nothing interrupts.
+/// The operation for all writes: nothing interrupts it.
 fn own() -> &'static Operation {
     static OPERATION: LazyLock<Operation> =
         LazyLock::new(|| Operation::detached(Arc::new(SystemClock::default())));

@@ -308,8 +308,8 @@ fn decimal(d: &Decimal128, out: &mut Vec<u8>) {
     }
     let abs = Decimal128::from_parts(false, coefficient, exponent).unwrap_or(*d);
     let exact = digits_residual(coefficient, exponent);
-    // From 2^53 on doubles have no fraction, but int64 lies between them: the whole part has to be
-    // exact there.
+    // From 2^53 on doubles have no fraction, but not every int64 is a double: the whole part has to
+    // be exact there.
     if let Some((whole, has_fraction)) = whole_part(coefficient, exponent)
         && whole >= 1 << 53
     {
