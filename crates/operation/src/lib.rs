@@ -1,7 +1,7 @@
-//! An operation: one run of a command or of background work. Promises: one value holds the means to
-//! interrupt the operation, the account of its memory and its counters; it is passed to the code
-//! that works for the operation, and the threads that do so share it (ADR 0076). Must not know:
-//! commands, documents, collections, sockets.
+//! An operation: one command or one piece of background work that is being executed. Promises: one
+//! value holds the means to interrupt the operation, the account of its memory and its counters; it
+//! is passed to the code that works for the operation, and the threads that do so share it (ADR
+//! 0076). Must not know: commands, documents, collections, sockets.
 
 mod clock;
 mod interruption;

@@ -66,7 +66,7 @@ impl<'r> Retry<'r> {
         Some(effect)
     }
 
-    /// The log entry in which these statements are recorded.
+    /// The log in which the effects of these statements are recorded.
     pub fn log<'n>(&'n mut self, ids: &'n [i32], keep: Keep) -> StatementLog<'n> {
         StatementLog {
             record: self.record,

@@ -58,8 +58,8 @@ impl Service {
         self.tell(&entry.severity(Severity::of(severity)));
     }
 
-    /// A text or value of a client as the log may show it; a placeholder when client data are
-    /// redacted.
+    /// A text or value of a client as the log may show it; a placeholder when the log redacts
+    /// client data.
     pub(crate) fn shown<'t>(&self, text: &'t str) -> &'t str {
         if self.config.log.redacts() {
             REDACTED

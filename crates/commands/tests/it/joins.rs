@@ -110,7 +110,7 @@ fn what_is_found_is_unwound_as_by_a_stage_of_its_own() {
             let unwind = json!({ "$unwind": { "path": "$f",
                 "preserveNullAndEmptyArrays": preserve } });
             let few = json!({ "$match": { "_id": { "$lt": 300 } } });
-            // A stage in between prevents that the two stages are merged.
+            // A stage in between keeps the two stages from being merged.
             let (set, unset) = (json!({ "$set": { "z": 1 } }), json!({ "$unset": "z" }));
             let apart = server.aggregate(&json!([few, lookup, set, unwind, unset]));
             let fused = server.aggregate(&json!([few, lookup, unwind]));
