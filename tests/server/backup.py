@@ -1,7 +1,8 @@
-"""What backups cost and how fast they come back. Usage: backup.py [MEGABYTES [OPERATIONS_A_SECOND]].
+"""Measures the cost of backups and the time of a restore. Usage: backup.py [MEGABYTES [OPERATIONS_A_SECOND]].
 
-Loads documents of a kilobyte that do not compress, then measures with reads and updates of one document at a steady rate beside it: the first backup, one after
-1 % of the documents were changed, the restore, a mounted backup's first answer, and the state of the newest moment by the shipped log."""
+Loads documents of a kilobyte that do not compress. Then, during reads and updates of single documents at a steady rate, measures: the first
+backup, one after 1 % of the documents were changed, the restore, the first answer of a mounted backup, and a restore to the newest moment
+with the shipped log."""
 
 import os
 import random
@@ -29,7 +30,7 @@ def quarry(*arguments):
 
 
 class Foreground:
-    """Reads and updates of one document, each due at its time: how long after that it was done."""
+    """Reads and updates of one document, each scheduled for a time; measures how long after that time it was done."""
 
     def __init__(self, address, documents, rate, threads=4):
         self.stopped, self.late_ms = False, []

@@ -1,4 +1,4 @@
-"""Bad input at the start: every one ends with a status that is not 0 and one clear line, and the data is not touched.
+"""Bad input at the start: each case ends with a status that is not 0 and one clear line, and the data does not change.
 
 Usage: bad_start.py
 """
@@ -14,14 +14,14 @@ TOOK = []
 
 
 def refused(server, words, status=None):
-    """Starts it; wants an end with one line that has all the words."""
+    """Starts the server; it must end with one line that contains all the words."""
     try:
         server.start()
     except Refused as refusal:
         shown = f"{server.options}: {refusal}"
         check(refusal.status > 0 and status in (None, refusal.status), f"status {refusal.status}: {shown}")
         lines = refusal.output.strip().splitlines()
-        # The parser of options adds a hint at its usage; nothing else may say more than one line.
+        # The option parser adds a usage hint; everything else must print one line only.
         if refusal.output.startswith("error: "):
             check(len(lines) <= 6, f"too long: {shown}")
         else:
@@ -36,7 +36,7 @@ def refused(server, words, status=None):
 
 
 def tree(path):
-    """Every file below with its content, as one comparable value."""
+    """All files below a folder with their contents, as one comparable value."""
     out = {}
     for folder, _, files in os.walk(path):
         for name in files:
@@ -58,7 +58,7 @@ def fill(server):
 
 
 def intact(server):
-    """The directory opens and has what was put into it."""
+    """Checks that the directory opens and contains the test data."""
     server.options = []
     server.start()
     with server.client() as client:
@@ -119,7 +119,7 @@ def directories(scratch, data):
         before = tree(folder)
         refused(one(scratch, name), [folder, "--dbpath"], 100)
         check(tree(folder) == before, f"files in {folder} were changed")
-    # A fresh file system is not foreign.
+    # A new file system is not foreign.
     os.makedirs(os.path.join(scratch.path, "fresh", "lost+found"))
     one(scratch, "fresh").start().stop()
 
@@ -136,7 +136,7 @@ def directories(scratch, data):
 
 
 def unreadable(scratch, data):
-    """Root reads everything, unless it gives that up."""
+    """Unreadable data directories. Root can read everything, unless it drops that capability."""
     wrap = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"] if os.getuid() == 0 else []
     if wrap and subprocess.run([*wrap, "true"], capture_output=True).returncode != 0:
         return say("start: skipped the unreadable directory, as root without setpriv cannot have one")
@@ -168,7 +168,7 @@ def neighbours(scratch, data):
     other.start().stop()
 
 
-# The file that says what the others are, and what takes its place or that of its first pages.
+# A file that names the other ones, with damaged content for it or for its first pages.
 DAMAGE = {
     "rocksdb": ("CURRENT", b"MANIFEST-999999\n"),
     "lmdb": ("data.mdb", bytes(2 * 4096)),

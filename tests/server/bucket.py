@@ -1,5 +1,6 @@
-"""Backups in a bucket: made, listed, verified, restored, shipped into, pruned, drilled, killed in the middle and altered, against a server that speaks S3's
-protocol (moto, from PyPI). Usage: bucket.py [MOTO_SERVER]; without that program, given or on the PATH, it says that it is skipped."""
+"""Backups in a bucket: created, listed, verified, restored, with shipped log, pruned, drilled, killed in the middle and altered, against a
+server with S3's protocol (moto, from PyPI). Usage: bucket.py [MOTO_SERVER]; prints that it is skipped if the program is neither given nor
+on the PATH."""
 
 import json
 import os
@@ -38,7 +39,7 @@ class Bucket:
                 time.sleep(0.1)
 
     def call(self, method, path, body=None):
-        # A server for tests does not look at signatures, but wants to see one.
+        # The test server does not check signatures, but requires one.
         authorization = "AWS4-HMAC-SHA256 Credential=somebody/20261126/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
         request = urllib.request.Request(self.endpoint + path, data=body, method=method, headers={"authorization": authorization, "content-type": "application/octet-stream"})
         with urllib.request.urlopen(request) as answer:

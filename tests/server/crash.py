@@ -1,9 +1,9 @@
-"""kill -9, loss of power and SIGTERM in the middle of a load, round after round on one directory. Usage: crash.py kill|power|term ROUNDS
+"""kill -9, loss of power and SIGTERM in the middle of a load, in rounds on one directory. Usage: crash.py kill|power|term ROUNDS
 
-kill: every write is acknowledged with {j: true}; nothing acknowledged may be missing after a restart. Every third round the server is
-killed again while it recovers. The operating system survives kill -9 and with it all that was written.
-power: the same, and before the restart what no finished sync covered is taken from the files (power.py).
-term: writes are acknowledged without {j: true}; SIGTERM ends with status 0 and nothing acknowledged is missing.
+kill: every write is acknowledged with {j: true}; no acknowledged write may be missing after a restart. In every third round the server is
+killed again while it recovers. The operating system keeps running, and with it all writes survive.
+power: the same, and before the restart everything not covered by a finished sync is removed from the files (power.py).
+term: writes are acknowledged without {j: true}; SIGTERM ends with status 0 and no acknowledged write is missing.
 """
 
 import random
@@ -23,7 +23,7 @@ def verify(server, ledgers):
         verify_collections(client, ledgers[-2])
         verify_counters(client, ledgers[-1])
         names = client["crash"].list_collection_names()
-        # Every collection of the fixed ones, and of the many a few.
+        # All of the fixed collections, and a few of the many others.
         many = sorted(n for n in names if n.startswith("c-"))
         some = random.sample(many, k=min(10, len(many)))
         counts = {name: verify_collection(client["crash"][name]) for name in ["docs", "counters", *some]}

@@ -1,10 +1,10 @@
-"""Three servers on one TiKV cluster at once: one holds the database, the others hand their clients to it; every so often one is killed
-and started again, in turn the one that holds and another. Usage: equals.py [SECONDS [KILL_EVERY_S [stores]]]. Needs what tikv.py needs.
-With `stores` every third one killed is the store, which is started again on its files a second later; not with QUARRY_TIKV_PD.
+"""Three servers on one TiKV cluster at once: one holds the database, the others forward their clients to it; every so often one is killed
+and started again, alternately the holder and another one. Usage: equals.py [SECONDS [KILL_EVERY_S [stores]]]. Needs what tikv.py needs.
+With `stores` every third kill is of the store, which is started again on its files a second later; not with QUARRY_TIKV_PD.
 
-Sixteen clients know all three: transfers of money and counters, by drivers that try again by themselves (no error may reach them, no
-increment may be lost or made twice), and transactions that append to lists (the history is one of snapshot isolation). A change stream
-through each of the servers has every append once and in order."""
+Sixteen clients know all three servers. Some make transfers of money and increments of counters with drivers that retry (no error may reach
+them, no increment may be lost or applied twice), some append to lists in transactions (the history must be one of snapshot isolation). A
+change stream through each of the servers has every append once and in order."""
 
 import collections
 import contextlib
@@ -31,7 +31,7 @@ TRANSFERS, COUNTERS, LISTS = 8, 4, 4
 
 
 class Store:
-    """The store of the cluster, as it was started."""
+    """The store of the cluster, with its original options."""
 
     def __init__(self, pid):
         self.pid, self.killed, self.again = pid, 0, None
@@ -46,7 +46,7 @@ class Store:
             self.again.wait()
         self.killed += 1
         time.sleep(STORE_AWAY_S)
-        # The store does not start where it finds the folder for snapshots that it makes.
+        # The store does not start if the folder that it creates for snapshots exists.
         shutil.rmtree(os.path.join(self.command[self.command.index("--data-dir") + 1], "snap"))
         self.again = subprocess.Popen(self.command, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.pid = self.again.pid
@@ -71,7 +71,7 @@ class Servers:
             self.start_again(server)
 
     def start_again(self, server):
-        """Returns when clients reach it."""
+        """Returns when clients can connect."""
         server.spawn()
         began = time.monotonic()
         while "handing connections on" not in server.output():
@@ -93,7 +93,7 @@ class Servers:
         fail("nobody holds the database")
 
     def kill_one(self):
-        """The holder and another in turn, and the store where it is to be; returns how long nobody held the database."""
+        """Kills the holder and another server in turn, and the store if requested; returns how long nobody held the database."""
         self.rounds += 1
         if self.store is not None and self.rounds % 3 == 0:
             self.store.replace()
@@ -113,7 +113,7 @@ class Servers:
 
 
 class Application:
-    """Clients that leave everything to their driver, until they are stopped."""
+    """Clients that rely on their driver for retries, until they are stopped."""
 
     def __init__(self, servers):
         self.clients = [servers.client() for _ in range(4)]
@@ -178,7 +178,7 @@ class Application:
 
 
 def one_round(servers, clients, number, seconds):
-    """Transactions on lists, with a server killed in their middle; what the lists must have been."""
+    """Appends to lists in transactions while servers are killed; tracks the expected lists."""
     round_ = Round(number)
     workers = [Worker(f"w{n}", clients[n % len(clients)], round_, random.Random(f"{SEED}/{number}/{n}")) for n in range(LISTS)]
     began = time.monotonic()
@@ -187,7 +187,7 @@ def one_round(servers, clients, number, seconds):
         worker.start()
     time.sleep(seconds / 3)
     took = servers.kill_one()
-    # At least a moment with all servers there.
+    # At least a moment with all servers running.
     time.sleep(max(1, seconds - (time.monotonic() - began)))
     round_.ending.set()
     for worker in workers:
@@ -248,7 +248,7 @@ def main():
             f" {len(orders)} lists without anomaly, each append once and in order in the streams through {SERVERS} servers, opened {lost.streams} times;"
             f" nobody held the database for {max(pauses):.1f} s at most; seed {SEED}"
         )
-        # In order: those that hand over end first, and nobody minds.
+        # The servers that forward requests end first, so that no client sees an error.
         holder = servers.holder()
         for server in [s for s in servers.all if s is not holder] + [holder]:
             server.stop()

@@ -1,7 +1,8 @@
-"""`quarry follow` as a whole: a source of so many MB under so many writes a second with changes of names and indexes, the source, the target and the follower
-killed at random, a document altered in the target, the cut-over, and then both sides compared by their hashes; what following costs the source's writers.
+"""`quarry follow` as a whole: a source with a number of MB and of writes a second, with changes of names and indexes; the source, the
+target and the follower are killed at random, and a document is altered in the target; after the cut-over both sides are compared by their
+hashes. Prints how much following slows the source's writers.
 
-Usage: follow_soak.py [MB [RATE [KILLS [log]]]]; with `log` the source's log is read in place of change streams."""
+Usage: follow_soak.py [MB [RATE [KILLS [log]]]]; with `log` the source's log is read instead of change streams."""
 
 import json
 import os
@@ -23,7 +24,7 @@ WRITERS = 4
 
 
 class Node(Server):
-    """Keeps its port over kills."""
+    """A server that keeps its port when it is killed and restarted."""
 
     def __init__(self, folder, name):
         super().__init__(os.path.join(folder, name), "--memory", "512M")
@@ -67,7 +68,7 @@ class Follower:
 
 
 class Writer(threading.Thread):
-    """Writes at a pace and notes how long each took, from when it was due."""
+    """Writes at a fixed rate and measures each write from the time for which it was scheduled."""
 
     def __init__(self, uri, number, rate):
         super().__init__(daemon=True)

@@ -1,6 +1,7 @@
-"""A full disk: writes fail with one clean error, the server stays up and reads; with space again it writes; nothing is lost.
+"""A full disk: writes fail with one clean error, the server stays up and serves reads; when there is space again it accepts writes; nothing
+is lost.
 
-Needs the right to mount; without it the test says that it was skipped. Usage: full_disk.py
+Needs the right to mount; otherwise the test prints that it is skipped. Usage: full_disk.py
 """
 
 import os
@@ -14,7 +15,7 @@ from harness import Scratch, check, fail, say, verify_collection
 
 OUT_OF_DISK_SPACE = 14031
 DISK_MB = 300
-# Writing must be possible again this long after space was freed.
+# Writes must succeed within this time after space was freed.
 RECOVERY_S_MAX = 30.0
 
 
@@ -25,7 +26,7 @@ def mount(path):
 
 
 def refused(operation):
-    """The error of an operation that must be refused for want of space."""
+    """The error of an operation that must fail because the disk is full."""
     try:
         operation()
     except OperationFailure as error:
@@ -67,12 +68,12 @@ def outlive_one_disk(scratch, path):
 
     n, message = insert_until_refused(items, acknowledged, 0)
     before = len(acknowledged)
-    # Again and again: refused, the same, and nothing of it stays.
+    # Repeated writes fail with the same error, and leave nothing behind.
     for again in range(50):
         check(refused(lambda: items.insert_one({"_id": f"no{again}", "blob": bytes(16000)})) is not None, "a write went through on a full disk")
     check(refused(lambda: items.insert_many([{"_id": f"many{k}"} for k in range(10)])) is not None, "a batch went through on a full disk")
     reads(items, acknowledged)
-    # Making room by deleting is what a user tries first.
+    # Users first try to make room by deleting.
     deletes = "allowed"
     try:
         items.delete_one({"_id": n - 1})
@@ -93,7 +94,7 @@ def outlive_one_disk(scratch, path):
     verify_collection(items)
     client.close()
 
-    # Restart on the disk that is still full, first after a stop and then after kill -9.
+    # Restart while the disk is still full, first after a stop and then after kill -9.
     for end in (server.stop, server.kill):
         end()
         server.start()
@@ -110,7 +111,7 @@ def outlive_one_disk(scratch, path):
 
 
 def hard_limit(scratch, path):
-    """The disk fills behind the server's back, to the last byte, while it writes."""
+    """Another process fills the disk to the last byte while the server writes."""
     server = scratch.server(os.path.join(path, "data2"), "--memory", "128M").start()
     acknowledged = set()
     client = server.client()
@@ -147,7 +148,7 @@ def hard_limit(scratch, path):
         except OperationFailure as error:
             check(error.code == OUT_OF_DISK_SPACE, f"after space was freed: {error.details}")
             check(time.monotonic() - began < RECOVERY_S_MAX, f"no write {RECOVERY_S_MAX} s after space was freed: {error.details}")
-            # At once: a write that reaches RocksDB while it recovers keeps it from recovering.
+            # Immediately: a write that reaches RocksDB while it recovers would stop the recovery.
             time.sleep(0.0002)
     recovery_s = time.monotonic() - began
     acknowledged.add("after")

@@ -1,4 +1,4 @@
-"""One real server as a child process: start, signals, what /proc says about it. Knows nothing of any single test."""
+"""One real server as a child process: start, signals, data from /proc. Knows nothing about single tests."""
 
 import os
 import random
@@ -16,7 +16,7 @@ BINARY = os.environ.get("QUARRY_BIN", "")
 ENGINE = os.environ.get("QUARRY_ENGINE")
 SEED = int(os.environ.get("QUARRY_SEED", random.randrange(1 << 32)))
 LISTENING = re.compile(r"listening on mongodb://(\S+:(\d+))[ ,]")
-# Generous: debug builds on busy machines start too.
+# Long enough for debug builds on busy machines.
 START_S_MAX = 60.0
 STOP_S_MAX = 60.0
 
@@ -44,7 +44,7 @@ class Refused(Exception):
 
 
 class Server:
-    """A server over one directory; `start` may be called again after every kind of end."""
+    """A server on one directory; `start` may be called again after it has ended in any way."""
 
     def __init__(self, dbpath, *options, wrap=()):
         self.dbpath = str(dbpath)
@@ -54,7 +54,7 @@ class Server:
         self.log = tempfile.NamedTemporaryFile("r", prefix="quarry-log-", delete=True)
 
     def spawn(self):
-        """Starts the process and does not wait for it."""
+        """Starts the process without waiting for it."""
         self.offset = os.path.getsize(self.log.name)
         options = list(self.options)
         if "--port" not in options:
@@ -68,7 +68,7 @@ class Server:
         return self
 
     def start(self):
-        """Returns when it listens; raises Refused when it ends instead."""
+        """Returns when the server listens; raises Refused when it ends instead."""
         self.spawn()
         began = time.monotonic()
         while True:
@@ -85,7 +85,7 @@ class Server:
             time.sleep(0.002)
 
     def output(self):
-        """What this run printed."""
+        """The output of this run."""
         with open(self.log.name, "rb") as log:
             log.seek(self.offset)
             return log.read().decode(errors="replace")
@@ -95,7 +95,7 @@ class Server:
         return MongoClient(f"mongodb://{self.address}/", **options)
 
     def queued_s(self):
-        """How long each thread has been ready to run while other threads had the processors, in seconds by thread."""
+        """How long each thread was ready to run while other threads used the processors, in seconds by thread."""
         found = {}
         for thread in os.listdir(f"/proc/{self.process.pid}/task"):
             try:
@@ -114,7 +114,7 @@ class Server:
             self.process.wait()
 
     def terminate(self):
-        """SIGTERM; gives the exit status and the seconds it took."""
+        """Sends SIGTERM; returns the exit status and the seconds until the end."""
         began = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
         try:
@@ -124,7 +124,7 @@ class Server:
             fail(f"the server did not end within {STOP_S_MAX} s of SIGTERM")
 
     def stop(self):
-        """SIGTERM, and it must have been alive and end with status 0."""
+        """Sends SIGTERM; the server must have been alive and must end with status 0."""
         check(self.alive(), f"the server was gone before it was stopped: {self.output()[-2000:]}")
         status, _ = self.terminate()
         check(status == 0, f"status {status} after SIGTERM: {self.output()[-2000:]}")
@@ -141,13 +141,13 @@ class Server:
 
 
 class Scratch:
-    """A folder that is gone afterwards, and with it every server that was registered."""
+    """A folder that is removed afterwards; servers registered in it are stopped."""
 
     def __init__(self):
         self.servers = []
 
     def __enter__(self):
-        # An interrupted test takes its servers along.
+        # An interrupted test stops its servers.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit("interrupted"))
         self.path = tempfile.mkdtemp(prefix="quarry-test-")
         return self
@@ -167,7 +167,7 @@ class Scratch:
 
 
 def verify_collection(collection):
-    """Validate is clean, and the count is exact: equal to a scan of the documents and to a scan of every full index."""
+    """Checks that validate is clean and that the count is exact: equal to a scan of the documents and to a scan of every full index."""
     name = collection.full_name
     report = collection.database.command("validate", collection.name, full=True)
     check(report["valid"] and not report.get("errors") and not report.get("warnings"), f"validate of {name}: {report}")

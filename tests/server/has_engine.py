@@ -1,6 +1,6 @@
-"""Ends with status 0 when a server runs on an engine, and says why not otherwise. Usage: has_engine.py NAME
+"""Ends with status 0 when a server runs on an engine, otherwise prints why not. Usage: has_engine.py NAME
 
-A server that was asked for WiredTiger takes RocksDB, with a warning, where the library is missing: that is not having it."""
+If the library of WiredTiger is missing, the server uses RocksDB with a warning: that counts as not having the engine."""
 
 import sys
 

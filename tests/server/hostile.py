@@ -1,6 +1,6 @@
-"""Hostile frames against the real server, while an honest client works on and its longest wait is measured.
+"""Hostile frames against the real server, while the longest wait of an honest client is measured.
 
-Four processes send random bytes, mutated commands, wrong lengths, cut frames, compressed bombs, deep documents; a fifth holds many
+Four processes send random bytes, mutated commands, wrong lengths, truncated frames, decompression bombs, deep documents; a fifth holds many
 connections open with half a frame each. Usage: hostile.py FRAMES
 """
 
@@ -19,7 +19,7 @@ from harness import SEED, Scratch, check, say
 ATTACKERS = 4
 IDLERS = 500
 MEMORY_MB = 512
-# What an honest request may wait while two cores are shared with the attackers.
+# Longest wait of an honest request while it shares two cores with the attackers.
 LATENCY_S_MAX = 2.0
 
 OP_MSG, OP_COMPRESSED, OP_QUERY = 2013, 2012, 2004
@@ -56,7 +56,7 @@ def zstd_zeros(size):
 
 
 def nested(depth, kind):
-    """Documents or arrays in one another, built by hand as the library refuses to."""
+    """Nested documents or arrays, built by hand because the library refuses to."""
     doc = b"\x05\0\0\0\0"
     name = b"0\0" if kind == 4 else b"a\0"
     head = bytes([kind]) + name
@@ -140,7 +140,7 @@ def mutate(frame, rng):
     if kind == 1:
         return bytes(frame[: rng.randrange(len(frame))])
     if kind == 2:
-        # A length inside, of a document, a string or a section.
+        # A length inside the frame: of a document, a string or a section.
         at = rng.randrange(16, max(17, len(frame) - 4))
         frame[at : at + 4] = struct.pack("<i", rng.choice([0, -1, 1, 4, 5, 1 << 30, (1 << 31) - 1, -(1 << 31), len(frame)]))
         return bytes(frame)
@@ -156,7 +156,7 @@ def mutate(frame, rng):
 
 
 def drain(connection, seconds):
-    """Reads until the server closes or the time is over; tells whether it closed."""
+    """Reads until the server closes the connection or the time is over; returns whether it closed."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         connection.settimeout(max(0.001, until - time.monotonic()))
@@ -188,7 +188,7 @@ def attack(port, seed, frames, out):
             connection.shutdown(socket.SHUT_WR)
         except OSError:
             pass
-        # A closed sending side ends a connection; what stays open longer is counted.
+        # The server closes a connection whose client has closed its sending side; connections that stay open longer are counted.
         open_ += not drain(connection, 3.0)
         connection.close()
     out.put((sent, big, open_))
@@ -207,7 +207,7 @@ def idle(port, count, ready, done):
 
 
 def honest(client, running):
-    """A client's requests with their latencies in seconds, while `running` says so."""
+    """Sends a client's requests while `running` returns true; notes their latencies in seconds."""
     items = client["good"]["items"]
     latencies = []
     n = 0

@@ -1,6 +1,7 @@
-"""Valid messages with hostile queries against the real server: each ends in bounded time and memory, by an answer or by the
-code MongoDB gives, while another process's finds are timed. The limits of time are those of a machine without other work:
-what the thread that waited longest for a processor waited is not counted, and of a find's wait not the share of others. Usage: hostile_queries.py [NAME-PART]
+"""Valid messages with hostile queries against the real server: each ends in bounded time and memory, with an answer or MongoDB's error
+code, while the finds of another process are timed. The time limits are for a machine without other work: the time in which the
+longest-waiting thread waited for a processor is not counted, and neither is the share of other processes in the time of a find. Usage:
+hostile_queries.py [NAME-PART]
 """
 
 import os
@@ -20,9 +21,9 @@ from hostile import nested
 from memory_cases import OK, TOO_LARGE
 
 MEMORY_MB = 1024
-# `--memory` and a tenth.
+# `--memory` plus a tenth.
 RSS_MB_MAX = 1126
-# What may stay resident above the level before the attacks, IDLE_S after they ended, the engine's caches left aside on both sides.
+# Resident memory allowed above the level before the attacks, IDLE_S after they ended, without the engine's caches on both sides.
 RSS_MB_KEPT_MAX = 128
 IDLE_S = 10
 LATENCY_S_P99 = 0.1
@@ -30,7 +31,7 @@ LATENCY_S_MAX = 1.0
 
 
 def raw(depth, kind=3):
-    """A document nested so deep that the library would refuse to make it."""
+    """A document nested so deep that the library would refuse to build it."""
     return RawBSONDocument(nested(depth, kind))
 
 
@@ -202,7 +203,7 @@ def fill(db):
 
 
 def processor_ticks(pids):
-    """Ticks of all processors since the start of the machine: all, and those that other processes than these used."""
+    """Ticks of all processors since the start of the machine: all ticks, and those used by other processes."""
     with open("/proc/stat") as stat:
         user, nice, system, idle, iowait, irq, softirq, steal = map(int, stat.readline().split()[1:9])
     busy = user + nice + system + irq + softirq + steal
@@ -214,8 +215,8 @@ def processor_ticks(pids):
 
 
 def honest_client(uri, server):
-    """Finds one document after the other; prints how long each took, less the share of it in which the processors worked for
-    others than the test, and when it ended."""
+    """Finds one document after the other; prints the time of each find, without the share in which the processors worked for other
+    processes, and when it ended."""
     find = MongoClient(uri, directConnection=True, retryReads=False).hostile.honest.find_one
     pids = [server, os.getpid(), os.getppid()]
     n = 0
@@ -235,7 +236,7 @@ def honest_client(uri, server):
 
 
 class Honest(threading.Thread):
-    """Runs `honest_client` in a process of its own, which the attackers' interpreter cannot hold up, and notes what it says."""
+    """Runs `honest_client` in a separate process, which the attackers' interpreter cannot slow down, and collects its output."""
 
     def __init__(self, server):
         super().__init__(daemon=True)
@@ -245,14 +246,14 @@ class Honest(threading.Thread):
 
     def run(self):
         for line in self.process.stdout:
-            # The last one may be cut off where the process was killed.
+            # The last line may be incomplete when the process was killed.
             if not line.endswith("\n"):
                 break
             took, at = line.split()
             self.waits.append((float(took), float(at)))
 
     def stop(self):
-        """Why it had ended before; None when it had not."""
+        """Why the process had already ended; None when it had not."""
         ended = self.process.poll()
         self.process.kill()
         failed = self.process.stderr.read()[-500:]
@@ -279,19 +280,19 @@ def outcome(db, command):
 
 
 def memory(db):
-    """What the server says of its operations' memory."""
+    """The server's report on the memory of its operations."""
     return db.client.admin.command("serverStatus")["quarry"]["operationsMemory"]
 
 
 def resident(server, db):
-    """Resident memory without what the engine keeps in its cache, memtables included; and that."""
+    """Resident memory without the engine's caches and memtables; and the size of these."""
     engine = db.client.admin.command("serverStatus")["quarry"]["engine"]
     cache = engine["block_cache_usage_bytes"] / (1 << 20)
     return server.memory_mib("VmRSS") - cache, cache
 
 
 def given_back(db, what):
-    """Waits until nothing is charged any more but what is open on purpose."""
+    """Waits until no memory is charged to operations any more, except those left open on purpose."""
     end = time.monotonic() + 10
     while memory(db)["usedBytes"] > 0:
         check(time.monotonic() < end, f"{what}: {memory(db)} although nothing runs and no cursor is open")
@@ -299,7 +300,7 @@ def given_back(db, what):
 
 
 def attacks(server, db):
-    """Many connections and cursors at once. Gives what is wrong."""
+    """Many connections and cursors at once. Returns the errors."""
     wide = {"find": "wide", "batchSize": 0}
     sorted_rows = {"aggregate": "c", "pipeline": [memory_cases.padded(1 << 16), {"$sort": {"pad": 1, "n": -1}}], "cursor": {"batchSize": 1}}
     group = {"aggregate": "wide", "pipeline": [{"$group": {"_id": None, "all": {"$push": {"$substrBytes": ["$s", 0, 150_000]}}}}, {"$project": {"n": {"$size": "$all"}}}], "cursor": {}}
@@ -349,7 +350,7 @@ def attacks(server, db):
         charged = memory(db)["usedBytes"]
         if charged < 30 << 20:
             wrong.append(f"{len(cursors)} cursors over sorted rows hold {charged} bytes only")
-        # Small batches are served although everything is taken; large ones when somebody made room.
+        # When all memory is in use, small batches are still served; large ones only after some memory was released.
         first, last = cursors[0], cursors[-1]
         if len(db.command({"getMore": first, "collection": "c", "batchSize": 1})["cursor"]["nextBatch"]) != 1:
             wrong.append("a small batch of the first cursor is missing")

@@ -1,12 +1,13 @@
-"""Whether a history of transactions is one that snapshot isolation allows. Knows nothing of servers.
+"""Checks whether snapshot isolation allows a history of transactions. Knows nothing about servers.
 
-A history is a list of transactions. A key holds a list; a transaction appends values, each given once in the whole history, and
-reads whole lists. A register is the same: a write of it, by a transaction that has read it before, is an append behind what was read.
+A history is a list of transactions. A key has a list; a transaction appends values, each only once in the whole history, and reads whole
+lists. A register is treated alike: a write by a transaction that has read the register before is an append after the value that was read.
 
-From the reads follows the order of the values of each key, and from it who depends on whom: `ww` wrote the version before, `wr` wrote
-what is read, `rw` read the version before what is written; `rt` had ended before the other began. Snapshot isolation (strong: a
-transaction sees all that ended before it began) forbids every cycle without two adjacent `rw`; a cycle with two is write skew. Where
-every transaction that writes has written all it read, write skew is impossible as well, and no cycle is allowed.
+The reads determine the order of the values of each key, and that order the dependencies: `ww` from the writer of the previous version, `wr`
+from the writer of a version to its reader, `rw` from the reader of a version to the writer of the next one; `rt` from a transaction that
+ended to one that began later. Snapshot isolation (strong: a transaction sees everything that ended before it began) forbids every cycle
+without two adjacent `rw`; a cycle with two is write skew. If every writing transaction writes all it has read, write skew is impossible,
+too, and no cycle is allowed.
 (Adya, Weak Consistency, 1999; Cerone and Gotsman, Analysing Snapshot Isolation, 2018; Kingsbury and Alvaro, Elle, 2020.)
 """
 
@@ -16,7 +17,7 @@ OK, FAILED, UNKNOWN = "ok", "failed", "unknown"
 
 
 class Transaction:
-    """`operations`: ("append", key, value) and ("read", key, [values]) in their order. `began` and `ended` are of one clock."""
+    """`operations`: ("append", key, value) and ("read", key, [values]) in order. `began` and `ended` use the same clock."""
 
     def __init__(self, name, operations, status=OK, began=0.0, ended=None):
         self.name, self.operations, self.status, self.began, self.ended = name, operations, status, began, ended
@@ -45,7 +46,7 @@ def writers_of(history):
 
 
 def check_within(t):
-    """What a transaction sees of itself: its reads of a key agree, and end with what it has appended."""
+    """Checks the reads within a transaction: its reads of a key agree, and end with its own appends."""
     seen, own = {}, defaultdict(list)
     for what, key, value in t.operations:
         if what == "append":
@@ -60,12 +61,12 @@ def check_within(t):
 
 
 def orders_of(history, writers, final):
-    """The order of the values of each key: every read is the beginning of the longest."""
+    """The order of the values of each key: every read must be a prefix of the longest one."""
     longest = {key: list(values) for key, values in final.items()}
     reads = [(t, key, value) for t in history if t.status != FAILED for what, key, value in t.operations if what == "read"]
     for t, key, value in reads:
         mine = {v for k, v in t.appends() if k == key}
-        # Of a transaction that did not commit its own values are nobody's.
+        # Values of a transaction that did not commit must not be read by others.
         value = value if t.status == OK else [v for v in value if v not in mine]
         if len(value) > len(longest.get(key, [])):
             longest[key] = value
@@ -87,7 +88,7 @@ def orders_of(history, writers, final):
 
 
 def check_whole(history, writers, orders, final):
-    """A transaction is there with all it wrote, and is shown so."""
+    """Checks that all writes of a transaction exist and become visible together."""
     there = {(key, value) for key, values in orders.items() for value in values}
     at_the_end = {(key, value) for key, values in final.items() for value in values}
     for t in history:
@@ -147,7 +148,7 @@ def graph_of(history, orders):
 
 
 def add_time(graph, history):
-    """Whoever ended before another began: a chain of moments spares an edge for each pair."""
+    """Connects transactions that ended with those that began later: through a chain of moments, which needs fewer edges than all pairs."""
     ends = sorted((t.ended, n) for n, t in enumerate(history) if t.status == OK and t.ended is not None)
     begins = sorted((t.began, n) for n, t in enumerate(history) if t.status != FAILED)
     passed = 0
@@ -162,7 +163,7 @@ def add_time(graph, history):
 
 
 def steps(graph, node, skew_allowed):
-    """The next nodes in a walk that has never two `rw` behind one another, unless no cycle at all is allowed."""
+    """The next nodes on a path without two adjacent `rw`, or on any path if no cycle is allowed."""
     name, after_anti = node
     for to, kind in graph.depends[name].items():
         yield (to, False), kind
@@ -172,7 +173,7 @@ def steps(graph, node, skew_allowed):
 
 
 def find_cycle(graph, skew_allowed):
-    """A forbidden cycle as [(node, kind of the step that leads on)], or None."""
+    """A forbidden cycle as [(node, kind of the edge to the next node)], or None."""
     white, grey, black = 0, 1, 2
     colour = defaultdict(int)
     starts = [(n, False) for n in {*graph.depends, *graph.anti}]
@@ -210,8 +211,8 @@ def name_of(cycle):
 
 
 def check(history, final=None, skew_allowed=True):
-    """Raises Anomaly when the history is not one of strong snapshot isolation; with `skew_allowed=False`, not serializable.
-    `final` is what keys held after everything: {key: [values]}. Gives the order of the values of each key."""
+    """Raises Anomaly when the history is not one of strong snapshot isolation; with `skew_allowed=False`, not serializable. `final` is the
+    state after everything: {key: [values]}. Returns the order of the values of each key."""
     final = final or {}
     writers = writers_of(history)
     for t in history:
@@ -228,8 +229,8 @@ def check(history, final=None, skew_allowed=True):
 
 
 def as_lists(history, final):
-    """Turns registers into lists: operations ("write", key, value) and ("read", key, value or None), every write behind a read of the
-    key by the same transaction. Gives the history and the final lists for `check`."""
+    """Converts registers into lists: operations ("write", key, value) and ("read", key, value or None), with a read of the key before every
+    write in the same transaction. Returns the history and the final lists for `check`."""
     before, writer = {}, {}
     for t in history:
         seen = {}

@@ -1,4 +1,4 @@
-"""The checker of isolation on known anomalies and on histories that are fine."""
+"""Tests the isolation checker on known anomalies and on valid histories."""
 
 import random
 import unittest
@@ -7,8 +7,8 @@ from isolation import FAILED, OK, UNKNOWN, Anomaly, Transaction, as_lists, check
 
 
 def history(*transactions):
-    """Each "w x1 | r x 1,2 | w y3": appends and reads; "!" in front for an aborted one, "?" for one whose end is not known. They began
-    in their order and all ended later, so that time says nothing."""
+    """Parses transactions such as "w x1 | r x 1,2 | w y3" (appends and reads); "!" in front means aborted, "?" unknown outcome. They begin
+    in order and all end later, so that real time gives no order."""
     out = []
     for n, text in enumerate(transactions):
         status = {"!": FAILED, "?": UNKNOWN}.get(text[0], OK)
@@ -31,7 +31,7 @@ class Anomalies(unittest.TestCase):
         return found.exception.kind
 
     def test_dirty_read(self):
-        # What T0 wrote first was replaced before it committed.
+        # The first write of T0 was replaced before it committed.
         self.assertEqual(self.found(history("w x1 | w x2", "r x 1", "r x 1,2")), "intermediate read")
 
     def test_aborted_read(self):
@@ -115,7 +115,7 @@ class Anomalies(unittest.TestCase):
 
 
 class Store:
-    """Lists under snapshot isolation, or without a part of it."""
+    """Random histories of lists under snapshot isolation, or with a part of it violated."""
 
     def __init__(self, rng, first_wins=True, fixed_view=True):
         self.rng, self.first_wins, self.fixed_view = rng, first_wins, fixed_view

@@ -1,11 +1,11 @@
 """The journal's device fails, is slow, or has lost bytes.
 
-Usage: journal.py [PART]..., of these parts:
-fail: one failed fdatasync ends the server with status 14 and one line; it serves nothing of which it does not know whether it is durable;
-the next start has everything that was acknowledged.
-slow: while a flush takes long, no write is answered before it ends, and who does not wait for it is served meanwhile.
-damage: a bit flipped in the journal of a killed server is refused with one line that names the file, status 100; --repair opens it and
-says what it gives up; without damage --repair changes nothing.
+Usage: journal.py [PART]..., with these parts:
+fail: one failed fdatasync ends the server with status 14 and one line; it returns no data that may not be durable; after the next start
+everything acknowledged is there.
+slow: while a flush takes long, no durable write is answered before it ends, and other requests are served meanwhile.
+damage: a flipped bit in the journal of a killed server is refused with one line that names the file, status 100; --repair opens it and
+reports what is lost; without damage --repair changes nothing.
 """
 
 import glob
@@ -36,7 +36,7 @@ def prepare_library(folder):
 
 
 class Device:
-    """Says what the next flushes do."""
+    """Sets the behavior of the next flushes."""
 
     def __init__(self, folder):
         self.control = os.path.join(folder, "sync-fault")
@@ -75,7 +75,7 @@ def fail(server, device):
             status = server.process.wait(10)
         except subprocess.TimeoutExpired:
             status = "none: it is still running"
-    # The log on standard error says it as well, each entry a document.
+    # The log on standard error contains it, too, with each entry as a document.
     said = [line for line in server.output().splitlines() if "cannot be flushed" in line and not line.startswith("{")]
     check(status == STATUS_JOURNAL, f"status {status} after a failed flush: {server.output()[-500:]}")
     check(len(said) == 1 and "restart" in said[0], f"not one line: {server.output()[-500:]}")
@@ -128,7 +128,7 @@ def damage(server):
     server.kill()
     newest = max(glob.glob(os.path.join(glob.escape(server.dbpath), "*.log")))
     with open(newest, "r+b") as file:
-        # The file is longer than what was written, and reads as zeros behind that.
+        # The file is longer than its content, and reads as zeros after it.
         file.seek(len(file.read().rstrip(b"\0")) // 2)
         byte = file.read(1)
         file.seek(-1, os.SEEK_CUR)

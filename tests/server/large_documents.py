@@ -1,6 +1,5 @@
-"""Many clients write and read documents of 15 MB at once: the server stays within `--memory` and a tenth, every operation ends
-well, whoever works on small documents beside them is refused nothing, and what was held is given back. Usage: large_documents.py
-[CLIENTS [MEMORY_MB]]
+"""Many clients write and read documents of 15 MB at once: the server stays within `--memory` plus a tenth, every operation succeeds,
+concurrent operations on small documents are never refused, and the memory is released. Usage: large_documents.py [CLIENTS [MEMORY_MB]]
 """
 
 import sys
@@ -13,7 +12,7 @@ from harness import Scratch, check, say
 
 BYTES = 15 << 20
 TENTH = 1.1
-# Given back this soon: what stays is not held by idle threads.
+# Memory must be released within this time; idle threads must not hold it.
 IDLE_S = 4
 
 
@@ -55,7 +54,7 @@ class Innocent(threading.Thread):
 
 
 def at_once(server, clients, work):
-    """`work(collection, number)` by so many clients at the same time; what went wrong."""
+    """Runs `work(collection, number)` for `clients` clients at the same time; returns the errors."""
     wrong = []
     start = threading.Barrier(clients)
 

@@ -1,7 +1,7 @@
-"""A load whose every acknowledged effect is written down: the ledger that crash tests compare with what is there.
+"""A load that records every acknowledged effect in a ledger, with which crash tests compare the stored data.
 
-Each worker owns its documents, so that the ledger needs no order between workers. An operation without an answer is `open`: its
-documents may be in the state before or after it, and in no third one.
+Each worker owns its documents, so that the ledger needs no order between workers. An operation without an answer is `open`: its documents
+may be in the state before or after it, and in no other.
 """
 
 import random
@@ -13,12 +13,12 @@ from pymongo.errors import AutoReconnect, BulkWriteError, DuplicateKeyError, Ope
 
 from harness import check, fail
 
-# The server says that it stops: InterruptedAtShutdown, ShutdownInProgress, PrimarySteppedDown.
+# Error codes of a stopping server: InterruptedAtShutdown, ShutdownInProgress, PrimarySteppedDown.
 STOPPING = {11600, 91, 189}
 LOST = (AutoReconnect, ServerSelectionTimeoutError)
 COUNTERS = 40
-# Whether create, createIndexes and drop with {j: true} wait for the journal. They do not yet: a journaled write after each of them,
-# which the order of the journal makes cover it, stands in. True removes that write.
+# Whether create, createIndexes and drop with {j: true} wait for the journal. They do not yet: instead each is followed by a journaled
+# write, which also covers them because the journal is ordered. True removes that write.
 SCHEMA_WAITS_FOR_JOURNAL = True
 
 
@@ -35,7 +35,7 @@ def document(key, version, rng):
 
 
 class Ledger:
-    """Per collection: documents that must be there, and per key the states an open operation leaves possible."""
+    """For each collection: the documents that must exist, and for each key the states that an open operation may leave."""
 
     def __init__(self):
         self.documents = {}
@@ -52,7 +52,7 @@ class Ledger:
 
 
 class Load:
-    """Workers over one server; `stop_after` is the caller's act of ending the server."""
+    """Workers on one server; `stop_after` is the caller's function that ends the server."""
 
     def __init__(self, client, ledgers, seed, round_, journaled, db="crash"):
         self.client, self.ledgers, self.seed, self.round = client, ledgers, seed, round_
@@ -62,7 +62,7 @@ class Load:
         self.errors = []
 
     def run(self, end):
-        """Starts all workers, calls `end`, waits until each has met the end of the server."""
+        """Starts all workers, calls `end`, and waits until each worker has noticed the end of the server."""
         jobs = [(self.documents_worker, n) for n in range(len(self.ledgers) - 2)]
         jobs += [(self.schema_worker, len(self.ledgers) - 2), (self.many_worker, len(self.ledgers) - 1)]
         threads = [threading.Thread(target=self.guard, args=job, daemon=True) for job in jobs]
@@ -87,7 +87,7 @@ class Load:
             self.errors.append(f"worker {worker}: {error!r}")
 
     def attempt(self, ledger, changes, operation):
-        """Runs an operation that takes each key to the given state; `changes` is {key: state or None}."""
+        """Runs an operation that changes each key to the given state; `changes` is {key: state or None}."""
         ledger.open = {key: (ledger.documents.get(key), state) for key, state in changes.items()}
         operation()
         for key, state in changes.items():
@@ -118,7 +118,7 @@ class Load:
                     self.change(docs, ledger, key, kind, rng)
 
     def collide(self, docs, ledger, other, fresh, rng):
-        """A second owner of a unique key must be refused; one refused document keeps no other out of an unordered batch."""
+        """Checks that a duplicate unique key is refused, and that one refused document does not prevent the others of an unordered batch."""
         if other not in ledger.documents:
             return
         good, bad = document(fresh, 0, rng), document(fresh + ".x", 0, rng)
@@ -148,7 +148,7 @@ class Load:
             self.attempt(ledger, {key: None}, lambda: docs.delete_one({"_id": key}))
 
     def schema_worker(self, worker):
-        """Collections come and go; an acknowledged index is there, an acknowledged drop is for good."""
+        """Creates and drops collections; an acknowledged index must exist, an acknowledged drop is permanent."""
         ledger = self.ledgers[worker]
         made = 0
         while not self.halt.is_set():
@@ -176,7 +176,7 @@ class Load:
                     ledger.collections[name] = after
 
     def many_worker(self, worker):
-        """One statement over all counters, whose indexed value it changes; an open one may have met any part of them."""
+        """One statement that increments all counters, an indexed field; an open one may have reached any of them."""
         ledger, counters = self.ledgers[worker], self.db["counters"]
         while not self.halt.is_set():
             ledger.open = {"n": None}
@@ -187,7 +187,7 @@ class Load:
 
 
 def prepare(client, db="crash"):
-    """The collections with their indexes, durable before the first round."""
+    """Creates the collections with their indexes, durably, before the first round."""
     database = client.get_database(db, write_concern=WriteConcern(w=1, j=True))
     database["docs"].create_index("u", unique=True)
     database["docs"].create_index([("g", 1), ("version", -1)])
@@ -197,7 +197,8 @@ def prepare(client, db="crash"):
 
 
 def verify_documents(client, ledgers, db="crash"):
-    """Every acknowledged document as it was last acknowledged, and nothing else but open operations. Settles the ledgers."""
+    """Checks that every acknowledged document has its last acknowledged state, and that only open operations have changed anything else.
+    Settles the ledgers."""
     docs = client[db]["docs"]
     there = {d["_id"]: d for d in docs.find({}).batch_size(2000)}
     opened = 0
@@ -220,7 +221,7 @@ def verify_documents(client, ledgers, db="crash"):
 
 
 def verify_collections(client, ledger, db="crash"):
-    """Acknowledged collections with their index and documents; dropped ones are gone."""
+    """Checks that acknowledged collections exist with their index and documents, and that dropped ones do not."""
     names = {n for n in client[db].list_collection_names() if n.startswith("c-")}
 
     def state(name):
@@ -245,7 +246,7 @@ def verify_collections(client, ledger, db="crash"):
 
 
 def verify_counters(client, ledger, db="crash"):
-    """Every counter has every acknowledged statement, and at most the open one more. Levels what the open one left."""
+    """Checks that every counter has every acknowledged increment, and at most the open one in addition. Makes all counters equal again."""
     counters = client.get_database(db, write_concern=WriteConcern(w=1, j=True))["counters"]
     acknowledged = ledger.documents.get("n", 0)
     found = [d["n"] for d in counters.find()]

@@ -1,5 +1,5 @@
-"""Very many collections with one more index each: how long they take, and that the next start, the open files and the memory do not grow
-with them. Usage: many_collections.py N
+"""Very many collections with one additional index each: measures how long creating them takes, and checks that the time of the next start,
+the open files and the memory do not grow with their number. Usage: many_collections.py N
 """
 
 import random
@@ -18,7 +18,7 @@ MEMORY_MB = 1024
 
 
 def create(server, total):
-    """`create_index` on new collections from several threads, without waiting for the journal; gives seconds per quarter."""
+    """Runs `create_index` on new collections in several threads, without waiting for the journal; returns the seconds per quarter."""
     errors, marks = [], []
     began = time.monotonic()
     done = [0] * THREADS
@@ -49,7 +49,7 @@ def create(server, total):
 
 
 def first_answer(server, name):
-    """Seconds from the start of the process until a find has its answer."""
+    """Seconds from the start of the process until the first find is answered."""
     began = time.monotonic()
     server.start()
     with server.client() as client:

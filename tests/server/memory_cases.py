@@ -1,5 +1,5 @@
-"""Hostile requests against the memory bound: for every family of stages, expressions and writes that builds values, one that
-wants far more than there is; and attacks by many connections at once. Knows nothing of how they are judged.
+"""Hostile requests against the memory bound: for every family of stages, expressions and writes that builds values, one that needs far more
+than the bound; and attacks with many connections at once. Knows nothing about how the results are judged.
 """
 
 import socket
@@ -11,7 +11,7 @@ from bson import decode, encode
 from pymongo.errors import PyMongoError
 
 OK = "ok"
-# Results too large: the limit on memory, on a document, on a string while it is made.
+# Codes for results that are too large: memory limit, document size, size of a string under construction.
 TOO_LARGE = {146, 10334, 17280, 13548, 16493, 17419, 4031700}
 MB = 1 << 20
 
@@ -21,7 +21,7 @@ def on(collection, *stages, **more):
 
 
 def size(e):
-    """An expression computed and thrown away."""
+    """An expression that is computed and whose value is dropped."""
     return {"$project": {"n": {"$cond": [{"$eq": [e, -1]}, 1, 0]}}}
 
 
@@ -160,7 +160,7 @@ def call(server, command):
 
 
 def half_messages(server, connections=40, declared=48_000_000, sent=24 * MB):
-    """Connections that send half of a large message each and stop there. Gives the sockets."""
+    """Connections that each send half of a large message and stop. Returns the sockets."""
     start = struct.pack("<I", 0) + b"\0" + struct.pack("<i", declared - 30) + b"\2insert\0\2\0\0\0x\0"
     block = bytes(MB)
     sockets = []
@@ -177,7 +177,7 @@ def half_messages(server, connections=40, declared=48_000_000, sent=24 * MB):
 
 
 def compressed_bombs(server, connections=20):
-    """Small messages that expand to 47 MB each, at once, each on its connection. Gives the sockets."""
+    """Small messages that expand to 47 MB each, sent at once, each on its own connection. Returns the sockets."""
     zeros = zlib.compress(bytes(47_000_000), 9)
     frame = header(16 + 9 + len(zeros), 2012) + struct.pack("<iiB", 2013, 47_000_000, 2) + zeros
     sockets = [connect(server) for _ in range(connections)]
@@ -190,7 +190,7 @@ def compressed_bombs(server, connections=20):
 
 
 def unread_replies(server, cursors, connections=40):
-    """Asks for a batch of 16 MB on each connection and reads none of them. Gives the sockets."""
+    """Requests a batch of 16 MB on each connection and reads none of them. Returns the sockets."""
     sockets = []
     for cursor in cursors[:connections]:
         s = connect(server)
@@ -201,7 +201,7 @@ def unread_replies(server, cursors, connections=40):
 
 
 def open_cursors(db, command, n):
-    """Opens cursors until `n` are there or one is refused; their ids, and the code of the refusal."""
+    """Opens cursors until there are `n` or one is refused; returns their ids, and the code of the refusal."""
     ids = []
     for _ in range(n):
         try:
@@ -212,7 +212,7 @@ def open_cursors(db, command, n):
 
 
 def at_once(server, commands):
-    """Runs commands at the same time, each on its own client; their outcomes."""
+    """Runs commands at the same time, each on its own client; returns their outcomes."""
     outcomes = [None] * len(commands)
 
     def run(i, command):

@@ -1,6 +1,6 @@
 """Servers on a TiKV cluster that does not answer for a while: the store is stopped, then PD, each for longer than every time limit. No
-server ends, whether it holds the database, waits for it or is alone; clients that repeat what failed go on when the cluster is back, and
-what was acknowledged is there. Usage: outage.py [SECONDS]: how long each outage lasts. Needs what tikv.py needs."""
+server ends, whether it holds the database, waits for it or runs alone; clients that retry succeed when the cluster is back, and everything
+acknowledged is there. Usage: outage.py [SECONDS]: the length of each outage. Needs what tikv.py needs."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from harness import Scratch, check, fail, say
 from tikv import SELECTION_MS, Cluster, free_ports, start_or_skip
 
 CLIENTS = 4
-# A lease is ten seconds; a start takes a while on a busy machine.
+# A lease lasts ten seconds; a start takes a while on a busy machine.
 RETURN_S = 60
 
 
@@ -49,7 +49,7 @@ class Writer:
 
 
 def silence(pid, seconds, name, servers, writers, status):
-    """Stops a process of the cluster, and waits until all is well again."""
+    """Stops a process of the cluster for a while, and waits until everything works again."""
     pids = [server.process.pid for server in servers]
     before = [writer.acknowledged for writer in writers]
     os.kill(pid, signal.SIGSTOP)

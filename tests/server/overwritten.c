@@ -1,6 +1,6 @@
-/* Preloaded into a server whose engine writes in place: before each write to a file of the directory that QUARRY_UNDO_DIR names,
-   notes what stood in the pages that it touches, and after each sync, what that covers, into the file that QUARRY_UNDO_LOG names.
-   With it, pages that no finished sync covers can be set back to what they were. */
+/* Preloaded into a server whose engine writes in place. Before each write to a file of the directory named by QUARRY_UNDO_DIR it
+   records the old content of the pages, and after each sync the writes it covers, in the file named by QUARRY_UNDO_LOG.
+   With this log, pages not covered by a finished sync can be reset to their old content. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -14,8 +14,8 @@
 
 #define PAGE 4096
 
-/* One entry of the log: head, path, bytes. Kinds: w, a write of pages that were as the bytes say (shorter at the end of the
-   file); s, a sync covers all writes of the file with numbers up to this; d, a write that is durable by itself covers its pages. */
+/* One entry of the log: head, path, bytes. Kinds: w, a write of pages, with their old content (shorter at the end of the file);
+   s, a sync that covers all writes of the file with numbers up to this; d, a durable write, which covers its own pages. */
 struct head {
   char kind, unused[3];
   unsigned path_len;
@@ -67,7 +67,7 @@ static void note(char kind, int fd, const char *path, size_t path_len, unsigned 
   }
   if (kind == 'w') {
     if (!(bytes = malloc(head.len))) abort();
-    /* Files that are opened for writing only are read by another way in. */
+    /* A file that is open only for writing is read through another descriptor. */
     ssize_t n = pread(fd, bytes, head.len, (off_t)head.offset);
     if (n < 0) {
       int again = open(path, O_RDONLY | O_CLOEXEC);
@@ -96,7 +96,7 @@ ssize_t pwrite(int fd, const void *bytes, size_t len, off_t offset) {
 }
 ssize_t pwrite64(int fd, const void *bytes, size_t len, off_t offset) { return pwrite(fd, bytes, len, offset); }
 
-/* Several buffers are written one by one: who asked gets the sum. */
+/* Several buffers are written one by one; the result is the sum. */
 ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t offset) {
   ssize_t sum = 0;
   for (int i = 0; i < count; i++) {

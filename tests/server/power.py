@@ -1,9 +1,9 @@
-"""A loss of power, as far as a process can play it: after kill -9, what no finished sync covered is taken from the files.
-What was acknowledged with {j: true} must survive that.
+"""A simulated loss of power: after kill -9, everything not covered by a finished sync is removed from the files. Writes acknowledged with
+{j: true} must survive that.
 
-An engine that appends (RocksDB): every journal, manifest and table file is cut to what a finished fdatasync had covered (noted by
-synced.c, which is preloaded). An engine that writes in place (LMDB, WiredTiger): of the pages that were written since the last
-finished sync of their file, none, all, or each second one by chance is set back to what it was then (noted by overwritten.c).
+An engine that appends (RocksDB): every journal, manifest and table file is truncated to the part that a finished fdatasync covered
+(recorded by the preloaded synced.c). An engine that writes in place (LMDB, WiredTiger): of the pages written since the last finished sync
+of their file, none, all, or a random half are reset to their earlier content (recorded by overwritten.c).
 """
 
 import glob
@@ -40,7 +40,7 @@ def wrap(folder, library):
 
 
 def cut(folder, dbpath):
-    """Takes away what no sync covered; gives the bytes taken."""
+    """Removes everything not covered by a sync; returns the number of bytes removed."""
     return set_back(folder, dbpath) if IN_PLACE else cut_off(folder, dbpath)
 
 
@@ -55,7 +55,7 @@ def cut_off(folder, dbpath):
         for path in glob.glob(os.path.join(glob.escape(dbpath), pattern)):
             keep = covered.get(path, 0)
             with open(path, "rb") as file:
-                # A journal file is longer than what was written, and reads as zeros behind that.
+                # A journal file is longer than its content, and reads as zeros after it.
                 size = len(file.read().rstrip(b"\0"))
             if size > keep:
                 os.truncate(path, keep)
@@ -64,21 +64,21 @@ def cut_off(folder, dbpath):
 
 
 def writes_open(name):
-    """By path, the writes that no sync covers, in their order: number, offset, what stood there."""
+    """The writes of each path not covered by a sync, in order: number, offset, earlier content."""
     files = {}
     with open(name, "rb") as log:
         while len(head := log.read(HEAD.size)) == HEAD.size:
             kind, path_len, number, offset, length, bytes_len = HEAD.unpack(head)
             path, before = log.read(path_len), log.read(bytes_len)
             if len(path) < path_len or len(before) < bytes_len:
-                break  # Killed while it was written: the write itself was not made.
+                break  # Killed while this entry was written: the write itself was not made.
             writes = files.setdefault(path.decode(), [])
             if kind == b"w":
                 writes.append((number, offset, before.ljust(length, b"\0")))
             elif kind == b"s":
                 writes[:] = [w for w in writes if w[0] > number]
             else:
-                # Durable pages among those of earlier writes that are not.
+                # Removes durable pages from the earlier writes that are not durable.
                 writes[:] = [w for w in writes if w[0] > number or w[1] < offset or w[1] + len(w[2]) > offset + length]
     return files
 
@@ -98,11 +98,11 @@ def set_back(folder, dbpath):
             for at, before in pages.items():
                 file.seek(at)
                 now = file.read(PAGE)
-                # Behind the end of the file there is nothing to take.
+                # There is nothing to reset after the end of the file.
                 if before[: len(now)] != now and random.random() < share:
                     file.seek(at)
                     file.write(before[: len(now)])
                     taken += len(now)
-    # The next start writes from here on.
+    # The next start appends to an empty log.
     os.remove(log)
     return taken

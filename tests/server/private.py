@@ -1,8 +1,8 @@
-"""What the server leaves on the device is its owner's alone, and the command that starts it in the background tells the truth.
+"""Files of the server are accessible to its owner only, and the command that starts it in the background reports the real result.
 
-Usage: private.py [PART]..., of these parts:
+Usage: private.py [PART]..., with these parts:
 modes: data, log, audit and temporary files are 0600, folders 0700, whatever the umask; files of an earlier version are closed to others.
-fork: the process in the background lives although nobody reads what it prints.
+fork: the process in the background keeps running although nobody reads its output.
 """
 
 import os
@@ -51,7 +51,7 @@ def modes(scratch):
     check(stat.S_IMODE(os.stat(data).st_mode) == 0o700, "the data directory is open to others")
     check(not open_to_others(home), f"open to others: {open_to_others(home)}")
     count = len(modes_below(data))
-    # As earlier versions left them.
+    # With the modes of earlier versions.
     for name in modes_below(data):
         full = os.path.join(data, name)
         os.chmod(full, 0o755 if os.path.isdir(full) else 0o644)
@@ -67,7 +67,7 @@ def fork(scratch):
         os.mkdir(home)
         pid_file = os.path.join(home, "pid")
         command = [BINARY, "serve", "--dbpath", f"{home}/data", "--port", "0", "--nounixsocket", "--fork"]
-        # With these the server has more to say after the line that ends the command.
+        # With these options the server prints more after the line with which the command ends.
         command += ["--metricsPort", "0", "--logpath", f"{home}/log", "--pidfilepath", pid_file]
         done = subprocess.run(command, capture_output=True, text=True, timeout=START_S_MAX)
         check(done.returncode == 0, f"round {number}: {done.stdout} {done.stderr}")

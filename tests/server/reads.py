@@ -1,9 +1,9 @@
-"""Reads by every server of a TiKV cluster: three servers, of which one holds the database; each of the others executes the reads that it
-gets itself. Usage: reads.py [SECONDS]. Needs what tikv.py needs.
+"""Reads through every server of a TiKV cluster: three servers, one of which holds the database; each of the others executes its reads
+itself. Usage: reads.py [SECONDS]. Needs what tikv.py needs.
 
-Shown: the holder's count of reads does not grow by reads through the others; each change of collections, indexes, views and rights is in
-the next read through another server; no read is older than a write that was acknowledged before it began, whoever wrote and whoever
-read; when the holder is killed, readers of the others go on."""
+Checks: the holder's count of reads does not grow by reads through the others; each change of collections, indexes, views and rights is
+visible to the next read through another server; no read is older than a write acknowledged before it began, whichever servers are used;
+when the holder is killed, readers of the others continue."""
 
 import sys
 import threading
@@ -17,13 +17,13 @@ from harness import SEED, Scratch, check, say
 from tikv import SELECTION_MS, Cluster, requests_of, start_or_skip
 
 DOCUMENTS = 1_000
-# The longest time without an answer for a reader of another server when the holder is killed.
+# Longest time without an answer for a reader of another server when the holder is killed.
 GAP_S_MAX = 1.0
 READ_COMMANDS = ("find", "aggregate", "count", "distinct", "getMore", "listCollections", "listIndexes")
 
 
 def reads_here(client):
-    """Requests that the server has executed itself and handed on; None while it hands all on."""
+    """Numbers of requests that the server has executed itself and forwarded; None while it forwards all."""
     return client.admin.command("serverStatus")["quarry"].get("reads")
 
 
@@ -40,7 +40,7 @@ def commands_of(client):
 
 
 class Equal:
-    """The servers by what they do now, with a client for each."""
+    """The servers by their present role, with a client for each."""
 
     def __init__(self, servers, **options):
         self.servers = servers
@@ -54,7 +54,7 @@ class Equal:
 
 
 def executed_by_whom(equal):
-    """Reads through another server are executed there, and the holder is asked nothing."""
+    """Checks that reads through another server are executed there, without a request to the holder."""
     rows = equal.holder.counted.rows
     rows.insert_many([{"_id": n, "a": n % 10} for n in range(DOCUMENTS)])
     rows.create_index("a")
@@ -78,8 +78,8 @@ def executed_by_whom(equal):
 
 
 def requests_of_reads(equal):
-    """What a read through another server costs: one request to a store and one timestamp more than at the holder, shared by all that come
-    at the time."""
+    """The cost of a read through another server: compared with the holder, one more request to a store and one more timestamp, shared by
+    all reads at that time."""
     other, count = equal.others[0], 200
     rows = other.counted.rows
 
@@ -112,7 +112,7 @@ def requests_of_reads(equal):
 
 
 def changes_are_seen(equal):
-    """Every change through the holder is in the next read through another server."""
+    """Checks that every change through the holder is visible to the next read through another server."""
     database = equal.holder.changed
     for round_ in range(5):
         for other in equal.others:
@@ -148,7 +148,7 @@ def changes_are_seen(equal):
 
 
 class Written:
-    """A counter and a list, what of them was acknowledged, and readers that look for it."""
+    """A counter and a list, their acknowledged state, and readers that check it."""
 
     def __init__(self, clients):
         self.clients, self.stop = clients, threading.Event()
@@ -214,7 +214,7 @@ class Written:
 
 
 def never_stale(equal, seconds):
-    """Writers and readers through each server."""
+    """Runs writers and readers through each server."""
     written = Written(equal.clients)
     threads = [written.run(written.write, n, client) for n, client in enumerate(equal.clients)]
     threads += [written.run(written.read, f"reader {n}", client, n) for n, client in enumerate(equal.clients * 2)]
@@ -226,7 +226,7 @@ def never_stale(equal, seconds):
 
 
 def holder_is_killed(equal):
-    """Readers of the other servers go on while nobody holds the database."""
+    """Checks that readers of the other servers continue while nobody holds the database."""
     equal.holder.fresh2.counters.insert_many([{"_id": n, "n": 0} for n in range(3)])
     equal.holder.fresh2.lists.insert_one({"_id": 0, "list": []})
     gaps, counts, errors, stop = {}, {}, [], threading.Event()
@@ -268,7 +268,7 @@ def holder_is_killed(equal):
 
 
 def rights(scratch, cluster, prefix):
-    """Reads through another server have the rights of their user, as of the next read."""
+    """Checks that reads through another server use the rights of their user, also after they change."""
     servers = Servers(scratch, cluster, prefix)
     for server in servers.all:
         server.options = (*server.options, "--auth")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs tests of the real server binary as a child process. Usage: run.sh [NAME [ARGUMENT]...]; without a name, the ordinary ones.
-# Names: kill, power, term, stream, start, journal, disk, hostile, queries, large, collections, waiting, transactions, soak-ddl, all, engines, tikv, equals, reads, outage, standby, backup, bucket, strangers, private, follow. QUARRY_BIN names the binary; without it the release build is taken.
-# QUARRY_SEED repeats a run's choices. QUARRY_IDENTS names the server's example `idents`, for soak-ddl to look for leaked keys.
+# Names: kill, power, term, stream, start, journal, disk, hostile, queries, large, collections, waiting, transactions, soak-ddl, all, engines, tikv, equals, reads, outage, standby, backup, bucket, strangers, private, follow. QUARRY_BIN names the binary (default: the release build).
+# QUARRY_SEED repeats a run's random choices. QUARRY_IDENTS names the server's example `idents`, with which soak-ddl looks for leaked keys.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -76,7 +76,7 @@ if [ $# -gt 0 ]; then
 fi
 for name in kill power term stream start journal disk hostile queries large collections waiting transactions soak-ddl engines tikv equals reads outage standby bucket strangers private; do
   began=$SECONDS
-  # A process of its own: under `||` bash goes on after a failing command.
+  # In a separate process: under `||` bash would continue after a failing command.
   bash "$here/run.sh" "$name" || fail "server test '$name' FAILED"
   echo "server: $name passed in $((SECONDS - began)) s"
 done

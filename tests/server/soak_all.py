@@ -1,11 +1,10 @@
 """Everything at once on one directory. Usage: soak_all.py SECONDS [ROUNDS]
 
-Beside each other: documents, indexes, validators, names and snapshots (soak_load.py); transactions and single statements with a change
-stream that is resumed (soak_transactions.py); capped collections, time series, expiry, `$out`, a counter by retries (soak_kinds.py); a
-backup in each round. A round ends by kill -9, by flushes that are late and then kill -9, by a flush that fails, or by SIGTERM. Behind
-it everything is compared with the ledgers, every collection is validated and the history of transactions is checked; at the end, the
-events of the whole stream. The newest backup is restored and read (`quarry backup drill`) behind every ROUNDS rounds, and at the end;
-one that does not open is kept.
+Concurrently: documents, indexes, validators, names and snapshots (soak_load.py); transactions and single statements with a resumed change
+stream (soak_transactions.py); capped collections, time series, expiry, `$out`, a counter with retries (soak_kinds.py); a backup in each
+round. A round ends by kill -9, by delayed flushes and then kill -9, by a failed flush, or by SIGTERM. After it all data is compared with
+the ledgers, every collection is validated and the history of transactions is checked; at the end, the events of the whole stream. The
+newest backup is restored and read (`quarry backup drill`) after every ROUNDS rounds, and at the end; a backup that does not open is kept.
 """
 
 import collections
@@ -31,12 +30,12 @@ from soak_watch import LATE_S, Watch
 WRITERS, TRANSACTIONS = 4, 4
 BACKUP_S_MAX = 120
 KEPT = 2
-# More than a short run has.
+# More than a short run produces.
 ROUNDS_PER_DRILL = 8
 
 
 class Transactions:
-    """The workers of soak_transactions.py, round after round, and their stream."""
+    """The workers of soak_transactions.py, in rounds, and their stream."""
 
     def __init__(self, server):
         self.counts, self.orders, self.history = collections.Counter(), {}, []
@@ -85,8 +84,8 @@ class Transactions:
 
 
 class Backups:
-    """One backup in each round; what the end of the server breaks off counts for nothing. Old ones are removed: hours of whole copies,
-    as LMDB needs them, fill every disk."""
+    """Makes one backup in each round; one interrupted by the end of the server is ignored. Old backups are removed: hours of full copies,
+    which LMDB needs, would fill every disk."""
 
     def __init__(self, folder):
         self.repository, self.scratch = os.path.join(folder, "backups"), os.path.join(folder, "drill")
@@ -134,7 +133,7 @@ class Soak:
         else:
             say("soak-all: without late and failing flushes, there is no C compiler")
         self.server = scratch.server("data", "--memory", "512M", "--setParameter", "ttlMonitorSleepSecs=1", wrap=wrap).start()
-        # The same place after each restart, so that drivers find it again.
+        # The same port after each restart, so that drivers reconnect.
         self.server.options += ["--port", str(self.server.port)]
         with self.server.client() as client:
             prepare(client, WRITERS)
@@ -170,7 +169,7 @@ class Soak:
 
     def verify(self):
         with self.server.client(serverSelectionTimeoutMS=20000) as client:
-            # Nothing is to go while it is counted.
+            # Nothing may expire while documents are counted.
             client.admin.command("setParameter", 1, ttlMonitorEnabled=False)
             opened = verify_acknowledged(client, self.writers) + self.kinds.verify(client)
             self.transactions.verify(client)
@@ -206,7 +205,7 @@ def main(seconds, rounds_per_drill=ROUNDS_PER_DRILL):
     rng = random.Random(SEED)
     if os.path.isdir(MEMORY_DISK) and shutil.disk_usage(MEMORY_DISK).free > MEMORY_DISK_BYTES:
         tempfile.tempdir = MEMORY_DISK
-    # Many threads share one interpreter: none is to wait for its turn long.
+    # Many threads share one interpreter: none should wait long for its turn.
     sys.setswitchinterval(0.001)
     with Scratch() as scratch:
         say(f"soak-all: seed {SEED}, engine {ENGINE or 'rocksdb'}")

@@ -1,4 +1,4 @@
-"""Anything at all on collections that everybody uses: what they hold is not known, only what an answer may be."""
+"""Random operations on shared collections: their contents are unknown, so only the allowed answers are checked."""
 
 import collections
 
@@ -13,10 +13,10 @@ INDEXES = (
     ([("g", 1), ("n", -1)], {}),
     ("d", {"unique": True, "sparse": True}),
     ([("a", 1), ("g", 1)], {}),
-    # Refused where there are documents.
+    # Refused when the collection has documents.
     ("g", {"unique": True}),
 )
-# What a command may be refused with because of what others did just before; any other code is a failure.
+# Codes with which a command may fail because of concurrent operations; any other code is an error.
 REFUSALS = {
     20: "IllegalOperation",
     26: "NamespaceNotFound",
@@ -27,7 +27,7 @@ REFUSALS = {
     85: "IndexOptionsConflict",
     86: "IndexKeySpecsConflict",
     121: "DocumentValidationFailure",
-    # A scan of a capped collection that wrapped around under it.
+    # A scan of a capped collection whose position was overwritten.
     136: "CappedPositionLost",
     175: "QueryPlanKilled",
     276: "IndexBuildAborted",

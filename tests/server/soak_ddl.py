@@ -1,13 +1,14 @@
-"""Changes of the catalog beside reads and writes on eight threads, with crashes and a bad disk. Usage: soak_ddl.py SECONDS
+"""Changes of the catalog concurrent with reads and writes on eight threads, with crashes and a bad disk. Usage: soak_ddl.py SECONDS
 
-Each round loads one directory for a while and ends it: by kill -9, by flushes that are late and then kill -9, by a flush that fails, by
-SIGTERM. After each the server starts again, and then:
-every write that was acknowledged with {w: majority, j: true} is there, an open one is there wholly or not at all;
+Each round loads one directory for a while and ends it: by kill -9, by delayed flushes and then kill -9, by a failed flush, by SIGTERM.
+After each round the server starts again, and then:
+every write that was acknowledged with {w: majority, j: true} is there, an open one is there as a whole or not at all;
 `validate` with full is clean for every collection, counts equal scans (also through every index);
-no reply was later than LATE_S plus what the flushes were delayed plus the time this machine kept the processes waiting for a processor.
+no reply was later than LATE_S plus the delay of the flushes plus the time for which this machine kept the processes waiting for a
+processor.
 At the end everything is dropped: no key is left in the engine's tables, and the directory is about as small as that of a new server.
 
-What is late is looked at while it is late: the stacks of all threads of the server are printed, by gdb where there is one.
+While a reply is late, the stacks of all threads of the server are printed, with gdb if it is installed.
 """
 
 import glob
@@ -27,17 +28,17 @@ from soak_watch import LATE_S, Watch
 
 WORKERS = 8
 ENDS = ("kill", "late flushes", "failed flush", "kill", "term")
-# Flushes are late by this much in a round of late flushes.
+# Delay of each flush in a round of delayed flushes.
 DELAY_S = 0.25
-# The server's own status when a flush failed.
+# The server's exit status after a failed flush.
 STATUS_JOURNAL = 14
-# What an empty directory and one that held data may differ by: options and info log files, and one manifest, of each start that
+# Allowed difference between an empty directory and one that had data: options and info log files, and one manifest, of each start that
 # RocksDB keeps, and a journal that is not full.
 GROWTH_BYTES_MAX = 8 << 20
 SHRINK_S_MAX = 150
-# Small enough that the log of changes is cut many times; it may stay when all is dropped.
+# Small enough that the log of changes is truncated many times; it may remain when everything is dropped.
 OPLOG_MB = 16
-# Where memory can be had as a disk, the disk's own moods make no reply late: only the delays of this test do.
+# On a memory disk, if there is one, no reply is late because of the real disk: only because of this test's delays.
 MEMORY_DISK, MEMORY_DISK_BYTES = "/dev/shm", 4 << 30
 SYSTEM = ("admin", "config", "local")
 
@@ -53,7 +54,7 @@ def prepare_library(folder):
 
 
 class Device:
-    """Says what the next flushes do."""
+    """Sets the behavior of the next flushes."""
 
     def __init__(self, folder):
         self.control = os.path.join(folder, "sync-fault")
@@ -77,7 +78,7 @@ def end_round(server, device, how, seconds, watch):
     if how == "failed flush":
         device.set("fail")
         try:
-            # It ends by itself; when it goes on, it goes on refusing.
+            # The server ends by itself; if it keeps running, it refuses writes.
             status = server.process.wait(5)
             check(status == STATUS_JOURNAL, f"status {status} after a failed flush: {server.output()[-2000:]}")
         except subprocess.TimeoutExpired:
@@ -102,7 +103,7 @@ def verify(server, workers):
 
 
 def verify_one(collection):
-    """All of verify_collection, and no two documents own one key of a unique index."""
+    """The checks of verify_collection, and that no two documents have the same key in a unique index."""
     for index in list(collection.list_indexes()):
         if index.get("hidden"):
             # A hidden index cannot be hinted.
@@ -130,7 +131,7 @@ def directory_bytes(path):
 
 
 def occupied_bytes(server):
-    """What the data of a running server occupies; it is stopped. LMDB's file does not shrink: its pages in use count."""
+    """The size of a running server's data; the server is stopped. LMDB's file does not shrink: its pages in use count."""
     if ENGINE != "lmdb":
         server.stop()
         return directory_bytes(server.dbpath)
@@ -141,7 +142,7 @@ def occupied_bytes(server):
 
 
 def empty_server(scratch):
-    """The size of a directory in which a server has created and dropped one collection, and the keys of one that did nothing."""
+    """The size of a directory in which a server has created and dropped one collection, and the keys in one of an unused server."""
     new = scratch.server("new").start()
     new.stop()
     server = scratch.server("empty").start()
@@ -152,17 +153,17 @@ def empty_server(scratch):
 
 
 def keys_left(dbpath):
-    """Lines about keys of collections and indexes, all of which are dropped; None without the program that looks."""
+    """Lines about remaining keys of dropped collections and indexes; None without the program that lists them."""
     program = os.environ.get("QUARRY_IDENTS")
     if not program:
         return None
     listed = subprocess.run([program, ENGINE or "rocksdb", dbpath], check=True, capture_output=True, text=True).stdout.splitlines()
-    # Rows of the catalog, counters, multikey and order marks, records of drops; other rows of meta stay.
+    # Rows of the catalog, counters, multikey and order marks, records of drops; other rows of meta may remain.
     return [line for line in listed if line.split()[0] != "meta" or line.split()[1] in "cnmod"]
 
 
 def verify_space(scratch, server):
-    """All is dropped: nothing is left, neither key nor file."""
+    """Drops everything and checks that neither keys nor files are left."""
     with server.client(serverSelectionTimeoutMS=20000) as client:
         for db in client.list_database_names():
             if db not in SYSTEM:
@@ -170,13 +171,13 @@ def verify_space(scratch, server):
         left = [db for db in client.list_database_names() if db not in SYSTEM]
         check(not left, f"databases that were dropped: {left}")
     empty, system_keys = empty_server(scratch)
-    # A new server's own collections, each a table and an identifier. The log of starts has a document for each start.
+    # A new server's own collections, as pairs of table and identifier. The log of starts has a document for each start.
     own = {tuple(line.split()[:2]) for line in system_keys or () if not line.startswith("meta ")}
     allowed = empty + GROWTH_BYTES_MAX + (OPLOG_MB << 20)
     began = time.monotonic()
     while True:
         size, keys = occupied_bytes(server), keys_left(server.dbpath)
-        # The server's own collections stay, as a new server has them; a restart marks that their documents are not in order.
+        # The server's own collections remain, as in a new server; a restart marks that their documents are not in order.
         foreign = keys and [line for line in keys if line not in system_keys and line != "meta o 1" and tuple(line.split()[:2]) not in own]
         if size <= allowed and not foreign:
             return size, allowed, keys is not None
@@ -212,7 +213,7 @@ def main(seconds):
     workers = Workers(WORKERS, SEED)
     if os.path.isdir(MEMORY_DISK) and shutil.disk_usage(MEMORY_DISK).free > MEMORY_DISK_BYTES:
         tempfile.tempdir = MEMORY_DISK
-    # Eight threads share one interpreter: none is to wait for its turn long.
+    # Eight threads share one interpreter: none should wait long for its turn.
     sys.setswitchinterval(0.001)
     with Scratch() as scratch:
         library, device = prepare_library(scratch.path), Device(scratch.path)

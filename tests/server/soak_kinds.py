@@ -1,10 +1,10 @@
 """One thread over the kinds of collections that soak_load.py leaves out, with a ledger of what was acknowledged.
 
-capped: ascending numbers; what is there is the newest of them without a gap.
-series: measurements in batches; an acknowledged batch is there, of an open one any part.
-expiry: documents that are due at once or in a day; none goes before its time.
-copy: `$out` of a fixed collection with a number; it holds all documents of one number, never of two.
-counter: `$inc` by a client that does lost commands again; each acknowledged one counts once, across every kill.
+capped: ascending numbers; the collection has the newest of them without a gap.
+series: measurements in batches; an acknowledged batch is there as a whole, an open one in any part.
+expiry: documents that expire at once or in a day; none is removed before its time.
+copy: `$out` of a fixed collection with a number; the result has all documents of one number, never of two.
+counter: `$inc` by a client that retries lost commands; each acknowledged increment counts once, across every kill.
 """
 
 import datetime
@@ -38,7 +38,7 @@ class Kinds:
         self.rng = rng
         self.numbers, self.measured, self.lasting = [], set(), set()
         self.made = self.due = self.copied = self.counted = self.acknowledged = self.unclear = 0
-        # What has no clear answer, by kind; counts of the counter since the last look at it.
+        # Operations without a clear answer, by kind; increments of the counter since the last check.
         self.open, self.open_counts = {}, 0
 
     def start(self, client, retrying, watch):
@@ -56,7 +56,7 @@ class Kinds:
                 for job in jobs:
                     job()
         except PyMongoError as error:
-            # What a server that ends answers is not looked at.
+            # Errors of a server that is ending are ignored.
             self.watch.ending.wait(1)
             if not self.watch.ending.is_set():
                 self.error = error
@@ -114,7 +114,7 @@ class Kinds:
         self.counted += 1
 
     def verify(self, client):
-        """Compares the server with the ledger, and settles what was open; gives how much that was."""
+        """Compares the server with the ledger, and settles open operations; returns their number."""
         db, opened = client[DB], self.open
         self.verify_capped(db, opened.get("capped"))
         found = {d["n"] for d in db["series"].find({}, {"n": 1})}
@@ -150,7 +150,7 @@ class Kinds:
         acknowledged |= found
 
     def verify_expired(self, client):
-        """All that is due goes."""
+        """Waits until all expired documents are removed."""
         until = time.monotonic() + EXPIRE_S_MAX
         while (left := client[DB]["expiry"].count_documents({"lasts": False})) and time.monotonic() < until:
             time.sleep(1)

@@ -1,12 +1,13 @@
-"""The load of soak_ddl.py: eight threads, each with a ledger of what it wrote and nobody else writes.
+"""The load of soak_ddl.py: eight threads, each with a ledger of the data that only it writes.
 
 Three kinds of collections:
-kept: shared; each worker owns its documents in them, indexes and validators come and go. A ledger says what each document is.
-own: a database of each worker, whose collections it creates, fills, renames (over others, too) and drops. A ledger says what exists.
-churn: anybody does anything; only invariants are checked (validate, unique indexes).
+kept: shared; each worker owns its documents in them, indexes and validators come and go. A ledger has the state of each document.
+own: a database of each worker, in which it creates, fills, renames (over others, too) and drops collections. A ledger has the existing
+ones.
+churn: all workers do anything; only invariants are checked (validate, unique indexes).
 
-A write without a clear answer (connection lost, write concern not satisfied, any error while the server ends) is open: it may have
-happened or not, and counts as acknowledged only when it is found.
+A write without a clear answer (connection lost, write concern not satisfied, any error while the server ends) is open: it may have happened
+or not, and counts as acknowledged only when its effect is found.
 """
 
 import collections
@@ -22,13 +23,13 @@ from soak_churn import Churn, INDEXES, REFUSALS
 KEPT_DB, CHURN_DBS = "kept", ("churn0", "churn1")
 KEPT = ("k0", "k1", "k2")
 DURABLE = WriteConcern(w="majority", j=True)
-# The ledger of a worker stays small, so that whole comparisons are cheap.
+# The ledger of a worker stays small, so that full comparisons are cheap.
 DOCUMENTS_MAX = 120
 REFUSED = {11000, 121}
 
 
 class Unknown(Exception):
-    """The server ends: nothing is known of what was under way."""
+    """The server is ending: the outcome of running operations is unknown."""
 
 
 def prepare(client, workers):
@@ -39,12 +40,12 @@ def prepare(client, workers):
 
 
 class Ledger:
-    """Of one worker."""
+    """The ledger of one worker."""
 
     def __init__(self):
-        # (collection, _id) -> document; what an open write leaves possible: the same -> (before, after).
+        # (collection, _id) -> document; the states that an open write may leave: the same key -> (before, after).
         self.documents, self.open = {}, {}
-        # Name -> _ids in it; what an open change leaves possible.
+        # Name -> its _ids; the states that an open change may leave.
         self.own, self.open_own = {"a": {"first"}}, None
         self.made = self.acknowledged = 0
 
@@ -69,7 +70,7 @@ class Worker:
     # Kept documents.
 
     def attempt(self, changes, operation):
-        """Runs a write that takes each key to its new state, or none of them when it is refused; gives its result, or None."""
+        """Runs a write that changes each key to its new state, or none of them when it is refused; returns its result, or None."""
         ledger = self.ledger
         ledger.open = {key: (ledger.documents.get(key), new) for key, new in changes.items()}
         refused, result = (), None
@@ -110,10 +111,10 @@ class Worker:
         a = [rng.randrange(8) for _ in range(rng.randrange(4))] if rng.random() < 0.3 else rng.randrange(8)
         doc = {"_id": number, "w": self.number, "u": f"u{number}", "g": rng.randrange(6), "a": a, "n": 0}
         if rng.random() < 0.2:
-            # Refused by the validator that comes and goes.
+            # Refused by the validator, which comes and goes.
             doc["bad"] = 1
         if rng.random() < 0.3:
-            # Refused by the unique index that comes and goes; keeps it from being built while there are two.
+            # Refused by the unique index, which comes and goes; the duplicates keep it from being built.
             doc["d"] = rng.randrange(400)
         return doc
 
@@ -132,7 +133,7 @@ class Worker:
             position = self.rng.randrange(len(docs))
             docs[position]["_id"] = self.rng.choice(known)
         old = None if position is None else self.ledger.documents[(name, docs[position]["_id"])]
-        # A document whose _id exists must be refused: its state stays what it was.
+        # A document with an existing _id must be refused: the state does not change.
         changes = {(name, d["_id"]): old if i == position else d for i, d in enumerate(docs)}
         self.attempt(changes, lambda: self.kept[name].insert_many(docs, ordered=False))
 
@@ -157,7 +158,7 @@ class Worker:
             value = rng.randrange(400)
             change, new = {"$set": {"d": value}}, {**old, "d": value}
         else:
-            # Changes nothing; what it saw is durable when it is acknowledged.
+            # Changes nothing; the data that it read is durable when it is acknowledged.
             change, new = {"$set": {"g": old["g"]}}, old
         if rng.random() < 0.5:
             result = self.attempt({key: new}, lambda: coll.update_one({"_id": key[1]}, change))
@@ -180,7 +181,7 @@ class Worker:
         old = self.chosen(name, g)
         changes = {key: {**doc, "n": doc["n"] + 1, "a": [doc["n"], 1]} for key, doc in old.items()}
         change = [{"$set": {"a": ["$n", 1], "n": {"$add": ["$n", 1]}}}]
-        # One that fails has changed any part.
+        # A failed operation may have changed any part.
         self.ledger.open = {key: (old[key], changes[key]) for key in old}
         try:
             result = self.kept[name].update_many({"w": self.number, "g": g}, change)
@@ -205,21 +206,21 @@ class Worker:
         check(result.deleted_count == len(old), f"a delete of many removed {result.deleted_count} of {len(old)}")
 
     def read(self):
-        """By whatever index there is just now, multikey or not."""
+        """Reads through any index that exists at present, multikey or not."""
         name, value = self.rng.choice(KEPT), self.rng.randrange(8)
         holds = lambda a: value in a if isinstance(a, list) else a == value
         expected = sorted(key[1] for key, d in self.ledger.documents.items() if key[0] == name and holds(d["a"]))
         try:
             found = sorted(d["_id"] for d in self.kept[name].find({"a": value, "w": self.number}).batch_size(self.rng.randrange(2, 50)))
         except OperationFailure as error:
-            # The index it read was dropped.
+            # The index used by the read was dropped.
             if error.code != 175:
                 raise
             return
         check(found == expected, f"find {name} a={value} w={self.number}: found {found}, the ledger has {expected}")
 
     def read_snapshot(self):
-        """A parked cursor with a snapshot sees what was there when it began, whatever its worker writes meanwhile."""
+        """Checks that a parked cursor with a snapshot sees the data of its beginning, whatever its worker writes meanwhile."""
         name = self.rng.choice(KEPT)
         expected = {key[1]: d for key, d in self.ledger.documents.items() if key[0] == name}
         with self.client.start_session() as session:
@@ -243,14 +244,14 @@ class Worker:
         check(len(ids) == len(set(ids)), f"a snapshot read shows documents twice: {sorted(ids)}")
         shown = {d["_id"]: d for d in found}
         if shown != expected:
-            # What a scan of the latest state shows tells whether the snapshot or the scan is at fault.
+            # A scan of the latest state shows whether the snapshot or the scan is wrong.
             latest = [d["_id"] for d in self.kept[name].find({"w": self.number}).hint([("$natural", 1)])]
             changed = {id: (shown[id], expected[id]) for id in shown.keys() & expected.keys() if shown[id] != expected[id]}
             check(False, f"a snapshot read {find} by {self.number} shows in turn {ids}; not shown {sorted(expected.keys() - shown.keys())}, "
                   f"strange {sorted(shown.keys() - expected.keys())}, other than acknowledged {changed}; the latest state is {latest}")
 
     def schema(self):
-        """Indexes and validators of the kept collections."""
+        """Changes indexes and validators of the kept collections."""
         name, rng = self.rng.choice(KEPT), self.rng
         kind = rng.randrange(10)
         try:
@@ -275,7 +276,7 @@ class Worker:
     # Collections of its own.
 
     def change_own(self):
-        """One change of what exists; while it is open, the state before and each that it may leave are possible."""
+        """One change of the worker's collections; while it is open, the state before it and each state that it may leave are possible."""
         rng, own = self.rng, self.ledger.own
         name, other = rng.choice("abc"), rng.choice("abc")
         before = {n: set(ids) for n, ids in own.items()}
@@ -297,7 +298,7 @@ class Worker:
             after.pop(name)
             operation = lambda: self.own.drop_collection(name)
         elif kind == 10:
-            # By a name of its own, so that a later index over the same field does not contradict it.
+            # With its own name, so that a later index on the same field does not conflict with it.
             options = {"name": "a_unique", "unique": True} if len(own[name]) < 2 else {}
             operation = lambda: self.own[name].create_index("a", **options)
         else:
@@ -309,7 +310,7 @@ class Worker:
             operation()
             check(refusal is None, f"worker {self.number}: rename of {name} to {other} was to be refused with {refusal}, there are {list(own)}")
         except (OperationFailure, BulkWriteError) as error:
-            # A unique index of the collection's smaller days refuses the insert: nothing is known of which part.
+            # A unique index, created when the collection was smaller, refuses the insert: it is unknown which part was inserted.
             if isinstance(error, BulkWriteError) or error.code == 11000:
                 after = self.reload(name, before, after)
             elif error.code != refusal:
@@ -328,7 +329,7 @@ class Worker:
 
 
 class Workers:
-    """The ledgers, and for each round new threads."""
+    """The ledgers, with new threads for each round."""
 
     def __init__(self, number, seed):
         self.ledgers = [Ledger() for _ in range(number)]
@@ -350,7 +351,7 @@ class Workers:
         except SystemExit as failed:
             self.errors.append(str(failed))
         except PyMongoError as error:
-            # The connection to a server that runs is not lost; what a server that ends answers is not looked at.
+            # A running server does not lose connections; errors of an ending server are ignored.
             worker.watch.ending.wait(1)
             if not worker.watch.ending.is_set():
                 self.errors.append(f"worker {worker.number}: {error!r}")
@@ -358,7 +359,7 @@ class Workers:
             self.errors.append(f"worker {worker.number}: {error!r}")
 
     def join(self):
-        """What went wrong."""
+        """The errors."""
         for thread in self.threads:
             thread.join(120)
             check(not thread.is_alive(), "a worker hangs although the server has ended")
@@ -373,7 +374,7 @@ class Workers:
 
 
 def verify_acknowledged(client, workers):
-    """Every ledger is as the server has it. Settles what was open; gives how much that was."""
+    """Compares the server with every ledger. Settles open operations; returns their number."""
     there = {}
     for name in KEPT:
         there.update({(name, d["_id"]): d for d in client[KEPT_DB][name].find({}).batch_size(1000)})
@@ -403,8 +404,8 @@ def verify_own(db, number, ledger):
         check(found == ledger.own, f"own{number}: {shape(found)}, acknowledged was {shape(ledger.own)}")
         return 0
     before, after = ledger.open_own
-    # A rename is one change. A database is dropped collection by collection, and an insert creates its collection first and
-    # inserts in parts.
+    # A rename is one change. A database is dropped collection by collection; an insert creates its collection first and then inserts in
+    # parts.
     whole = found in (before, after)
     part = after == {} and all(before.get(n) == ids for n, ids in found.items())
     grown = found.keys() <= after.keys() and all(before.get(n, set()) <= ids <= after[n] for n, ids in found.items()) and before.keys() <= found.keys()

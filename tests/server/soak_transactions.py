@@ -1,10 +1,12 @@
-"""Concurrent transactions over the wire, kill -9 every round, and a check of all that was seen. Usage: soak_transactions.py SECONDS [ROUND_S]
+"""Concurrent transactions over the wire, kill -9 in every round, and a check of everything that was seen. Usage: soak_transactions.py
+SECONDS [ROUND_S]
 
-Lists: transactions append to lists and read them, single statements do so beside them, collections are made in transactions.
-Registers: every transaction writes all it has read, so that the history has to be serializable.
-Each round ends by kill -9 and a restart. Then: no acknowledged commit is missing; a commit whose reply was lost is there as a whole or
-not at all, and a retry of it says which; the history is one of strong snapshot isolation (isolation.py).
-A change stream, resumed after each kill, has every append once: of a key in the order of its list, of a transaction in one piece.
+Lists: transactions append to lists and read them, and so do concurrent single statements; collections are created in transactions.
+Registers: every transaction writes all it has read, so that the history must be serializable.
+Each round ends by kill -9 and a restart. Then: no acknowledged commit is missing; a commit whose reply was lost is there as a whole or not
+at all, and a retry returns which; the history is one of strong snapshot isolation (isolation.py).
+A change stream, resumed after each kill, has every append once: those of a key in the order of its list, those of a transaction in one
+piece.
 """
 
 import collections
@@ -23,16 +25,16 @@ from isolation import FAILED, OK, UNKNOWN, Transaction
 
 WORKERS = 8
 KEYS = 6
-# After so many appends to a collection the workers go on to another, which the first to come there makes.
+# After this many appends to a collection the workers use another one, which the first of them creates.
 APPENDS = 150
 MAJORITY = WriteConcern(w="majority")
 DATABASE = "iso"
-# Conflicts, what ends with the server, and what was aborted with it.
+# Conflicts, errors of an ending server, and aborted transactions.
 TRANSIENT = "TransientTransactionError"
 
 
 class Round:
-    """What all workers of a round share."""
+    """The state that all workers of a round share."""
 
     def __init__(self, number):
         self.number = number
@@ -55,7 +57,7 @@ class Round:
 
 
 class Lost(monitoring.CommandListener):
-    """Counts what pymongo does again by itself: commits whose reply was lost, and streams it opens."""
+    """Counts retries of pymongo: commits whose reply was lost, and streams that it opens."""
 
     def __init__(self):
         self.commits = self.streams = 0
@@ -71,7 +73,7 @@ class Lost(monitoring.CommandListener):
 
 
 class Aborted(Exception):
-    """The worker changes its mind."""
+    """Raised when the worker aborts its transaction on purpose."""
 
 
 class Worker(threading.Thread):
@@ -90,7 +92,7 @@ class Worker(threading.Thread):
                     self.single()
                 else:
                     self.transaction("register" if what < 0.4 else "list")
-        except Exception as e:  # Shown by the main thread.
+        except Exception as e:  # Reported by the main thread.
             self.error = e
 
     def statement(self, kind, session, t, collection, key, write):
@@ -111,7 +113,7 @@ class Worker(threading.Thread):
             t.operations.append(("read", name, self.read_list(where, key, session)))
 
     def read_list(self, where, key, session):
-        # By its id, by a scan, or by a pipeline.
+        # By _id, by a scan, or by a pipeline.
         how = self.rng.randrange(3)
         if how == 0:
             found = where.find_one({"_id": key}, session=session)
@@ -145,7 +147,7 @@ class Worker(threading.Thread):
             except (Aborted, PyMongoError) as e:
                 t.status = FAILED
                 self.failed(e)
-                # What was not committed must not be there, whether or not the server hears of the abort.
+                # The transaction must have no effect, whether or not the abort reaches the server.
                 try:
                     session.abort_transaction()
                 except PyMongoError:
@@ -159,16 +161,16 @@ class Worker(threading.Thread):
     def failed(self, e):
         if isinstance(e, (Aborted, ConnectionFailure)) or e.has_error_label(TRANSIENT):
             return
-        # What a server that ends answers is not looked at.
+        # Errors of an ending server are ignored.
         if self.round.ending.is_set():
             return
-        # Another has inserted the key first: in a transaction that is a conflict, or, behind it, a duplicate.
+        # Another worker has inserted the key first: a conflict while both transactions run, a duplicate after that.
         if isinstance(e, OperationFailure) and e.code in (11000, 11600, 91):
             return
         raise e
 
     def commit(self, session):
-        """Pymongo itself commits a second time when the reply was lost, and finds the server started again."""
+        """Pymongo retries a commit when its reply was lost, on the restarted server."""
         for _ in range(3):
             try:
                 session.commit_transaction()
@@ -176,7 +178,7 @@ class Worker(threading.Thread):
             except (AutoReconnect, ServerSelectionTimeoutError):
                 continue
             except OperationFailure as e:
-                # Both say that it was not committed and never will be.
+                # Both codes mean that it was not committed and never will be.
                 if e.code in (251, 112):
                     return FAILED
                 if not e.has_error_label("UnknownTransactionCommitResult") and not self.round.ending.is_set():
@@ -211,7 +213,7 @@ class Worker(threading.Thread):
 
 
 class Stream(threading.Thread):
-    """Follows all changes, and goes on behind the last one it saw."""
+    """Follows all changes, and resumes after the last event."""
 
     def __init__(self, client):
         super().__init__(daemon=True)
@@ -245,7 +247,7 @@ class Stream(threading.Thread):
 
 
 def appended(event):
-    """What an event says was appended: (collection, key, position or None, values); None for registers."""
+    """The appends of an event: (collection, key, position or None, values); None for registers."""
     collection, key = event["ns"]["coll"], event["documentKey"]["_id"]
     if not collection.startswith("list"):
         return None
@@ -259,7 +261,7 @@ def appended(event):
 
 
 def check_events(events, orders, history):
-    """Every append once; of a key in its order, of a transaction in one piece and in the order of its statements."""
+    """Checks that every append comes once; those of a key in order, those of a transaction in one piece and in the order of its statements."""
     seen = collections.defaultdict(list)
     writers = {(key, value): t for t in history for key, value in t.appends()}
     last, pieces, times = None, collections.Counter(), []
@@ -290,7 +292,7 @@ def check_events(events, orders, history):
 
 
 def final_state(db, round_):
-    """What the keys hold after the round; those without a document hold nothing."""
+    """The final lists of the round; keys without a document have empty lists."""
     lists, registers = {}, {}
     for t in round_.histories["list"]:
         lists.update({key: [] for _, key, _ in t.operations})
@@ -344,7 +346,7 @@ def main(seconds, round_s):
     counts, orders, history = collections.Counter(), {}, []
     with Scratch() as scratch:
         server = scratch.server("data", "--memory", "512M").start()
-        # The same place after each restart, so that drivers find it again.
+        # The same port after each restart, so that drivers reconnect.
         server.options += ["--port", str(server.port)]
         lost = Lost()
         stream = Stream(server.client(serverSelectionTimeoutMS=30000, event_listeners=[lost]))

@@ -1,4 +1,4 @@
-"""How long replies take, seen from outside: commands under way, how long the machine kept the processes waiting, stacks of what hangs."""
+"""Reply times as clients see them: running commands, how long the machine kept the processes waiting, stacks of hanging threads."""
 
 import mmap
 import os
@@ -11,15 +11,15 @@ import threading
 import time
 
 LATE_S = 1.0
-# After this nothing explains the wait; the server is killed, so that the test ends.
+# A reply later than this is a hang; the server is killed, so that the test ends.
 HANG_S = 60.0
-# A reply may wait for the flush under way and for its own; a change of the catalog that commits several times, for each.
+# A reply may wait for the running flush and for its own; a catalog change with several commits waits for each of them.
 FLUSHES_MAX = 12
 PERIOD_S = 0.1
 
 
 def waited_for_processor_s(pid):
-    """Per thread: seconds it was ready to run and did not."""
+    """Seconds for which each thread was ready to run but did not."""
     waits = {}
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -38,9 +38,8 @@ def most_gained(before, after):
 
 
 def sample(total, server, client):
-    """A process of its own, which the many threads of the client do not hold up: adds to `total` how long the machine kept the
-    slowest thread of the server and of the client waiting for a processor. A wait is known only after it has ended: the delay of
-    this process stands in for one that has not."""
+    """Runs in a separate process, which the client's threads do not slow down: adds to `total` how long the slowest thread of the server
+    and of the client waited for a processor. A wait is known only after it has ended; until then the delay of this process is used instead."""
     waited, clock = 0.0, time.monotonic()
     before = (waited_for_processor_s(server), waited_for_processor_s(client))
     total[:] = struct.pack("dd", waited, clock)
@@ -63,7 +62,7 @@ from harness import say  # noqa: E402
 
 
 def stacks(pid):
-    """Where the server's threads are."""
+    """The stacks of the server's threads."""
     if shutil.which("gdb"):
         command = ["gdb", "-p", str(pid), "-batch", "-nx", "-ex", "set print frame-arguments none", "-ex", "thread apply all bt 30"]
         try:
@@ -82,12 +81,12 @@ def stacks(pid):
 
 
 class Watch(monitoring.CommandListener):
-    """Listens to every command of a client; its own thread looks at those without an answer."""
+    """Listens to every command of a client; its own thread checks those without an answer."""
 
     def __init__(self, server, workers):
         self.server, self.workers = server, workers
         self.delay_s = 0.0
-        # Replies lost because the server ends are none.
+        # Replies lost because the server is ending are ignored.
         self.ending = threading.Event()
         self.halt = threading.Event()
         self.late, self.printed = [], 0
@@ -109,7 +108,7 @@ class Watch(monitoring.CommandListener):
         return struct.unpack("d", self.total[:8])[0]
 
     def wait_for_sample(self, after):
-        """Until a sample was taken after that moment; not for ever, should the server have ended."""
+        """Waits until a sample was taken after that moment; limited, in case the server has ended."""
         until = time.monotonic() + 30
         while struct.unpack("d", self.total[8:])[0] <= after and time.monotonic() < until and not self.halt.is_set():
             time.sleep(PERIOD_S / 4)
@@ -139,7 +138,7 @@ class Watch(monitoring.CommandListener):
                 return
             if took > self.longest_s:
                 self.longest_s, self.longest_waits_s = took, self.waits_s - waits
-        # What is near the bound is judged after the next sample, when the waits of these moments are known.
+        # A reply near the limit is judged after the next sample, when the processor waits of its time are known.
         if took > LATE_S:
             self.wait_for_sample(began + took)
             with self.lock:

@@ -1,8 +1,11 @@
-"""A standby that follows its primary under load: how far behind it is, and what promotions keep when the primary is killed.
+"""A standby that follows its primary under load: measures how far it is behind, and checks which writes survive promotions after the
+primary is killed.
 
-Usage: standby.py [PROMOTIONS [WRITERS [RATE]]]. With a rate, the writers make so many writes a second in all, some in each command. Each promotion is of a pair of its own: writers that note what was acknowledged and at which time of the
-source's log, kill -9 of the source in the middle, a promotion without force that must be refused, one with force, and then a look: every write that was
-acknowledged up to the time that the promotion names must be there, and writes go on there. The last one is a handover without a kill, which loses nothing; its follower has stood still before."""
+Usage: standby.py [PROMOTIONS [WRITERS [RATE]]]. With a rate, the writers make that many writes a second in total, some in each command.
+Each promotion uses its own pair: writers record which writes were acknowledged and at which time of the source's log; the source is killed
+with kill -9 in the middle; a promotion without force must be refused; one with force succeeds. Then every write acknowledged up to the time
+that the promotion reports must be there, and new writes must succeed. The last promotion is a handover without a kill, which loses nothing;
+its follower was paused before."""
 
 import json
 import os
@@ -21,9 +24,10 @@ from pymongo.errors import PyMongoError
 from harness import BINARY, SEED, Server, check, say
 
 READY_S_MAX = 60.0
-# From the order to the standby that takes writes. The command around it takes as long as the machine needs to start a process.
+# From the promotion request until the standby accepts writes. The command around it takes as long as the machine needs to start a
+# process.
 PROMOTED_MS_MAX = 1000
-# With a heartbeat this old a follower counts as gone, as soon as it shows no other.
+# A follower with a heartbeat of this age counts as gone, if it does not send another one.
 HEARTBEAT_OLD_S = 11.0
 
 
@@ -32,7 +36,7 @@ def quarry(*arguments):
 
 
 class Pair:
-    """A primary, its standby and the one that follows."""
+    """A primary, its standby and the follower."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -76,7 +80,8 @@ class Pair:
 
 
 class Writer(threading.Thread):
-    """Writes to the primary and notes what was acknowledged, with the time of the log. With a rate, some documents at each of its ticks."""
+    """Writes to the primary and records acknowledged writes with the time of the log. With a rate, writes some documents in each of its
+    ticks."""
 
     TICK_S = 0.02
 
@@ -98,7 +103,7 @@ class Writer(threading.Thread):
                 due += self.TICK_S
                 time.sleep(max(0.0, due - time.monotonic()))
                 keys = [f"{self.number}.{k}" for k in range(n, n + inserted)]
-                # Documents of the tick before.
+                # Documents of the previous tick.
                 changed = [f"{self.number}.{k}" for k in range(n - count + inserted, n)] if n else []
                 try:
                     at = time.time()
@@ -129,7 +134,7 @@ class Writer(threading.Thread):
 
 
 class Lag(threading.Thread):
-    """How old the newest document is that the standby shows."""
+    """The age of the newest document on the standby."""
 
     def __init__(self, address):
         super().__init__(daemon=True)
@@ -148,7 +153,7 @@ class Lag(threading.Thread):
 
 
 def check_kept(there, writers, up_to):
-    """Everything up to a time must be there; gives how many later writes are not."""
+    """Checks that all writes up to a time are there; returns the number of missing later writes."""
     lost = 0
     kept = {d["_id"]: d["n"] for d in there.d.notes.find()}
     for writer in writers:
@@ -178,7 +183,7 @@ def one(writers_count, rate, kill, seconds, results):
             if kill:
                 pair.source.kill()
             else:
-                # It got no processor for long; that is not the end of it.
+                # The follower was paused for long, but is still running.
                 lag.stopped = True
                 pair.follower.send_signal(signal.SIGSTOP)
                 time.sleep(HEARTBEAT_OLD_S)
@@ -201,7 +206,7 @@ def one(writers_count, rate, kill, seconds, results):
             results["promoted_ms"].append(report["millis"])
             up_to = Timestamp(stamp["t"], stamp["i"]) if kill else None
             lost = check_kept(pair.target.client(), writers, up_to)
-            # A client that knows both goes on.
+            # A client that knows both servers continues.
             both.d.through.insert_one({"_id": "after"})
             kept = {d["_id"] for d in both.d.through.find()}
             promised = {"after"} if up_to and before > up_to else {"before", "after"}

@@ -1,10 +1,10 @@
-"""Clients that have not logged in take nothing from others.
+"""Clients that have not logged in cannot take resources from others.
 
-Usage: strangers.py [PART]..., of these parts:
-files: more connections than files; clients that are too many get an answer, and the engine goes on opening files.
-soft: a soft limit of open files is raised to the hard one; --maxConns beyond what fits is lowered, with a warning.
-stream: one greeting that streams is answered when something changes or its time is over, whatever topology it names.
-few: a limit with which no connection is left is refused with one line.
+Usage: strangers.py [PART]..., with these parts:
+files: more connections than files; surplus clients get an answer, and the engine can still open files.
+soft: a soft limit of open files is raised to the hard limit; --maxConns above what fits is lowered, with a warning.
+stream: a streaming greeting is answered when something changes or its time is over, whatever topology version it names.
+few: a limit that leaves no connections is refused with one line.
 """
 
 import glob
@@ -31,7 +31,7 @@ def message(command, flags=0):
 
 
 def receive(stream):
-    """The next reply; None at the end."""
+    """The next reply; None when the connection is closed."""
     data, wanted = b"", 4
     while len(data) < wanted:
         part = stream.recv(wanted - len(data))
@@ -49,7 +49,7 @@ def connect(server, timeout=5):
 
 
 def greet(stream):
-    """What the server says to a greeting; None when it closes the connection instead."""
+    """The server's reply to a greeting; None when it closes the connection instead."""
     try:
         stream.sendall(message({"hello": 1, "$db": "admin"}))
         return receive(stream)
@@ -72,7 +72,7 @@ def files(scratch):
     server = scratch.server("files", "--auth", "--memory", "128M", wrap=limited(400, 400))
     with with_root(server) as client:
         client.admin.command("ping")
-        # Beyond the limit of the process.
+        # Above the limit of the process.
         held, answers = [], []
         while len(held) + len(answers) < 600 and answers.count(None) < 5:
             stream = connect(server, 1)
@@ -83,7 +83,7 @@ def files(scratch):
                 answers.append(reply)
                 stream.close()
         journals = len(glob.glob(os.path.join(server.dbpath, "*.log")))
-        # Enough for several journal files and tables.
+        # Enough data for several journal files and tables.
         for n in range(60):
             client.test.items.insert_many([{"n": n, "text": os.urandom(3000).hex()} for _ in range(100)])
         client.admin.command("fsync")
@@ -132,7 +132,7 @@ def stream(scratch):
     server = scratch.server("stream", "--auth").start()
     for version, wait_ms, most in [
         ({"processId": ObjectId(), "counter": Int64(5)}, 10_000, 2),
-        # A stream that asks for no pause gets one.
+        # A stream that requests no wait still gets a minimum.
         ({"processId": ObjectId(), "counter": Int64(5)}, 0, 40),
     ]:
         with connect(server, 1) as client:
@@ -146,7 +146,7 @@ def stream(scratch):
                 except TimeoutError:
                     pass
             check(1 <= replies <= most, f"{replies} replies in 3 s to one greeting with maxAwaitTimeMS {wait_ms}")
-    # What drivers do goes on: they name what they were told, and hear nothing for as long as nothing changes.
+    # The greeting of drivers still works: they send the topology version that they got, and get no reply while nothing changes.
     with connect(server, 1) as client:
         told = greet(client)["topologyVersion"]
         client.sendall(message({"hello": 1, "topologyVersion": told, "maxAwaitTimeMS": 500, "$db": "admin"}, EXHAUST_ALLOWED))

@@ -1,8 +1,8 @@
-"""kill -9 in the middle of a load with a change stream beside it, round after round on one directory. Usage: stream.py ROUNDS
+"""kill -9 in the middle of a load with a concurrent change stream, in rounds on one directory. Usage: stream.py ROUNDS
 
-Each worker increments counters of its own, inside and outside of transactions, and deletes and inserts them again. A watcher follows
-the collection through every restart by its last token. At the end the events, the log and the collection must tell the same: every
-acknowledged write is in the log once, every event came once and in order (each change of a counter is by one).
+Each worker increments its own counters, inside and outside of transactions, and deletes and inserts them again. A watcher follows the
+collection through every restart with its last token. At the end the events, the log and the collection must agree: every acknowledged write
+is in the log once, every event came once and in order (each change of a counter is by one).
 """
 
 import random
@@ -17,12 +17,12 @@ from harness import SEED, Scratch, check, fail, say
 
 WORKERS = 4
 KEYS = 5
-# A stream that is not behind ends its wait for data after this.
+# A stream that is up to date stops waiting for data after this.
 AWAIT_MS = 200
 
 
 class Model:
-    """What the events or entries so far make of the counters."""
+    """The counters according to the events or entries so far."""
 
     def __init__(self, name):
         self.name, self.counters, self.events = name, {}, 0
@@ -44,7 +44,7 @@ class Model:
 
 
 class Worker(threading.Thread):
-    """Writes until the server dies. `known` maps each key to the values an acknowledgement or its absence leaves possible."""
+    """Writes until the server dies. `known` maps each key to the values that are possible after its last acknowledged or open write."""
 
     def __init__(self, client, number, known, round_):
         super().__init__(daemon=True)
@@ -92,7 +92,7 @@ class Worker(threading.Thread):
 
 
 class Watcher(threading.Thread):
-    """Follows the collection; keeps the token of the last event, as a client does that writes it down with its own data."""
+    """Follows the collection; keeps the token of the last event, like a client that stores it with its own data."""
 
     def __init__(self, model, token):
         super().__init__(daemon=True)
@@ -120,7 +120,7 @@ class Watcher(threading.Thread):
 
 
 def read_log(client):
-    """The whole log as a model: changes of one document and those of transactions."""
+    """Builds the counters from the whole log: changes of single documents and those of transactions."""
     model, last = Model("log"), None
     for entry in client.local["oplog.rs"].find().sort("$natural", 1):
         check(last is None or entry["ts"] > last, f"the log goes back from {last} to {entry['ts']}")

@@ -1,5 +1,5 @@
-/* Preloaded into a server: what fdatasync and fsync of a journal file (*.log) do is said by the file that QUARRY_SYNC_FAULT names.
-   "fail": they fail with EIO. "delay N": they take N milliseconds longer. No such file: nothing is changed. */
+/* Preloaded into a server: the file named by QUARRY_SYNC_FAULT sets the behavior of fdatasync and fsync on journal files (*.log).
+   "fail": they fail with EIO. "delay N": they take N milliseconds longer. Without the file nothing changes. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

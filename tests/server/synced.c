@@ -1,5 +1,5 @@
-/* Preloaded into a server: notes for every file how much of it a finished fsync or fdatasync covers, into the file that
-   QUARRY_SYNC_LOG names. What lies beyond is what a loss of power may take. */
+/* Preloaded into a server: records, in the file named by QUARRY_SYNC_LOG, how much of each file a finished fsync or fdatasync
+   covers. A loss of power may remove the rest. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -26,8 +26,8 @@ static void note(int fd, long long size) {
 static int synced(int fd, const char *name) {
   struct stat before;
   int (*real)(int) = (int (*)(int))dlsym(RTLD_NEXT, name);
-  /* Before the call: what is appended during it may not be covered. A journal file is longer than what was written to it,
-     so the place of the next append counts, where the file is written through this descriptor. */
+  /* The size before the call: data appended during it may not be covered. A journal file is longer than its content, so if
+     the file is written through this descriptor, the position of the next append counts. */
   int known = fstat(fd, &before) == 0;
   off_t written = lseek(fd, 0, SEEK_CUR);
   int result = real(fd);

@@ -1,6 +1,6 @@
-"""Servers on a TiKV cluster, one at a time: what an operation costs in requests, a driver that goes on when the server is killed and
-another takes over, the time that servers tell, transfers of money meanwhile. Usage: tikv.py [SECONDS [KILL_EVERY_S]]. Needs the cluster of scripts/cluster.sh build, or
-QUARRY_TIKV_PD, and a server that was built with TiKV; says `skipped: ...` without."""
+"""Servers on a TiKV cluster, one at a time: the requests that an operation costs, a driver that continues when the server is killed and
+another takes over, the time that servers report, concurrent transfers of money. Usage: tikv.py [SECONDS [KILL_EVERY_S]]. Needs the cluster
+of scripts/cluster.sh build, or QUARRY_TIKV_PD, and a server that was built with TiKV; prints `skipped: ...` without."""
 
 import datetime
 import json
@@ -22,7 +22,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 ACCOUNTS = 20
 BALANCE = 100
 CLIENTS = 8
-# A lease is ten seconds, and a start takes a while on a busy machine.
+# A lease lasts ten seconds, and a start takes a while on a busy machine.
 SELECTION_MS = 90_000
 
 
@@ -67,7 +67,7 @@ class Pair:
         return MongoClient(f"mongodb://{','.join(self.addresses)}/", **options)
 
     def serving(self):
-        """The one that serves, and the other; waits until there is one."""
+        """The serving and the other server; waits until there is a serving one."""
         began = time.monotonic()
         while time.monotonic() - began < SELECTION_MS / 1000:
             for one, other in (self.servers, self.servers[::-1]):
@@ -77,7 +77,7 @@ class Pair:
         fail("nobody serves")
 
     def replace(self):
-        """Kills the one that serves; when the other does, starts it again to stand by."""
+        """Kills the serving server; when the other one serves, starts the first again as a standby."""
         one, other = self.serving()
         began = time.monotonic()
         one.kill()
@@ -93,7 +93,7 @@ def requests_of(client):
 
 
 def count_requests(client):
-    """Requests to stores by operation; the lease is renewed meanwhile, which makes a few more."""
+    """Requests to stores by operation; lease renewals may add a few."""
     rows = client.get_database("trips").rows
     for field in ("a", "b", "c"):
         rows.create_index(field)
@@ -108,7 +108,7 @@ def count_requests(client):
         "update by _id": lambda n: rows.update_one({"_id": n}, {"$set": {"text": "new"}}),
         "scan of 5,000": lambda n: check(n >= 10 or len(list(scanned.find())) == 5000, "a scan lost documents"),
     }
-    # How many of the calls ask for something; reads and requests to commit for each of them, at most: ADR 0048, and the lease.
+    # Number of calls that need requests; at most this many reads and commit requests for each of them (ADR 0048), plus the lease.
     most = {
         "find of 100 by index": (100, 2.3, 0.3),
         "read by _id": (100, 1.3, 0.3),
@@ -133,7 +133,7 @@ def count_requests(client):
 
 
 def oracle_time(pair, cluster):
-    """The time is the oracle's, before and after another server has taken over: here an hour ahead of every machine."""
+    """Checks that the server's time is the oracle's, before and after another server has taken over: here an hour ahead of every machine."""
     ahead_s = 3600
     timestamp = int((time.time() + ahead_s) * 1000) << 18
     request = urllib.request.Request(f"http://{cluster.pd}/pd/api/v1/admin/reset-ts", json.dumps({"tso": str(timestamp)}).encode(), method="POST")
@@ -160,7 +160,7 @@ def oracle_time(pair, cluster):
 
 
 def failover(pair):
-    """A driver that knows both goes on; what was acknowledged is there."""
+    """Checks that a driver that knows both servers continues, and that everything acknowledged is there."""
     try:
         pair.refused.start()
         fail("a second server was let in")
@@ -204,7 +204,7 @@ def failover(pair):
 
 
 def transfer(client, choose, acknowledged):
-    """Moves money in a transaction that leaves a line; the driver tries it again."""
+    """Moves money in a transaction that also inserts a record; the driver retries it."""
     bank = client.get_database("bank")
     source, target = choose.sample(range(ACCOUNTS), 2)
     identity = f"{choose.random()}"
@@ -248,7 +248,7 @@ def bank(pair, seconds, kill_every_s):
                         if total != ACCOUNTS * BALANCE:
                             wrong.append(total)
                     except PyMongoError:
-                        pass  # It is killed in the middle of reads, too.
+                        pass  # The server is also killed in the middle of reads.
                 time.sleep(0.1)
 
         threads = [threading.Thread(target=work, args=(n,)) for n in range(CLIENTS)]
@@ -280,7 +280,7 @@ def bank(pair, seconds, kill_every_s):
 
 
 def start_or_skip(start):
-    """Ends the test with status 0 where the server is built without this engine."""
+    """Ends the test with status 0 when the server is built without this engine."""
     try:
         start()
     except Refused as refusal:

@@ -1,5 +1,5 @@
-"""A thousand writes that have written something, and changes of the catalog, behind one open transaction: nobody else waits, no
-thread is held, and all of them come to their end afterwards. Usage: waiting.py WRITERS"""
+"""A thousand updates that have already written something, and changes of the catalog, wait for one open transaction: no other client waits,
+no thread is held, and afterwards all of them finish. Usage: waiting.py WRITERS"""
 
 import os
 import select
@@ -13,7 +13,7 @@ import bson
 from harness import Scratch, check, say
 
 CHANGES = 50
-# Of a reply to another client while all of them wait; a debug build on a busy machine answers in a few milliseconds.
+# Longest reply to another client while all of them wait; a debug build on a busy machine answers in a few milliseconds.
 REPLY_S_MAX = 1.0
 
 
@@ -67,7 +67,7 @@ def main(writers):
             until = time.monotonic() + 60
             while db["c"].count_documents({"_id": {"$lt": held}, "a": 1}) < writers and time.monotonic() < until:
                 time.sleep(0.05)
-            # The last of them closes the gate of the collection; those behind wait for it.
+            # The last change closes the gate of the collection; later ones wait for it.
             changes = [Raw(server.port) for _ in range(CHANGES)]
             for n, c in enumerate(changes):
                 index = {"key": {f"f{n}": 1}, "name": f"f{n}"}
