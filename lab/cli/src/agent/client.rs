@@ -11,10 +11,11 @@ use super::token;
 use crate::errors::LabError;
 use crate::wire::{self, GREETING, PROCESS, ProcessQuery, REFUSED, SAMPLE};
 
-/// An agent that does not answer within this is lost: the lab's samples must not wait for it.
+/// An agent that does not answer within this time is lost, because the lab's samples must not wait
+/// for it.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// How an agent is reached.
+/// The address of an agent, its token, and the process that it samples.
 #[derive(Clone)]
 pub(crate) struct Agent {
     address: String,
@@ -24,7 +25,7 @@ pub(crate) struct Agent {
 
 impl std::fmt::Debug for Agent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Without the token.
+        // The token is not printed.
         write!(f, "Agent({}, {})", self.address, self.wanted)
     }
 }
@@ -78,11 +79,11 @@ impl Agent {
     }
 }
 
-/// What may fail before a run begins.
+/// The result of an action that may fail before a run begins.
 type Opened<T> = std::result::Result<T, LabError>;
 
 impl AgentProcess {
-    /// How it is reached again.
+    /// The agent, for connecting again.
     pub(crate) fn agent(&self) -> &Agent {
         &self.agent
     }
@@ -94,7 +95,7 @@ impl AgentProcess {
         wire::to_sample(&told).ok_or_else(|| not_understood(&told))
     }
 
-    /// Process and agent, in words.
+    /// Describes process and agent.
     pub(crate) fn name(&self) -> String {
         format!(
             "process {} by the agent at {}",

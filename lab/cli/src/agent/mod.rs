@@ -1,10 +1,11 @@
 //! `quarry-lab agent`: reports to a lab on another machine which resources a process here uses, and
-//! makes load for the lab (`load`) when it was started with `--load`.
+//! with `--load` also generates load for the lab (`load`).
 //!
 //! Promises: only a lab that knows the token gets an answer. The token is never sent: the lab
-//! proves it with a fresh number, and the proof is compared in constant time. Requests are one
-//! short line each, connections are few, and a silent client is disconnected. Figures are not
-//! encrypted: do not send them over networks that others can read. Messages of load are encrypted.
+//! proves its knowledge with a fresh number, and the proof is compared in constant time. Requests
+//! are one short line each, connections are few, and a silent client is disconnected. Figures are
+//! not encrypted: do not send them over networks that others can read. Messages about load are
+//! encrypted.
 
 mod client;
 mod server;
@@ -16,9 +17,9 @@ pub(crate) use server::run;
 
 use crate::errors::LabError;
 
-/// The shortest token, so that guessing is hopeless.
+/// The smallest length of a token in bytes, so that it cannot be guessed.
 const TOKEN_MIN: usize = 16;
-/// A token file that is larger is another file.
+/// The largest length of a token file; a larger file is not a token file.
 const TOKEN_MAX: u64 = 4_096;
 
 /// Options of the agent.
@@ -35,7 +36,7 @@ pub(crate) struct AgentArguments {
     load: bool,
 }
 
-/// The secret of a file, without the line's end.
+/// Reads the secret from a file, without the end of line.
 pub(crate) fn token(path: &Path) -> Result<Vec<u8>, LabError> {
     let failed = |reason: String| LabError::Agent(format!("{}: {reason}", path.display()));
     let length = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?;

@@ -13,14 +13,14 @@ use crate::errors::LabError;
 use crate::load::{LoadService, MakeLoad};
 use crate::wire::{self, GREETING, LOAD, PROCESS, ProcessQuery, REFUSED, SAMPLE};
 
-/// At once; more are parted with.
+/// The largest number of connections; further ones are closed.
 const CONNECTIONS_MAX: usize = 16;
-/// Until a connection has proven that it knows the token.
+/// The time limit for a client to prove that it knows the token.
 const PROVE_MAX: Duration = Duration::from_secs(5);
-/// Between two questions: a step without samples may be long.
+/// The longest time between two requests: a step without samples may be long.
 const IDLE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Listens until it is ended; with `make_load` it also makes load.
+/// Listens until the program ends; with `make_load` it also generates load.
 pub(crate) fn run(
     arguments: &AgentArguments,
     make_load: MakeLoad,
@@ -48,7 +48,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// An open connection, until it is dropped.
+/// Counts an open connection until it is dropped.
 struct Counted(Arc<AtomicUsize>);
 
 impl Drop for Counted {

@@ -14,7 +14,7 @@ use crate::output::write_json;
 /// The file with the arguments of a folder of claims, for resuming.
 const ARGUMENTS_FILE: &str = "claims-arguments.json";
 
-/// Where the runs are.
+/// The folder of the runs.
 pub(super) const RUNS: &str = "runs";
 
 /// Options of `claims`.
@@ -107,7 +107,7 @@ pub(super) fn write_arguments(arguments: &ClaimsArguments, out: &Path) -> Result
     Ok(write_json(&out.join(ARGUMENTS_FILE), &kept)?)
 }
 
-/// The arguments of a folder, with the addresses of this command line where it gives any.
+/// Reads the arguments of a folder; addresses of this command line replace the stored ones.
 pub(super) fn read_arguments(
     folder: &Path,
     given: &ClaimsArguments,
@@ -148,7 +148,7 @@ impl OwnServer {
         }
     }
 
-    /// The kinds of system that it is.
+    /// The kinds of system of this server.
     pub(super) fn systems(self) -> Vec<&'static str> {
         let engine = if self == Self::Innodb {
             "innodb"

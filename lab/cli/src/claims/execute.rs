@@ -1,5 +1,5 @@
-//! Makes the runs: one after the other, with the time that is left, and an end in good order when
-//! the user or the system asks for one.
+//! Makes the runs one after the other, shows the remaining time, and ends in good order if the user
+//! or the system asks for it.
 
 use rustix::process::{Pid, Signal};
 use std::collections::BTreeMap;
@@ -17,10 +17,10 @@ use super::plan::{ClaimsPlan, RunSpec, RunTarget};
 use crate::errors::LabError;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Servers of its own live here.
+/// The folder of the servers that the lab starts.
 const SERVERS: &str = "servers";
 
-/// Makes what `done` lacks; whether it was interrupted.
+/// Makes the runs that `done` lacks; returns whether it was interrupted.
 pub(super) fn runs(
     arguments: &ClaimsArguments,
     plan: ClaimsPlan,
@@ -69,7 +69,7 @@ pub(super) fn runs(
     Ok(false)
 }
 
-/// One run; what was wrong with it, if something was.
+/// Makes one run; returns its error, if there was one.
 fn make(
     arguments: &ClaimsArguments,
     spec: &RunSpec,
@@ -132,7 +132,7 @@ fn watch_for_interrupts() -> Result<Arc<AtomicBool>, LabError> {
     Ok(stop)
 }
 
-/// How long runs took, to say how long the rest will.
+/// The durations of runs so far, for estimating the remaining time.
 #[derive(Default)]
 struct Clock {
     seen: BTreeMap<String, Duration>,
@@ -147,7 +147,8 @@ impl Clock {
         self.runs += 1;
     }
 
-    /// Runs of a kind that was seen take as long as it took; others as long as the average.
+    /// The estimated remaining time. A run takes as long as earlier runs of its kind, or else as
+    /// long as the average.
     fn left(&self, open: &[&RunSpec]) -> Option<Duration> {
         let average = self.total.checked_div(self.runs)?;
         Some(

@@ -1,8 +1,9 @@
-//! The command `claims`: makes the runs that claims need, in turn, then judges from their folders.
+//! The command `claims`: makes the runs that claims need, one after the other, then judges the
+//! claims from the folders.
 //!
 //! Promises: each run is a `quarry-lab run` in its own process, so that no run can disturb the
-//! next. Failed runs are named, and the others are judged. After any end the folder can be judged
-//! and resumed.
+//! next. Failed runs are named, and the others are judged. However the program ends, the folder can
+//! be judged and resumed.
 
 mod arguments;
 mod execute;

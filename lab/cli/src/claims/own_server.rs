@@ -1,11 +1,11 @@
-//! Servers that the lab starts for single runs: MariaDB with the one setting that a claim is about.
+//! Servers that the lab starts for single runs: MariaDB with the setting that a claim is about.
 
 use std::path::{Path, PathBuf};
 
 use super::arguments::{ClaimsArguments, OwnServer};
 use crate::errors::LabError;
 
-/// A server with at most one thing out of the ordinary.
+/// A server with the lab's usual settings, except at most one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Variant {
     pub(super) kind: OwnServer,
@@ -14,7 +14,7 @@ pub(super) struct Variant {
 }
 
 impl Variant {
-    /// With the lab's usual settings.
+    /// A server with the lab's usual settings.
     pub(super) fn plain(kind: OwnServer) -> Self {
         Self {
             kind,
@@ -23,7 +23,7 @@ impl Variant {
         }
     }
 
-    /// One side of a difference, where this kind of server can show it.
+    /// The server for one side of a difference; `None` if this kind of server does not have it.
     pub(super) fn of(kind: OwnServer, differ: &str, first: bool) -> Option<Self> {
         let both = [
             "change-log",
@@ -41,7 +41,7 @@ impl Variant {
         })
     }
 
-    /// Its name, also that of its folder.
+    /// The name of the server and of its folder.
     pub(super) fn name(&self) -> String {
         match &self.differ {
             None => self.kind.name().to_owned(),
@@ -53,7 +53,7 @@ impl Variant {
         }
     }
 
-    /// Starts it under `folder`; on what it left there, if it was started before.
+    /// Starts the server under `folder`, with the data from an earlier start if there was one.
     #[cfg(feature = "mysql")]
     pub(super) fn start(
         &self,
@@ -106,7 +106,7 @@ impl Variant {
         })
     }
 
-    /// This build cannot.
+    /// This build cannot start servers.
     #[cfg(not(feature = "mysql"))]
     pub(super) fn start(&self, _: &ClaimsArguments, _: &Path) -> Result<Running, LabError> {
         Err(LabError::Nothing {
@@ -115,16 +115,16 @@ impl Variant {
     }
 }
 
-/// A server that runs as long as this lives.
+/// A running server, which is stopped when this is dropped.
 pub(super) struct Running {
     pub(super) address: String,
-    /// Restarts it, for runs that measure that.
+    /// The command that restarts the server, for runs that measure restarts.
     pub(super) restart_command: String,
     #[cfg(feature = "mysql")]
     _server: lab_sql::server::MariaDb,
 }
 
-/// The allocator to compare with the system's, if there is one.
+/// The memory allocator to compare with the system's, if one is installed.
 pub(super) fn allocator(arguments: &ClaimsArguments) -> Option<PathBuf> {
     let found = || {
         let folders = [

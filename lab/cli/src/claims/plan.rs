@@ -1,7 +1,7 @@
-//! Which runs the claims need of the given targets, and which of them a folder already holds.
+//! The runs that the claims need of the given targets, and which of them a folder already contains.
 //!
-//! Promises: a run is made once, however many claims need it. Repeats are outermost and both sides
-//! of a pair run one after the other, so that a drift of the machine affects both alike.
+//! Promises: a run is made once, however many claims need it. Repeats are outermost, and both sides
+//! of a pair run one after the other, so that a drift of the machine affects both equally.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ use crate::run::RunArguments;
 pub(super) enum RunTarget {
     /// The address of an existing target.
     Address(String),
-    /// A server that is started for it.
+    /// A server that is started for the run.
     Own(Variant),
 }
 
@@ -34,7 +34,7 @@ pub(super) struct RunSpec {
 }
 
 impl RunSpec {
-    /// In words, for people.
+    /// Describes the run for people.
     pub(super) fn in_words(&self) -> String {
         let needed = Needed {
             workload: self.workload.clone(),
@@ -54,7 +54,7 @@ impl RunSpec {
         format!("{} [{of}]", run_in_words(&needed))
     }
 
-    /// The words of its command line, from `run` on.
+    /// The words of the run's command line, from `run` on.
     pub(super) fn command(
         &self,
         arguments: &ClaimsArguments,
@@ -80,7 +80,7 @@ impl RunSpec {
             out.extend(["--label".to_owned(), format!("{name}={value}")]);
         }
         if matches!(self.target, RunTarget::Own(_)) {
-            // Its data would be there while the next run is measured.
+            // Otherwise its data would still exist while the next run is measured.
             out.push("--clean".to_owned());
         }
         // The command that restarts the user's server does not apply to a server that the lab
@@ -104,7 +104,7 @@ impl RunSpec {
         out
     }
 
-    /// The settings that such a run has.
+    /// The settings of such a run.
     fn complete(&self, arguments: &ClaimsArguments) -> Result<Settings, String> {
         let words = self.command(arguments, "mongodb://unused", "unused");
         let one_line = |error: clap::Error| {
@@ -118,11 +118,11 @@ impl RunSpec {
         settings.map_err(|error| error.to_string())
     }
 
-    /// Whether `run` is such a run, well done.
+    /// Whether `run` is such a run, complete and correct.
     fn is(&self, settings: &Settings, run: &RunResult) -> bool {
         let same_target = match &self.target {
             RunTarget::Address(address) => run.target.uri == without_password(address),
-            // The label says it.
+            // The label identifies the server.
             RunTarget::Own(_) => true,
         };
         run.run.complete
@@ -135,18 +135,18 @@ impl RunSpec {
     }
 }
 
-/// All runs, each with how often it is still to be made.
+/// All runs, each with the number of repeats that are still to be made.
 pub(super) struct ClaimsPlan {
     specs: Vec<(RunSpec, Settings)>,
     repeats: u32,
 }
 
 impl ClaimsPlan {
-    /// For these claims and targets.
+    /// The plan for the given claims and targets.
     ///
     /// # Errors
-    /// An option of `quarry-lab run` that it does not have, or no claim that these targets can
-    /// answer.
+    /// An option for `quarry-lab run` does not exist, or these targets cannot answer any of the
+    /// claims.
     pub(super) fn new(
         arguments: &ClaimsArguments,
         claims: &[Claim],
@@ -188,7 +188,7 @@ impl ClaimsPlan {
         })
     }
 
-    /// The runs still to be made, in order, and how many of them count.
+    /// The runs still to be made, in order, and the number of existing runs that count.
     pub(super) fn open(&self, done: &[RunResult]) -> (Vec<&RunSpec>, usize) {
         let mut missing: Vec<(&RunSpec, usize)> = Vec::new();
         for (spec, settings) in &self.specs {
@@ -210,7 +210,7 @@ impl ClaimsPlan {
     }
 }
 
-/// The runs that a need means.
+/// The runs of one need.
 fn specs(arguments: &ClaimsArguments, needed: &Needed) -> Vec<RunSpec> {
     let spec = |target: RunTarget, labels: Vec<(&str, String)>| RunSpec {
         workload: needed.workload.clone(),
@@ -276,7 +276,7 @@ fn specs(arguments: &ClaimsArguments, needed: &Needed) -> Vec<RunSpec> {
     out
 }
 
-/// Why these targets cannot answer a claim, if so.
+/// Why these targets cannot answer a claim, if they cannot.
 pub(super) fn missing(arguments: &ClaimsArguments, claim: &Claim) -> Option<String> {
     if let Some(differ) = &claim.differ {
         let is_pair = arguments.differ.as_ref() == Some(differ);
@@ -301,7 +301,7 @@ pub(super) fn missing(arguments: &ClaimsArguments, claim: &Claim) -> Option<Stri
     }
     let mut known = Vec::new();
     for address in &arguments.target {
-        // A server may be anything.
+        // The address of a server does not tell its kind.
         known.extend(systems_at(address)?);
     }
     known.extend(arguments.own.map(OwnServer::systems).unwrap_or_default());
@@ -313,7 +313,7 @@ pub(super) fn missing(arguments: &ClaimsArguments, claim: &Claim) -> Option<Stri
     (!lacks.is_empty()).then(|| format!("it needs a target of the kind {}, too", lacks.join(", ")))
 }
 
-/// A needed run as the command line would have it.
+/// A needed run in the form of a command line.
 pub(super) fn run_in_words(needed: &Needed) -> String {
     let settings: Vec<String> = needed
         .settings

@@ -1,8 +1,8 @@
 //! Sealed frames on a connection: a length, then a message that is encrypted and authenticated.
 //!
 //! Promises: a frame that was changed, left out, repeated or sent back is an error; a frame has at
-//! most [`FRAME_MAX`] bytes and arrives within [`FRAME_TIME`] of its first. Must not know: what
-//! messages mean.
+//! most [`FRAME_MAX`] bytes and arrives completely within [`FRAME_TIME`]. Must not know: the
+//! meaning of messages.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
@@ -14,37 +14,37 @@ use serde::de::DeserializeOwned;
 
 use crate::wire;
 
-/// Bytes of a frame: tables, workload files and recorded arrivals are in one.
+/// The largest frame in bytes; tables, workload files and recorded arrivals must fit into one.
 pub(super) const FRAME_MAX: usize = 16 << 20;
-/// From the first byte of a frame to its last.
+/// The longest time from the first byte of a frame to its last.
 const FRAME_TIME: Duration = Duration::from_secs(30);
-/// A peer that takes nothing for so long is lost.
+/// A peer that accepts no bytes for this long is lost.
 const WRITE_MAX: Duration = Duration::from_secs(5);
 const TO_AGENT: &str = "sealed to-agent ";
 const TO_LAB: &str = "sealed to-lab ";
 
-/// Which end of the connection this is.
+/// The end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Lab,
     Agent,
 }
 
-/// Sends.
+/// The sending half of a connection.
 pub(super) struct Sender {
     stream: TcpStream,
     key: LessSafeKey,
     number: u64,
 }
 
-/// Receives.
+/// The receiving half of a connection.
 pub(super) struct Receiver {
     stream: TcpStream,
     key: LessSafeKey,
     number: u64,
 }
 
-/// Both directions of a connection, whose agent and lab have said these fresh numbers.
+/// Both halves of a connection, with keys derived from the fresh numbers of agent and lab.
 pub(super) fn sealed(
     stream: &TcpStream,
     token: &[u8],
@@ -108,15 +108,15 @@ impl Sender {
         self.stream.write_all(&frame)
     }
 
-    /// Ends the connection, both ways.
+    /// Closes the connection in both directions.
     pub(super) fn close(&self) {
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
 }
 
 impl Receiver {
-    /// The next message, which must begin to arrive within `silent`; `None` at the end of the
-    /// connection.
+    /// Receives the next message, which must begin to arrive within `silent`; `None` at the end of
+    /// the connection.
     pub(super) fn receive<M: DeserializeOwned>(&mut self, silent: Duration) -> Result<Option<M>> {
         let (mut first, mut rest) = ([0], [0; 3]);
         if self.read(&mut first, Instant::now() + silent)? == 0 {
@@ -243,7 +243,7 @@ mod tests {
         }
         assert!(refused(&[0xff; 8]).contains("at most"));
         assert!(refused(&good[..9]).contains("end of file"));
-        // A whole number more than is taken is not sent either.
+        // A message that is too large to be received is not sent either.
         let (lab, _agent) = pair();
         let (mut sender, _) = sealed(&lab, TOKEN, "1", "2", Side::Lab).unwrap();
         let error = sender.send(&"x".repeat(FRAME_MAX)).unwrap_err();

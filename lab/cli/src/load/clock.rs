@@ -1,25 +1,25 @@
-//! How an agent's clocks lie against the lab's, from questions and answers.
+//! The offset of an agent's clocks from the lab's, measured by requests and answers.
 //!
-//! Promises: the error of what is found is half of the shortest round trip. Must not know: how
-//! questions travel.
+//! Promises: the error of the offset is at most half of the shortest round trip. Must not know: how
+//! requests are sent.
 
 use std::time::{Duration, Instant};
 
-/// Half of the shortest round trip may be so long: it is how well the common start is known.
+/// The largest allowed error of the common start, which is half of the shortest round trip.
 pub(super) const START_ERROR_MAX: Duration = Duration::from_millis(50);
-/// The largest difference between the clocks: documents hold times.
+/// The largest allowed difference between the clocks, because documents contain times.
 pub(super) const AHEAD_MAX: Duration = Duration::from_secs(1);
 
-/// One question and its answer.
+/// One request and its answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
-    /// When the lab asked.
+    /// When the lab sent the request.
     pub(super) asked: Instant,
-    /// When the answer came.
+    /// When the answer arrived.
     pub(super) came: Instant,
-    /// The time in the middle, in microseconds since 1970.
+    /// The lab's time in the middle between both, in microseconds since 1970.
     pub(super) wall_us: i64,
-    /// The agent's own clock, in nanoseconds since its beginning.
+    /// The agent's monotonic clock, in nanoseconds since its start.
     pub(super) agent_ns: u64,
     /// The agent's time in microseconds since 1970.
     pub(super) agent_wall_us: i64,
@@ -28,17 +28,17 @@ pub(super) struct Answer {
 /// An agent's clocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    /// A moment here, and the same of the agent's own clock.
+    /// A moment of the lab's clock; `there` is the same moment of the agent's monotonic clock.
     here: Instant,
     there: Duration,
-    /// By how much either may be wrong.
+    /// The largest error of the offset.
     pub(crate) error: Duration,
-    /// By how many microseconds the agent's time is ahead.
+    /// The number of microseconds by which the agent's time is ahead.
     pub(crate) ahead_us: i64,
 }
 
 impl Clock {
-    /// The lab's own, until the agent was asked.
+    /// A placeholder until the agent has been asked: the lab's own clock.
     pub(super) fn here() -> Self {
         Self {
             here: Instant::now(),
@@ -48,7 +48,7 @@ impl Clock {
         }
     }
 
-    /// From the answer that took least.
+    /// Takes the offset from the answer with the shortest round trip.
     pub(super) fn of(answers: &[Answer]) -> Option<Self> {
         let took = |answer: &&Answer| answer.came.saturating_duration_since(answer.asked);
         let best = answers.iter().min_by_key(took)?;
@@ -61,7 +61,7 @@ impl Clock {
         })
     }
 
-    /// Whether the lab and the agent can begin together.
+    /// Checks that the lab and the agent can begin together.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.error > START_ERROR_MAX {
             return Err(format!(
@@ -83,7 +83,7 @@ impl Clock {
         Ok(())
     }
 
-    /// A moment by the agent's own clock.
+    /// Converts a moment into the agent's monotonic clock.
     pub(super) fn at(&self, moment: Instant) -> Duration {
         let later = moment.saturating_duration_since(self.here);
         let earlier = self.here.saturating_duration_since(moment);
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(clock.error, Duration::from_millis(5));
         assert_eq!(clock.ahead_us, 7_000);
         assert!(clock.check().is_ok());
-        // At 105 ms here it was 1,105 ms there.
+        // When the lab's clock showed 105 ms, the agent's showed 1,105 ms.
         assert_eq!(clock.at(begun), Duration::from_millis(1_000));
         let later = begun + Duration::from_millis(500);
         assert_eq!(clock.at(later), Duration::from_millis(1_500));

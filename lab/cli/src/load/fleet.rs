@@ -19,25 +19,25 @@ use crate::counters::lock;
 use crate::errors::LabError;
 use crate::wire::{self, GREETING, LOAD, REFUSED};
 
-/// A generator that says nothing for so long is lost.
+/// A generator that sends nothing for this long is lost.
 pub(crate) const SILENT_MAX: Duration = Duration::from_secs(5);
-/// Until a connection is made and each line of the greeting has come. An agent waits for the run
-/// before to end.
+/// The time limit for connecting and for each line of the greeting. An agent waits for its previous
+/// run to end.
 const GREET_MAX: Duration = Duration::from_secs(6);
-/// Questions for the time, of which the fastest counts.
+/// The number of requests for the time; the fastest answer counts.
 const QUESTIONS: usize = 8;
 /// Connecting a target or clients may take this much longer than a call.
 const PREPARE_SLACK: Duration = Duration::from_secs(10);
-/// From the order to begin until the beginning.
+/// The time from the order to begin until the common start.
 const START_LEAD: Duration = Duration::from_millis(200);
-/// At the end of the run, until agents have ended their connections.
+/// The longest wait at the end of the run until agents have closed their connections.
 const PART_MAX: Duration = Duration::from_secs(3);
 
 /// A message or event from a generator.
 pub(crate) enum Event {
-    /// It said something.
+    /// The generator sent a message.
     Said(FromAgent),
-    /// It is lost: why.
+    /// The generator is lost, with the reason.
     Lost(String),
 }
 
@@ -47,17 +47,17 @@ pub(crate) struct Generator {
     pub(crate) address: String,
     /// CPUs of its machine.
     pub(crate) cpus: u32,
-    /// Its clocks, measured before the last step.
+    /// Its clocks, as measured before the last step.
     pub(crate) clock: Clock,
     sender: Arc<Mutex<Sender>>,
 }
 
 /// All generators of a run.
 pub(crate) struct Fleet {
-    /// In the order in which they were given.
+    /// The generators, in the order of the command line.
     pub(crate) generators: Vec<Generator>,
     inbox: Inbox<(usize, Event, Instant)>,
-    /// Ends the heartbeat when it is dropped.
+    /// Dropping this ends the heartbeat.
     _alive: Outbox<()>,
     prepare_max: Duration,
 }
@@ -70,7 +70,7 @@ impl Fleet {
     /// Connects to all agents and gives them the run.
     ///
     /// # Errors
-    /// One is not there, refuses, or its clock is too far away.
+    /// An agent cannot be reached, refuses, or its clock differs too much.
     pub(crate) fn open(
         addresses: &[String],
         token: &[u8],
@@ -105,7 +105,7 @@ impl Fleet {
         std::thread::spawn(move || {
             while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(ALIVE_EVERY) {
                 for sender in &senders {
-                    // That one is lost is seen by its reader.
+                    // The reader of the connection notices that a generator is lost.
                     let _ = lock(sender).send(&ToAgent::Alive);
                 }
             }
@@ -125,7 +125,7 @@ impl Fleet {
         Ok(out)
     }
 
-    /// Says something to one generator.
+    /// Sends a message to one generator.
     pub(crate) fn send(&self, number: usize, what: &ToAgent) -> std::result::Result<(), LabError> {
         let Some(generator) = self.generators.get(number) else {
             return Ok(());
@@ -134,13 +134,13 @@ impl Fleet {
         sent.map_err(|error| failed(&generator.address, &error))
     }
 
-    /// The next event, within that time.
+    /// The next event, if one comes within the given time.
     pub(crate) fn next(&self, within: Duration) -> Option<(usize, Event)> {
         let (number, event, _) = self.inbox.recv_timeout(within).ok()?;
         Some((number, event))
     }
 
-    /// One answer of each generator, in their order.
+    /// Collects one answer of each generator, in the generators' order.
     fn gather<A>(
         &self,
         answer: impl Fn(&FromAgent) -> Option<A>,
@@ -206,7 +206,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// The answer of one generator to a question for the time.
+    /// Asks one generator for its time.
     fn time_of(&self, number: usize) -> std::result::Result<(u64, i64, Instant), LabError> {
         let deadline = Instant::now() + SILENT_MAX;
         loop {
@@ -232,10 +232,10 @@ impl Fleet {
         }
     }
 
-    /// Lets all connect the clients of a step.
+    /// Lets all generators connect the clients of a step.
     ///
     /// # Errors
-    /// One cannot.
+    /// A generator cannot connect them.
     pub(crate) fn prepare(
         &mut self,
         order: impl Fn() -> StepOrder,
@@ -244,14 +244,14 @@ impl Fleet {
             self.send(number, &ToAgent::Step(Box::new(order())))?;
         }
         self.gather(|said| matches!(said, FromAgent::Prepared).then_some(()))?;
-        // Clocks drift apart while data are loaded.
+        // Clocks drift apart during a load.
         self.measure_clocks()
     }
 
-    /// Lets all begin together; the moment.
+    /// Lets all generators begin together; returns the moment of the common start.
     ///
     /// # Errors
-    /// One cannot be told.
+    /// A generator cannot be reached.
     pub(crate) fn start(&self) -> std::result::Result<Instant, LabError> {
         let errors = self.generators.iter().map(|one| one.clock.error);
         let longest = errors.max().unwrap_or_default();
@@ -304,7 +304,7 @@ fn read(number: usize, mut receiver: Receiver, outbox: &Outbox<(usize, Event, In
     }
 }
 
-/// Proves to an agent that the token is known, and asks for load.
+/// Proves to an agent that the lab knows the token, and asks it for load.
 fn greet(address: &str, token: &[u8]) -> Result<(Sender, Receiver)> {
     let mut addresses = address.to_socket_addrs()?;
     let place = addresses.next().ok_or(ErrorKind::AddrNotAvailable)?;

@@ -1,6 +1,6 @@
 //! The messages between lab and agents about a step.
 //!
-//! Promises: histograms lose nothing on their way; counts that come from elsewhere never overflow.
+//! Promises: histograms are transferred without loss; counts from other machines never overflow.
 //! Must not know: sockets, clients.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// Ticks of an interval; the last of them also carries the histogram.
 pub(crate) const TICKS_PER_INTERVAL: u64 = 10;
-/// The most values in one histogram, so that those of a long run together fit in 64 bits.
+/// The largest number of values in one histogram, so that the sum over a long run fits in 64 bits.
 const VALUES_MAX: u64 = 1 << 40;
 
 /// A message of the lab.
@@ -24,11 +24,11 @@ const VALUES_MAX: u64 = 1 << 40;
 pub(crate) enum ToAgent {
     /// Asks for the agent's time.
     Ask,
-    /// The run, once.
+    /// The run; sent once.
     Job(Box<Job>),
     /// Connect the clients of a step.
     Step(Box<StepOrder>),
-    /// Begin when the agent's own clock shows this.
+    /// Begin at a moment of the agent's monotonic clock.
     Start {
         /// Microseconds.
         at_us: u64,
@@ -40,7 +40,7 @@ pub(crate) enum ToAgent {
         /// Why.
         reason: String,
     },
-    /// The lab is there.
+    /// A heartbeat of the lab.
     Alive,
     /// The run has ended.
     End,
@@ -49,14 +49,14 @@ pub(crate) enum ToAgent {
 /// A message of an agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromAgent {
-    /// Its clocks.
+    /// The agent's clocks.
     Time {
         /// Nanoseconds of the agent's monotonic clock.
         own_ns: u64,
         /// Microseconds since 1970.
         wall_us: i64,
     },
-    /// The target answers; steps may come.
+    /// The target answers, and the agent is ready for steps.
     Ready {
         /// CPUs.
         cpus: u32,
@@ -65,28 +65,28 @@ pub(crate) enum FromAgent {
     Prepared,
     /// The clients have begun.
     Begun {
-        /// After the common start.
+        /// The delay after the common start.
         late_us: u64,
     },
     /// The work since the previous tick.
     Tick(Box<Tick>),
-    /// Its measured work has ended.
+    /// The generator's measured work has ended.
     Done {
         /// Since the common start.
         at_us: u64,
     },
     /// The step has ended.
     Ended(Box<Ended>),
-    /// It cannot.
+    /// The generator cannot do what was ordered.
     Refused {
         /// Why.
         reason: String,
     },
-    /// The agent is there.
+    /// A heartbeat of the agent.
     Alive,
 }
 
-/// A run, as far as a generator must know it.
+/// The part of a run that a generator must know.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     /// The text of the workload's file.
@@ -101,7 +101,7 @@ pub(crate) struct Job {
     pub(crate) target: String,
     /// The database.
     pub(crate) db: String,
-    /// Databases that the collections lie in.
+    /// Number of databases that the collections are spread over.
     pub(crate) databases: Option<u32>,
     /// Write concern.
     pub(crate) write_concern: Option<String>,
@@ -109,9 +109,9 @@ pub(crate) struct Job {
     pub(crate) journal: Option<bool>,
     /// Longest wait for a reply.
     pub(crate) call_timeout_seconds: u64,
-    /// Which generator it is.
+    /// The number of the generator.
     pub(crate) generator: u32,
-    /// Of how many.
+    /// The number of generators.
     pub(crate) generators: u32,
 }
 
@@ -120,34 +120,34 @@ pub(crate) struct Job {
 pub(crate) struct StepOrder {
     /// Its name.
     pub(crate) step: String,
-    /// Clients of all generators together, of the measured work and of each role beside it.
+    /// Clients of all generators together, of the measured role and then of each background role.
     pub(crate) clients: Vec<u32>,
-    /// Recorded arrivals of the same.
+    /// Recorded arrivals of the same roles.
     pub(crate) arrivals: Vec<Option<Vec<f64>>>,
     /// The tables.
     pub(crate) marks: Vec<TableCheckpoint>,
     /// Whether the secondary indexes exist.
     pub(crate) has_indexes: bool,
-    /// Whether numbers have gaps.
+    /// Whether row numbers have gaps.
     pub(crate) is_sparse: bool,
 }
 
 /// The work of a generator's clients since its previous tick.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Tick {
-    /// Ticks since the common start, with this one.
+    /// Number of ticks since the common start, including this one.
     pub(crate) number: u64,
-    /// When it was taken, since the common start.
+    /// When the tick was taken, since the common start.
     pub(crate) at_us: u64,
-    /// The measured work first.
+    /// The roles, the measured one first.
     pub(crate) roles: Vec<RoleTick>,
-    /// Resources that its process has used since it began.
+    /// Resources that the generator's process has used since it began.
     pub(crate) used: String,
-    /// Why it ends early.
+    /// Why the generator ends the step early, if it does.
     pub(crate) stopping: Option<String>,
 }
 
-/// The same of one role.
+/// The part of one role.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RoleTick {
     /// Operations acknowledged.
@@ -156,24 +156,25 @@ pub(crate) struct RoleTick {
     pub(crate) errors: u64,
     /// Rows that reads returned.
     pub(crate) rows: u64,
-    /// The effect of the whole step so far.
+    /// The effect of the whole step so far on the tables.
     pub(crate) effect: Effect,
-    /// Calls answered: how many, the first and the last, in microseconds since the common start.
+    /// Calls answered: their number, and the times of the first and the last in microseconds since
+    /// the common start.
     pub(crate) completions: Option<(u64, u64, u64)>,
-    /// Where nothing was, in between.
+    /// Periods between them in which no call was answered.
     pub(crate) free: Vec<(u64, u64)>,
-    /// Latencies since the histogram before.
+    /// Latencies since the previous histogram.
     pub(crate) latency: Option<Buckets>,
 }
 
 /// The totals of a generator's step.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Ended {
-    /// Why it ended early.
+    /// Why the generator ended the step early, if it did.
     pub(crate) reason: Option<String>,
-    /// The measured work first.
+    /// The roles, the measured one first.
     pub(crate) roles: Vec<RoleEnd>,
-    /// The tables, by the generator's own numbering.
+    /// The tables, in the generator's own numbering.
     pub(crate) marks: Vec<TableCheckpoint>,
     /// The counters of a program.
     pub(crate) program: Vec<i64>,
@@ -181,7 +182,7 @@ pub(crate) struct Ended {
     pub(crate) host_busy_percent: f64,
 }
 
-/// The same of one role.
+/// The part of one role.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RoleEnd {
     /// Operations acknowledged.
@@ -200,7 +201,7 @@ pub(crate) struct RoleEnd {
     pub(crate) unsent: u64,
     /// The unsent calls that waited only for the generator.
     pub(crate) unsent_by_lab: u64,
-    /// Calls refused with a wish to come back later.
+    /// Calls that the target refused and asked the client to repeat later.
     pub(crate) refused: u64,
     /// Operations that were abandoned after too many refusals.
     pub(crate) given_up: u64,
@@ -208,7 +209,7 @@ pub(crate) struct RoleEnd {
     pub(crate) by_part: Vec<(usize, Buckets)>,
     /// How calls ended, by the number of the part.
     pub(crate) outcomes: Vec<(usize, CallCounts)>,
-    /// Calls under way while the generator itself stood still.
+    /// Calls under way while the generator itself was paused.
     pub(crate) disturbed: u64,
 }
 
@@ -227,13 +228,13 @@ pub(crate) struct ClientReport {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(try_from = "UncheckedBuckets")]
 pub(crate) struct Buckets {
-    /// Nanoseconds and how often.
+    /// Nanoseconds and the number of values.
     counts: Vec<(u64, u64)>,
     max_ns: u64,
     clamped: u64,
 }
 
-/// [`Buckets`] as they come.
+/// [`Buckets`] before they are checked.
 #[derive(Deserialize)]
 struct UncheckedBuckets {
     counts: Vec<(u64, u64)>,
@@ -262,7 +263,7 @@ impl TryFrom<UncheckedBuckets> for Buckets {
 }
 
 impl Buckets {
-    /// All of a histogram.
+    /// All values of a histogram.
     pub(crate) fn of(latency: &LatencyHistogram) -> Self {
         Self {
             counts: latency.buckets().collect(),
@@ -271,7 +272,7 @@ impl Buckets {
         }
     }
 
-    /// The same histogram.
+    /// The histogram of these values.
     pub(crate) fn histogram(&self) -> LatencyHistogram {
         LatencyHistogram::of_buckets(self.counts.iter().copied(), self.max_ns, self.clamped)
     }
@@ -287,7 +288,7 @@ mod tests {
         for generator in 0..3_u64 {
             let mut own = LatencyHistogram::new();
             for sample in 0..4_000_u64 {
-                // Three generators of very different targets.
+                // Three generators with very different latencies.
                 let ns = (sample * 7_919 + generator) % 100_003 * 10_u64.pow(generator as u32 * 2);
                 own.record(Duration::from_nanos(ns));
                 whole.record(Duration::from_nanos(ns));

@@ -1,9 +1,9 @@
-//! Load on other machines: what the lab and agents that were started with `--load` say to each
-//! other, on both sides.
+//! Load on other machines: both sides of the protocol between the lab and agents that were started
+//! with `--load`.
 //!
-//! Promises: it reads and obeys only messages that were encrypted by a lab that knows the token;
-//! messages are bounded in size and time; an agent reads no file that the network names. Must not
-//! know: how a step is run (`run` does).
+//! Promises: an agent accepts only messages that a lab with the token has encrypted; messages are
+//! bounded in size and time; an agent reads no file that a message names. Must not know: how a step
+//! is run (`run` does).
 
 mod channel;
 mod clock;
@@ -18,5 +18,5 @@ pub(crate) use message::{
 };
 pub(crate) use server::{Link, LoadService, MakeLoad, ToLab};
 
-/// The version that must be equal on both sides: the lab's, and that of these messages.
+/// The version of the lab and of these messages, which must be equal on both sides.
 pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");

@@ -1,7 +1,8 @@
-//! The agent's side: one run at a time, whose orders come on a sealed connection.
+//! The agent's side: runs one at a time, with orders from a sealed connection.
 //!
-//! Promises: load is made only if the agent was started for it, and only as long as the lab sends
-//! messages. Neighbours: `agent` has authenticated the lab and provides the code that makes load.
+//! Promises: load is generated only if the agent was started with `--load`, and only while the lab
+//! sends messages. Neighbours: `agent` has authenticated the lab and provides the code that
+//! generates load.
 
 use std::io::{Result, Write};
 use std::net::TcpStream;
@@ -21,29 +22,30 @@ use crate::errors::LabError;
 use crate::interrupt::interrupted;
 use crate::wire::REFUSED;
 
-/// A lab that says nothing for so long is gone.
+/// A lab that sends nothing for this long is gone.
 const LAB_SILENT_MAX: Duration = Duration::from_secs(15);
-/// Either side says this often that it is there.
+/// The interval of heartbeats in both directions.
 pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(1);
-/// The run before may be about to end.
+/// How long a new run waits for the previous run to end.
 const BUSY_WAIT: Duration = Duration::from_secs(3);
-/// When the agent is ended, a step under way gets this long to report why it ends.
+/// When the agent is told to end, the time that a step under way gets to report this.
 const LAST_WORDS: Duration = Duration::from_secs(8);
-/// Orders that wait; the lab sends the next when the one before was done.
+/// The largest number of waiting orders; the lab sends an order only after the previous one was
+/// done.
 const ORDERS_MAX: usize = 64;
-/// A run that has ended does not wait longer for clients that are stuck in a driver.
+/// The longest wait of a run that has ended for clients that are stuck in a driver.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 const THREADS_MAX: usize = 8_192;
 
-/// Makes the load of a run until the lab ends it.
+/// Generates the load of a run until the lab ends it.
 pub(crate) type MakeLoad = for<'a> fn(Job, &'a mut Link) -> Made<'a>;
 /// The result of [`MakeLoad`].
 pub(crate) type Made<'a> = Pin<Box<dyn Future<Output = std::result::Result<(), LabError>> + 'a>>;
 
-/// Whether an agent makes load, and whether it does so now.
+/// The load service of an agent: whether it generates load, and whether it is busy.
 #[derive(Debug)]
 pub(crate) struct LoadService {
-    /// By what, if it does.
+    /// The function that generates load, if the agent was started for it.
     make_load: Option<MakeLoad>,
     is_busy: AtomicBool,
 }
@@ -51,19 +53,19 @@ pub(crate) struct LoadService {
 /// An incoming message.
 type Order = std::result::Result<ToAgent, String>;
 
-/// The connection to the lab, as the run on the agent sees it.
+/// The connection to the lab, for the run on the agent.
 pub(crate) struct Link {
     sender: Arc<Mutex<Sender>>,
     inbox: Inbox<Order>,
     clock: Instant,
 }
 
-/// Tells the lab, from any thread.
+/// A sender of messages to the lab, for any thread.
 #[derive(Clone)]
 pub(crate) struct ToLab(Arc<Mutex<Sender>>);
 
 impl ToLab {
-    /// Says something.
+    /// Sends a message.
     pub(crate) fn send(&self, what: &FromAgent) -> std::result::Result<(), String> {
         let sent = lock(&self.0).send(what);
         sent.map_err(|error| format!("the lab cannot be told: {error}"))
@@ -85,14 +87,14 @@ impl Link {
         self.inbox.recv().await.unwrap_or_else(ended)
     }
 
-    /// A moment of the agent's own clock.
+    /// Converts a time of the agent's own clock.
     pub(crate) fn moment(&self, at_us: u64) -> Instant {
         self.clock + Duration::from_micros(at_us)
     }
 }
 
 impl LoadService {
-    /// An agent's.
+    /// The load service of an agent.
     pub(crate) fn new(make_load: Option<MakeLoad>) -> Arc<Self> {
         let out = Arc::new(Self {
             make_load,
@@ -105,8 +107,8 @@ impl LoadService {
         out
     }
 
-    /// A run's watch for signals takes them from the whole process: this gives them back their
-    /// meaning.
+    /// Ends the process on a signal. This is necessary because a run that watches for signals
+    /// replaces their default action in the whole process.
     fn end_when_asked(&self) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -122,7 +124,8 @@ impl LoadService {
         std::process::exit(0);
     }
 
-    /// Serves a lab that has proven to know the token; `asked` is its fresh number and version.
+    /// Serves a lab that has proven that it knows the token; `asked` is its fresh number and
+    /// version.
     pub(crate) fn serve(
         &self,
         mut stream: &TcpStream,
@@ -169,7 +172,7 @@ impl LoadService {
     }
 }
 
-/// The agent is free again when it is dropped, also after a panic of what makes the load.
+/// Marks the agent as busy. Dropping this makes it free again, also after a panic in the load.
 struct Busy<'a>(&'a AtomicBool);
 
 impl Drop for Busy<'_> {
@@ -214,7 +217,7 @@ fn converse(sender: Sender, receiver: Receiver, make_load: MakeLoad) -> Result<(
     drop(alive);
     let _ = heart.join();
     lock(&sender).close();
-    // So that the reader, which may wait to hand over an order, ends too.
+    // This also ends the reader, which may be waiting to deliver an order.
     drop(link);
     let _ = reader.join();
     done.map_err(std::io::Error::other)
@@ -229,7 +232,7 @@ async fn take_job(link: &mut Link, make_load: MakeLoad) -> std::result::Result<(
     }
 }
 
-/// Reads until the end of the connection; questions for the time are answered at once.
+/// Reads until the end of the connection; requests for the time are answered immediately.
 fn read(mut receiver: Receiver, to_lab: &ToLab, orders: &Outbox<Order>, clock: Instant) {
     loop {
         let order = match receiver.receive(LAB_SILENT_MAX) {
