@@ -1,5 +1,5 @@
-//! Tells the release build which commit it is of, for `buildInfo`. Other builds do not ask, so that
-//! a commit does not compile them again. `QUARRY_GIT_VERSION` says it where there is no checkout.
+//! Gives the release build its commit, for `buildInfo`. Other builds do not read it, so that a
+//! commit does not recompile them. Without a checkout `QUARRY_GIT_VERSION` sets it.
 
 use std::env::var;
 use std::process::Command;
@@ -17,7 +17,7 @@ fn main() {
     println!("cargo:rustc-env=QUARRY_REVISION={revision}");
 }
 
-/// The commit that is checked out; cargo asks again once there is another.
+/// The checked-out commit; cargo runs this again when it changes.
 fn revision_of_checkout() -> Option<String> {
     for file in ["HEAD", "logs/HEAD"] {
         println!(
@@ -28,7 +28,7 @@ fn revision_of_checkout() -> Option<String> {
     git(&["rev-parse", "HEAD"])
 }
 
-/// What git says in one line; none without git or a checkout.
+/// The output of git, if it is one line; `None` without git or a checkout.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
     let line = String::from_utf8(output.stdout).ok()?;

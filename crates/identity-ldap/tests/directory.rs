@@ -1,5 +1,5 @@
-//! Logins against a small directory made here: what it is asked, what comes of its answers, and
-//! hostile ones.
+//! Logins against a small LDAP server in this test: the requests it gets, the results of its
+//! answers, and hostile answers.
 
 use identity_ldap::{Directory, Failed, Known, Security, Settings};
 use rustls::pki_types::pem::PemObject;
@@ -11,19 +11,19 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What was asked, and what is answered to it.
+/// Returns the answer to a request.
 type Answer = Box<dyn FnMut(&Exchange) -> Vec<u8> + Send>;
 
 #[derive(Clone, Debug, PartialEq)]
 enum Exchange {
     Bind(String, String),
-    /// Base, and the rest of the request as it came.
+    /// The search base, and the rest of the request as received.
     Search(String, Vec<u8>),
     Unbind,
 }
 
 fn tlv(tag: u8, content: &[u8]) -> Vec<u8> {
-    // As Active Directory writes lengths: always four bytes.
+    // Active Directory always writes lengths with four bytes.
     let mut out = vec![tag, 0x84];
     out.extend(u32::try_from(content.len()).unwrap().to_be_bytes());
     out.extend(content);
@@ -93,7 +93,7 @@ fn answers_by(answer: impl FnMut(&Exchange) -> Vec<u8> + Send + 'static) -> Answ
     Box::new(answer)
 }
 
-/// Serves one connection after the other; gives the port and what was asked.
+/// Serves one connection after the other; returns the port and the requests.
 fn serve(mut answer: Answer) -> (u16, Arc<Mutex<Vec<Exchange>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -135,7 +135,7 @@ fn one(
         if operations.is_empty() {
             return Ok(());
         }
-        // Operations that follow one another are one message each; others are sent as they are.
+        // Each of several adjacent operations becomes a message; other bytes are sent unchanged.
         let mut rest = &operations[..];
         if matches!(rest[0], 0x61 | 0x64 | 0x65 | 0x73) {
             while !rest.is_empty() {
@@ -154,7 +154,7 @@ fn certificates(file: &str) -> String {
     format!("../server/tests/it/certificates/{file}")
 }
 
-/// A directory behind TLS that takes every password; gives the port.
+/// A directory behind TLS that accepts every password; returns the port.
 fn serve_tls(address: &str) -> u16 {
     let file = certificates("server.pem");
     let chain = CertificateDer::pem_file_iter(&file).unwrap();
@@ -368,7 +368,7 @@ fn syntax_in_a_name_stays_a_value() {
 fn hostile_directories_end_in_time_and_log_nobody_in() {
     let long = || [&[0x30, 0x84, 0x7f, 0xff, 0xff, 0xff][..], &[0; 64]].concat();
     let deep = || {
-        // Values without an end, one within the other.
+        // Values without an end, nested in each other.
         let mut bytes = vec![0x30, 0x83, 0x0f, 0xff, 0xf0];
         bytes.extend([0x30, 0x80].repeat(0x7_fff8));
         bytes

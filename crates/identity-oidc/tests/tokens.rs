@@ -1,5 +1,5 @@
-//! Tokens that are to be believed, and every way in which one is not. Keys of curves are made here;
-//! the RSA key, which ring does not make, is in `rsa.txt` and protects nothing.
+//! Valid tokens, and every way in which a token can be invalid. Elliptic-curve keys are generated
+//! here; the RSA key, which ring cannot generate, is in `rsa.txt` and protects nothing.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -194,7 +194,7 @@ fn a_wrong_signature_is_refused_whatever_it_says_of_itself() {
     let (signed, signature) = good.rsplit_once('.').unwrap();
     let changed = unsigned(&header("ES256", "e"), &with("sub", json!("root")));
     let other = curve(&ECDSA_P256_SHA256_FIXED_SIGNING);
-    // The public key as the secret of HMAC, the classical confusion.
+    // The public key is used as the HMAC secret: the classical algorithm confusion.
     let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, idp.p256.public_key().as_ref());
     let hmac = |kid: &str| {
         let text = unsigned(&header("HS256", kid), &c);
@@ -316,14 +316,14 @@ fn new_keys_are_found_and_the_file_is_read_seldom() {
     rotate("n1");
     assert!(verify("n1", 104).0.is_err(), "not before five seconds");
     assert!(verify("n1", 105).0.is_ok());
-    // The old key is gone with its file.
+    // The old key disappeared with its file.
     assert!(
         providers
             .verify(&idp.token(&claims()), at(NOW_S, 106))
             .0
             .is_err()
     );
-    // A file that cannot be used leaves the keys, and is told of.
+    // An unusable file leaves the keys unchanged and is reported.
     std::fs::write(idp.file(), "{").unwrap();
     let (refused, trouble) = verify("n2", 111);
     assert!(refused.is_err() && trouble.is_some_and(|t| t.contains("keys.json")));

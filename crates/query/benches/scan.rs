@@ -1,6 +1,6 @@
-//! What a document costs in a scan that finds nothing, through planner, walk and matcher over the
-//! memory engine: `cargo bench -p quarry-query --bench scan`. `QUARRY_PASSES=n` makes n scans and
-//! ends, for instruction counts.
+//! The cost of a document in a scan that finds nothing, through planner, scan and matcher over the
+//! memory engine: `cargo bench -p quarry-query --bench scan`. `QUARRY_PASSES=n` runs n scans and
+//! ends, for counting instructions.
 
 use divan::counter::ItemsCount;
 use model::{DocBuf, Namespace, doc};

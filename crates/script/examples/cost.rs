@@ -1,4 +1,4 @@
-//! What `$where` costs for each document beside the native filter, and what a context costs:
+//! The cost of `$where` per document compared with the native filter, and the cost of a context:
 //! `cargo run --release -p quarry-script --example cost`.
 
 use model::{Bump, DocBuf, Value, doc};
@@ -24,7 +24,7 @@ fn documents() -> Vec<DocBuf> {
         .collect()
 }
 
-/// The least time of a few rounds, for each document, and how many match.
+/// The shortest time per document of a few rounds, and the number of matches.
 fn measure(docs: &[DocBuf], env: &Env, filter: &str) -> (Duration, usize) {
     let parsed = match filter.strip_prefix("native:") {
         Some(_) => doc! { "n": { "$gt": 500i32 } },

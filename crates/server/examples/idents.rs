@@ -1,13 +1,13 @@
-//! Lists what a data directory holds for each identifier of a collection or index: for tests of
+//! Lists what a data directory has for each identifier of a collection or index: for tests of
 //! leaked space. Must not change the directory.
 //!
 //! ```text
 //! cargo run -p quarry-server --example idents -- ENGINE DATA_DIRECTORY
 //! ```
-//! The directory is that of a stopped server. Lines: `TABLE IDENT KEYS dropped` for an identifier
-//! whose drop is recorded and whose keys are still there, `TABLE IDENT KEYS` for others, and `meta
-//! TAG ROWS` for the rows of each kind (`docs/on-disk.md`): without a catalog row (`c`), an
-//! identifier in another table belongs to nobody.
+//! The directory must belong to a stopped server. Lines: `TABLE IDENT KEYS dropped` for an
+//! identifier whose drop is recorded and whose keys still exist, `TABLE IDENT KEYS` for others, and
+//! `meta TAG ROWS` for the rows of each kind (`docs/on-disk.md`). An identifier without a catalog
+//! row (`c`) belongs to no collection or index.
 
 use server::engines::{EngineOptions, open_source};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! The quick start in Rust of `docs/quickstarts.md`, which shows these lines; a test runs them.
+//! The Rust quick start that `docs/quickstarts.md` shows; a test runs it.
 
 use mongodb::bson::{Document, doc};
 use mongodb::{Client, IndexModel};

@@ -1,5 +1,5 @@
-//! Recorded cases whose commands pipelines alone can answer (insert, create, createIndexes, find,
-//! aggregate), in process.
+//! Recorded cases whose commands need only pipelines (insert, create, createIndexes, find,
+//! aggregate), run in this process.
 
 use crate::memory_host::{Coll, MemoryHost};
 use crate::outcome::{first_batch, is_judged, reply};
@@ -12,7 +12,7 @@ use query::pipeline::Pipeline;
 use query::stage::ParseOptions;
 use serde_json::Value as Json;
 
-/// Areas of stages.
+/// Areas of the recorded cases about stages.
 const AREAS: &[&str] = &[
     "core/operator/stages",
     "core/operator/system-stages",
@@ -21,7 +21,7 @@ const AREAS: &[&str] = &[
     "core/aggregation/commands/aggregate",
 ];
 
-/// The step needs what only a server has.
+/// A step that needs a whole server.
 struct NotHere;
 
 fn ns(db: &str, coll: &str) -> Result<Namespace> {
@@ -230,5 +230,5 @@ fn recorded_cases() {
     );
 }
 
-/// Cases that passed before.
+/// The number of cases that passed before.
 const FLOOR: usize = 4830;

@@ -1,4 +1,4 @@
-//! What the planner chooses where points and costs disagree.
+//! The planner's choice if points and costs disagree.
 
 use model::{DocBuf, Namespace, Value, doc};
 use operation::{Operation, SystemClock};
@@ -70,7 +70,7 @@ fn the_order_of_an_index_counts_where_few_are_wanted() {
     let order = || Some(doc! { "b": 1i32 });
     let frequent = planned(&c, doc! { "a": 0i32 }, order(), Some(5));
     assert_eq!(index_of(&frequent), "i1");
-    // No document that matches is near either end of the order.
+    // No matching document is near either end of the order.
     let rare = planned(&c, doc! { "a": 0i32, "c": 2i32 }, order(), Some(5));
     assert_ne!(index_of(&rare), "i1");
 }
@@ -78,7 +78,7 @@ fn the_order_of_an_index_counts_where_few_are_wanted() {
 #[test]
 fn what_matches_late_in_an_index_is_looked_for_elsewhere() {
     let c = collection(&[doc! { "c": 1i32 }, doc! { "b": 1i32 }]);
-    // All of `c` below 3 comes first and does not match.
+    // All documents with `c` below 3 come first and do not match.
     let late = doc! { "c": { "$gte": 0i32 }, "b": { "$in": [35i32, 36i32, 37i32, 38i32] } };
     let plan = planned(&c, late, None, Some(1));
     assert_eq!(index_of(&plan), "i1");
@@ -91,7 +91,7 @@ fn what_matches_late_in_an_index_is_looked_for_elsewhere() {
 #[test]
 fn a_limit_that_is_never_reached_saves_nothing() {
     let c = collection(&[doc! { "c": 1i32 }, doc! { "a": 1i32 }]);
-    // By points both are equalities, and the first is taken.
+    // By points both are equalities, so the first would be taken.
     let none = doc! { "c": { "$in": [0i32, 1i32, 2i32] }, "a": 999i32 };
     assert_eq!(index_of(&planned(&c, none, None, Some(73))), "i1");
 }

@@ -1,4 +1,4 @@
-//! Pipelines from outside: over a host in memory, and over recorded behaviour when it is there.
+//! Pipelines from outside: over a host in memory, and over recorded behaviour if it is present.
 
 mod cases;
 mod costs;

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 #[derive(Clone, Default)]
 pub(crate) struct Coll {
     pub(crate) docs: Vec<DocBuf>,
-    /// Name, key, unique.
+    /// The name, the key and whether it is unique.
     pub(crate) indexes: Vec<(String, DocBuf, bool)>,
     pub(crate) view: Option<(Namespace, DocBuf)>,
     pub(crate) capped: bool,
@@ -27,7 +27,7 @@ pub(crate) struct MemoryHost {
     pub(crate) colls: Colls,
     pub(crate) memory_limit_bytes: Option<usize>,
     pub(crate) with_lookup_index: bool,
-    /// Temporary files asked for.
+    /// Number of temporary files requested.
     pub(crate) spills: Arc<AtomicUsize>,
 }
 
@@ -80,7 +80,7 @@ fn with_id(d: Doc<'_>, n: usize) -> DocBuf {
 struct Chunks(Vec<DocBuf>, usize);
 
 impl BatchStream for Chunks {
-    /// Small batches on purpose: stages must cope with any cut.
+    /// Batches are small on purpose: stages must work with any batch size.
     fn next_batch(&mut self, _: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         for d in self.0.iter().skip(self.1).take(3) {
             out.push(d.doc());

@@ -1,4 +1,4 @@
-//! What the optimizer makes of pipelines.
+//! Pipelines after optimization.
 
 use model::{DocBuf, Namespace, doc};
 use operators::Env;

@@ -1,5 +1,5 @@
-//! Every access path gives the documents a full walk gives, and a plan that claims an order
-//! delivers it.
+//! Every access path gives the documents of a full scan, and a plan that claims an order gives that
+//! order.
 
 use model::{DocBuf, Namespace, Value, doc};
 use operation::{Operation, SystemClock};
@@ -143,8 +143,8 @@ proptest! {
                 let mut d = doc! { "_id": n as i32 };
                 put(&mut d, "a", a);
                 put(&mut d, "b", b);
-                // Two arrays in one compound index are refused; the same documents must be
-                // everywhere.
+                // Two arrays in one compound index are refused; all collections must have the same
+                // documents.
                 if matches!((a, b), (V::List(_), V::List(_))) {
                     continue;
                 }

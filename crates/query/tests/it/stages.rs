@@ -1,4 +1,4 @@
-//! Pipelines over the host in memory: what the recorded cases do not reach (spilling, batches,
+//! Pipelines over the host in memory: cases that the recorded ones do not cover (spilling, batches,
 //! limits).
 
 use crate::memory_host::MemoryHost;
@@ -181,7 +181,7 @@ fn fill_carries_interpolates_and_replaces() {
             "{ _id: 4, b: 40, a: 3, c: \"x\" }",
         ]
     );
-    // Without an order the last value is that of the document before.
+    // Without an order the last value is that of the previous document.
     let spec = doc! { "p": [{ "$fill": { "output": { "a": { "method": "locf" } } } }] };
     assert_eq!(
         run(&host, &spec),
@@ -395,7 +395,7 @@ fn stages_past_their_budget_fail_without_disk_use() {
         assert_eq!(without(&spec), Err(292), "{spec:?}");
         assert_ne!(run(&host, &spec), ["292"], "on disk it goes: {spec:?}");
     }
-    // A limit is enough for a sort to keep little.
+    // With a limit a sort keeps few documents.
     assert_eq!(
         without(&doc! { "p": [{ "$sort": { "k": 1i32 } }, { "$limit": 5i32 }] }),
         Ok(5)
@@ -406,7 +406,7 @@ fn stages_past_their_budget_fail_without_disk_use() {
     assert_eq!(run(&host, &graph), ["40099"]);
 }
 
-/// Long inputs are read ahead by a second thread; order and errors must be those of one.
+/// A second thread reads ahead in long inputs; order and errors must be those of one thread.
 #[test]
 fn blocking_stages_read_ahead_in_order() {
     let host = MemoryHost::default();
@@ -438,7 +438,7 @@ fn blocking_stages_read_ahead_in_order() {
         ),
         want
     );
-    // Equal keys stay in the order they came in.
+    // Documents with equal keys keep their order.
     let sorted = [
         doc! { "$sort": { "_id": 1i32 } },
         doc! { "$skip": 49_998i32 },

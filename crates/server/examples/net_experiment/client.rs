@@ -1,5 +1,5 @@
-//! The load: closed loops over one epoll set (cheap, so the server gets the processor) or blocking
-//! threads (as drivers do).
+//! The load: closed loops over one epoll set (cheap, so that the server gets the CPU) or blocking
+//! threads (as in drivers).
 
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
@@ -153,7 +153,8 @@ impl Load {
                 if !go_on {
                     in_flight -= 1;
                 } else if case.active == case.in_flight {
-                    // A closed loop per connection: whoever is answered asks again.
+                    // A closed loop for each connection: an answered connection sends the next
+                    // request.
                     rustix::net::send(&self.conns[at], &request, SendFlags::NOSIGNAL).unwrap();
                 } else {
                     self.send_next(case, &request);

@@ -133,7 +133,8 @@ fn main() {
     println!("|---|---|---|---|---|---|---|---|---|---|");
     for transport in ["tcp", "unix"] {
         for case in &CASES {
-            // Rounds outside, models inside: a change in the machine's load meets all models alike.
+            // Rounds in the outer loop, models in the inner: a change of the machine's load affects
+            // all models alike.
             let mut all: Vec<Vec<Row>> = MODELS.iter().map(|_| Vec::new()).collect();
             for _ in 0..rounds {
                 for (rows, model) in all.iter_mut().zip(MODELS).filter(|(_, m)| wanted(m)) {

@@ -64,7 +64,7 @@ pub(crate) fn serve(model: &str, transport: &str) {
     std::process::exit(0);
 }
 
-/// The layer that was built after the decision, to see what it adds to the bare model.
+/// The network layer built after the decision, to compare it with the bare model.
 fn product(transport: &str) {
     use server::net::{Config, Handler, Next, PeerInfo, Server, Watermark};
     struct Burn;
@@ -104,7 +104,7 @@ fn threads(listener: &Listener) {
             .spawn(move || {
                 let (mut input, mut out) = (vec![0; BUFFER_LEN], Vec::new());
                 let mut held = 0;
-                // recv and send do not care what kind of stream socket this is.
+                // recv and send work on any kind of stream socket.
                 while let Ok((received, _)) =
                     rustix::net::recv(&fd, &mut input[held..], RecvFlags::empty())
                 {
@@ -243,8 +243,8 @@ fn epoll_worker(set: &Set) {
     }
 }
 
-/// One recv and one send; a short read says the socket is drained, so there is no second recv to
-/// learn it. Returns whether anything was received.
+/// One recv and one send. A short read shows that the socket is empty, so no second recv is needed.
+/// Returns whether anything was received.
 fn epoll_ready(conn: &Conn, input: &mut [u8], out: &mut Vec<u8>) -> bool {
     let mut held = conn.held.lock();
     loop {

@@ -1,11 +1,11 @@
-//! The work of one request, the same for every model, and what a process reports about itself.
+//! The work for one request, the same in every model, and the counters of a process.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Rounds of dependent arithmetic that stand for the engine: about 5 us on the machine of the ADR.
+/// Rounds of dependent arithmetic in place of the engine: about 5 us on the machine of the ADR.
 const ROUNDS: u32 = 5_000;
 
-/// Answers every whole frame in `input`, appending to `out`. Returns the bytes used up.
+/// Answers every whole frame in `input`, appending to `out`. Returns the number of bytes consumed.
 pub(crate) fn answer(input: &[u8], out: &mut Vec<u8>) -> usize {
     let mut used = 0;
     let mut scratch = Vec::new();
@@ -41,7 +41,7 @@ fn burn(seed: u64) -> u64 {
     x
 }
 
-/// What one request costs without any network.
+/// The cost of a request without the network, in microseconds.
 pub(crate) fn calibrate_us() -> f64 {
     let frame = request();
     let mut out = Vec::new();
@@ -86,7 +86,7 @@ pub(crate) struct Sample {
 
 impl Sample {
     pub(crate) fn take() -> Self {
-        // Ticks are 10 ms: good enough for the split, the sum comes from the precise clock.
+        // Ticks are 10 ms: precise enough for the split; the sum comes from the precise clock.
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
         let fields: Vec<&str> = stat
             .rsplit(')')

@@ -1,5 +1,5 @@
-//! `quarry backup` and `quarry restore` by the real binary: a state of one moment from a server
-//! under load, kills in the middle, damage, rights.
+//! `quarry backup` and `quarry restore` with the real binary: a consistent snapshot of a server
+//! under load, kills in the middle, damage, permissions.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -37,7 +37,7 @@ pub(crate) fn done(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The one line of a command that fails.
+/// The one line of a command that must fail.
 pub(crate) fn refused(arguments: &[&str]) -> String {
     let output: Output = quarry(arguments).output().unwrap();
     assert!(!output.status.success(), "{arguments:?}: {output:?}");
@@ -93,7 +93,7 @@ impl Asked {
                 w.put("insert", collection);
                 let mut list = w.array("documents");
                 for n in start..end {
-                    // Not compressible, as data of users is not wholly.
+                    // Not fully compressible, like real data.
                     let noise = format!("{:x}", md5ish(n));
                     let document = doc! { "_id": n, "n": n % 100, "noise": noise.as_str(),
                     "pad": pad.as_str() };
@@ -144,7 +144,7 @@ fn restored(place: &Place, engine: &str, name: &str) -> Asked {
 }
 
 /// A writer that counts up `_id` and moves money between two accounts in transactions, so that
-/// every state of one moment has a count without holes and a sum that stays.
+/// every consistent snapshot has a count without holes and a constant sum.
 struct Writer {
     stop: Arc<AtomicBool>,
     acknowledged: Arc<Mutex<i32>>,
@@ -189,7 +189,7 @@ impl Writer {
     }
 }
 
-/// One unit from one account to the other, both in one transaction.
+/// Moves one unit from one account to the other in a transaction.
 fn transfer(client: &mut Client, number: i32, n: i32) {
     let session = u128::from(number.unsigned_abs()) + 1;
     let session = session.to_be_bytes();
@@ -290,7 +290,7 @@ fn a_backup_under_writers_is_of_one_moment() {
     }
 }
 
-/// `read X, stored Y` of a backup, in bytes as far as they are told.
+/// The sizes in a backup's line `read X, stored Y`, in bytes.
 fn sizes(line: &str) -> BTreeMap<String, f64> {
     let unit = |text: &str| match text {
         "bytes" => 1.0,
@@ -310,10 +310,11 @@ fn sizes(line: &str) -> BTreeMap<String, f64> {
     found
 }
 
-/// How much a process gives way to others, by the system's word.
+/// The nice value of a process.
 fn niceness(process: u32) -> i32 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    // Behind the name, which may hold anything: the state, and the 16th after it.
+    // After the name, which may contain anything, comes the state; the nice value is 16 fields
+    // later.
     let mut fields = stat.rsplit_once(')').unwrap().1.split_whitespace();
     fields.nth(16).unwrap().parse().unwrap()
 }
@@ -334,7 +335,7 @@ fn a_backup_gives_way_to_the_server() {
         "1M",
     ]);
     let mut child = make.stdout(Stdio::piped()).spawn().unwrap();
-    // It has begun to copy once it says so.
+    // It has begun to copy when it prints progress.
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let line = lines.next().unwrap().unwrap();
     let (own, found) = (niceness(std::process::id()), niceness(child.id()));
@@ -362,7 +363,7 @@ fn the_second_backup_moves_what_has_changed() {
         moved < 0.04,
         "1 % more documents moved {moved}: {first:?} {second:?}"
     );
-    // The journal's file is laid out beforehand, and read each time.
+    // The journal file is preallocated and read completely each time.
     let journal = 14.0 * 1024.0 * 1024.0;
     let read = (second["read"] - journal) / first["stored"];
     assert!(read < 0.04, "{first:?} {second:?}");
@@ -373,7 +374,7 @@ fn the_second_backup_moves_what_has_changed() {
 }
 
 pub(crate) fn killed_after(mut command: Command, delay: Duration) -> bool {
-    // What it says when it ends by itself stands beside the test's.
+    // If it ends by itself, its error appears in the test's output.
     command.stdout(Stdio::null()).stderr(Stdio::inherit());
     let mut child: Child = command.spawn().unwrap();
     let deadline = Instant::now() + delay;
@@ -406,14 +407,14 @@ fn a_backup_and_a_restore_that_were_killed_are_gone_on_with() {
         killed += usize::from(was);
     }
     assert!(killed >= 3, "only {killed} were killed");
-    // The state that the killed one held open does not stand in the way.
+    // The snapshot that the killed backup held open does not block the next one.
     done(&make);
     done(&["backup", "verify", text(&repository)]);
     let mut slowly = restore.to_vec();
     slowly.extend(["--rate", "20K"]);
     for delay in [30, 300, 800] {
         let was = killed_after(quarry(&slowly), Duration::from_millis(delay));
-        // Before it began there was no folder to refuse.
+        // Before the restore began there was no folder that a server could refuse.
         if was && to.join("QUARRY-RESTORE").exists() {
             let serve = ["serve", "--port", "0", "--dbpath", text(&to)];
             let line = refused(&serve);
@@ -502,7 +503,7 @@ fn a_directory_without_a_server_is_backed_up_and_one_with_a_server_is_not() {
         let make = ["backup", "make", text(&repository), "--dbpath", text(&data)];
         let line = refused(&make);
         assert!(line.contains("in use"), "{line}");
-        // Killed: what it acknowledged is in the journal.
+        // A kill: acknowledged writes are in the journal.
         drop(server);
         done(&make);
         assert!(!data.join(".backup-offline").exists());
@@ -657,7 +658,7 @@ fn a_mounted_backup_is_read_and_not_written_and_leaves_nothing_behind() {
             let found = first.unwrap_or(reply).field("code").as_i64_exact();
             assert_eq!(found, Some(code), "{reply:?}");
         }
-        // Compaction rewrites what it may, and removes its links.
+        // Compaction rewrites what it can and removes its links.
         let _ = client.call(doc! { "compact": "c", "$db": "d" }.as_bytes());
         end(child);
         assert!(!folder.exists());
@@ -672,7 +673,7 @@ fn mounted_address(child: &mut Child) -> String {
         let mut line = String::new();
         assert_ne!(out.read_line(&mut line).unwrap(), 0, "it ended");
         if let Some(address) = crate::process::address(&line) {
-            // The pipe stays open to the end.
+            // Keeps the pipe open to the end.
             child.stdout = Some(out.into_inner());
             return address;
         }

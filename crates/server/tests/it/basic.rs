@@ -76,7 +76,7 @@ fn legacy_handshake_is_answered_in_kind() {
 fn pipelined_requests_are_answered_in_order() {
     let running = Running::start();
     let mut client = Client::tcp(&running);
-    // More than one receive buffer and more than any budget, with a long one in the middle.
+    // More than one receive buffer and more than any budget, with a long request in the middle.
     let mut all = Vec::new();
     for n in 0..5000 {
         let name = if n == 2500 { "slow" } else { "ping" };
@@ -122,7 +122,7 @@ fn large_messages_go_both_ways() {
         .write_all(&MessageBuilder::new(1).body(doc.as_bytes()).build())
         .unwrap();
     assert_eq!(client.receive().body, doc.as_bytes());
-    // The client that does not read holds nobody up, and still gets everything, in order.
+    // A client that does not read delays no other client, and still gets every reply in order.
     for n in 0..5 {
         client.send("big", 3_000_000 + n, 0);
     }

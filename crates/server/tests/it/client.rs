@@ -1,4 +1,4 @@
-//! A blocking client that speaks just enough of the protocol.
+//! A blocking client that implements only the part of the protocol that the tests need.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -18,11 +18,11 @@ pub(crate) struct Client {
     next_id: i32,
 }
 
-/// One reply as far as tests care.
+/// The parts of a reply that tests use.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) header: Header,
-    /// As it was on the wire, before any decompression.
+    /// As received, before any decompression.
     pub(crate) op_code: i32,
     pub(crate) body: Vec<u8>,
     pub(crate) more_to_come: bool,
@@ -65,7 +65,7 @@ impl Client {
         }
     }
 
-    /// Speaks over any stream.
+    /// A client over any stream.
     pub(crate) fn over(stream: Box<dyn Stream>) -> Self {
         Self {
             stream,

@@ -1,5 +1,5 @@
-//! `quarry convert` by the real binary: from engine to engine and back with equal contents, killed
-//! in the middle and gone on with, and what it refuses.
+//! `quarry convert` with the real binary: from engine to engine and back with equal contents,
+//! killed in the middle and continued, and what it refuses.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ fn converted(from: &Path, to: &Path, engine: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The one line of a conversion that fails.
+/// The one line of a conversion that must fail.
 fn refused(output: Output, code: i32) -> String {
     assert_eq!(output.status.code(), Some(code), "{output:?}");
     let errors = String::from_utf8(output.stderr).unwrap();
@@ -187,7 +187,7 @@ fn a_database_goes_to_another_engine_and_back() {
     let at = |name: &str| root.path().join(name);
     let wanted = fill(&at("rocksdb"));
     let mut from = at("rocksdb");
-    // To every other engine in turn, and back.
+    // To every other engine in turn, and back to the first.
     for (number, engine) in present()[1..].iter().chain(&["rocksdb"]).enumerate() {
         let to = at(&number.to_string());
         let before = files(&from);
@@ -203,7 +203,7 @@ fn a_database_goes_to_another_engine_and_back() {
         from = to;
     }
     let mut server = Asked::start(&from, "rocksdb");
-    // It is a database as any other.
+    // The result is an ordinary database.
     server.insert("plain", &[doc! { "_id": 1000i32, "long": "new" }]);
     server.server.stop();
 }
@@ -237,7 +237,7 @@ fn what_cannot_be_converted_is_one_line() {
         ),
         (at("from"), at("new"), "memory", 2, "given memory"),
         (at("from"), at("new"), "btree", 2, "given btree"),
-        // What the first attempt has begun is not another's to go on with.
+        // A conversion that was begun cannot be continued as a different one.
         (
             at("from"),
             at("to"),
@@ -327,7 +327,7 @@ fn a_killed_conversion_goes_on_and_damage_is_noticed() {
     assert_eq!(count.doc().field("n").as_i64_exact(), Some(800));
     server.server.stop();
 
-    // One document of the part that is copied already disappears.
+    // A document in the copied part disappears.
     let data = at("damaged").join("QUARRY-CONVERSION/data");
     let engine = LmdbEngine::open(&engine_lmdb::Config::at(&data)).unwrap();
     let mut batch = WriteBatch::new();

@@ -1,4 +1,4 @@
-//! The files of `deploy/`: they parse, and the servers in them have options that there are.
+//! The files of `deploy/` parse, and the options of their servers exist.
 
 use std::fs;
 use std::path::Path;
@@ -15,14 +15,14 @@ struct Line {
     args: ServeArgs,
 }
 
-/// Lists of words that begin with `serve`.
+/// Finds lists of words that begin with `serve`.
 fn commands(value: &Value, found: &mut Vec<Vec<String>>) {
     match value {
         Value::Sequence(items) => {
             let words: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
             match words {
                 Some(words) if words.first() == Some(&"serve") => {
-                    // Kubernetes puts values of the environment in place of these.
+                    // Kubernetes replaces these by values of the environment.
                     let expanded = words.iter().map(|w| w.replace("$(NAMESPACE)", "default"));
                     found.push(expanded.collect());
                 }

@@ -12,7 +12,7 @@ use mongodb::{Client, Collection, Cursor, IndexModel};
 
 const DATABASE: &str = "smoke_rust";
 
-/// A server on a free port; killed when a test fails before it was stopped.
+/// A server on a free port; killed if a test fails before it was stopped.
 pub(crate) struct Process {
     child: Child,
     pub(crate) address: String,
@@ -25,8 +25,8 @@ impl Process {
 
     /// With more options.
     pub(crate) fn with(dbpath: &Path, options: &[&str]) -> Process {
-        // Port 0 would do for clients that connect directly, but members of a replica set name
-        // their port.
+        // Port 0 would be enough for clients that connect directly, but members of a replica set
+        // name their port.
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .unwrap()
             .local_addr()
@@ -88,7 +88,7 @@ impl Process {
         .unwrap()
     }
 
-    /// SIGTERM, and the status must be 0.
+    /// Sends SIGTERM; the exit status must be 0.
     pub(crate) fn stop(mut self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();

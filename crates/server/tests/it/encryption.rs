@@ -1,5 +1,5 @@
-//! Encrypted data by the real binary: nothing of it in any file after load, kill and recovery; keys
-//! that do not fit; the master key is changed while the server runs.
+//! Encrypted data with the real binary: no file contains plain data after load, kill and recovery;
+//! wrong keys are refused; the master key is changed while the server runs.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use model::{Doc, DocBuf, doc};
 use crate::client::Client;
 use crate::process::listening;
 
-/// Twelve bytes of it are searched.
+/// The files are searched for twelve bytes of it.
 const CANARY: &str = "Zq8vK2xW-canary-of-the-encryption-test";
 
 pub(crate) fn serve(data: &Path, options: &[&str]) -> Command {
@@ -53,7 +53,7 @@ impl Running {
         Doc::new(&answer.body).unwrap().to_buf()
     }
 
-    /// Whether it was done.
+    /// Whether the command succeeded.
     pub(crate) fn try_run(&mut self, command: &DocBuf) -> bool {
         self.client.call(command.as_bytes()).is_ok()
     }
@@ -100,7 +100,7 @@ pub(crate) fn load(server: &mut Running) {
         });
         server.ok(&insert);
     }
-    // Tables besides the journal.
+    // Writes tables, in addition to the journal.
     server.ok(&doc! { "fsync": 1i32, "$db": "admin" });
 }
 

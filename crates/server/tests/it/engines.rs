@@ -1,6 +1,6 @@
-//! Every persistent engine of the build, by the real binary: named in `serverStatus`, chosen by the
-//! configuration file, nothing acknowledged is lost by kill -9. An engine whose library is absent
-//! is skipped with a line.
+//! Every persistent engine of the build with the real binary: it is named in `serverStatus`, chosen
+//! by the configuration file, and loses no acknowledged write after kill -9. An engine whose
+//! library is missing is skipped with a line.
 
 use std::io::Write;
 use std::path::Path;
@@ -11,7 +11,7 @@ use model::{Doc, DocBuf, doc};
 use crate::client::Client;
 use crate::driver::Process;
 
-/// The engines that are here.
+/// The engines that can run here.
 pub(crate) fn present() -> Vec<&'static str> {
     let mut names = vec!["rocksdb", "lmdb"];
     match engine_wiredtiger::Library::load(engine_wiredtiger::LIBRARY_NAME, None) {
@@ -33,7 +33,7 @@ fn count(server: &Process, collection: &str) -> i64 {
     reply.doc().field("n").as_i64_exact().unwrap()
 }
 
-/// Starts it by a configuration file, writes, and kills it in the middle of more.
+/// Starts the server with a configuration file, writes, and kills it during further writes.
 fn killed(engine: &str, data: &Path, file: &Path, round: i32) {
     let text = format!(
         "storage:\n  engine: {engine}\n  dbPath: {}\n",
@@ -110,7 +110,7 @@ fn every_engine_keeps_what_it_acknowledged() {
     }
 }
 
-/// `compact` of collection `c`: what it answers under this name.
+/// Runs `compact` on collection `c`; returns this field of the reply.
 fn compacted(server: &Process, options: &DocBuf, answer: &str) -> i64 {
     let command = DocBuf::build(|w| {
         w.put("compact", "c");
@@ -133,7 +133,7 @@ fn compact_gives_back_what_the_engine_can_give_back() {
             { "key": { "n": 1i32 }, "name": "n" },
         ], "$db": "d" };
         ok(&server, &index);
-        // Random letters: what compresses takes no space to begin with.
+        // Random letters: compressible data would take no space in the first place.
         let mut noise = 1u64;
         for batch in 0..30i32 {
             let insert = DocBuf::build(|w| {
@@ -159,7 +159,7 @@ fn compact_gives_back_what_the_engine_can_give_back() {
             let stats = ok(&server, &doc! { "collStats": "c", "$db": "d" });
             stats.doc().field("totalSize").as_i64_exact().unwrap()
         };
-        // Nothing is unused, so nothing is done but what is in memory is written.
+        // No space is unused, so only data in memory is written.
         let one = doc! { "freeSpaceTargetMB": 1i32 };
         assert_eq!(compacted(&server, &one, "bytesFreed"), 0, "{engine}");
         let filter = doc! { "n": { "$mod": [3i32, 1i32] } };
@@ -175,7 +175,7 @@ fn compact_gives_back_what_the_engine_can_give_back() {
             "{engine}"
         );
         let before = storage();
-        // 4 MB of 12 are unused: less than is asked for, if nothing is.
+        // 4 MB of 12 are unused: less than the default target.
         assert_eq!(compacted(&server, &doc! {}, "bytesFreed"), 0, "{engine}");
         let freed = compacted(&server, &one, "bytesFreed");
         eprintln!("{engine}: {freed} bytes of {before} freed");
@@ -184,7 +184,7 @@ fn compact_gives_back_what_the_engine_can_give_back() {
                 assert!((2 << 20..6 << 20).contains(&freed), "{freed}");
                 assert!(before - storage() > 2 << 20, "{before}, {}", storage());
             }
-            // Shortens its files by itself, too, and all collections' at once.
+            // It also shortens files by itself, and those of all collections at once.
             "wiredTiger" => assert!((0..64 << 20).contains(&freed), "{freed}"),
             _ => assert_eq!(freed, 0),
         }

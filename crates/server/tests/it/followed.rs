@@ -1,4 +1,4 @@
-//! `serverStatus.quarry.follow`: what a follower keeps in its target, as figures.
+//! `serverStatus.quarry.follow`: the state of a follower in its target, as numbers.
 
 use model::{Doc, DocBuf, Value, doc};
 
@@ -65,7 +65,7 @@ fn what_a_follower_keeps_is_told() {
     ] {
         assert_eq!(number(told, name).to_bits(), value.to_bits(), "{name}");
     }
-    // A follower that has gone falls behind by the time.
+    // The lag of a follower that has ended grows with time.
     keep(&mut client, now_ms() - 60_000, "following");
     let told = follow(&mut client);
     assert!(!told.doc().field("running").truthy());

@@ -1,6 +1,6 @@
-//! Folders that versions of Quarry wrote, as they were packed then (`tests/formats`): this version
-//! opens each, gives the answers that the version gave which wrote it, and finds nothing wrong.
-//! Folders of a format that is to come are refused by every command and stay as they are.
+//! Data folders of earlier versions of Quarry, stored as packed at that time (`tests/formats`).
+//! This version opens each, gives the recorded answers, and finds nothing wrong. Every command
+//! refuses a folder with a future format and leaves it unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -59,7 +59,7 @@ impl Fixture {
         self.about[name].as_str().unwrap()
     }
 
-    /// What a command needs to open its data; a key's file is the fixture's own.
+    /// Options for opening the data; a key file belongs to the fixture.
     fn options(&self) -> Vec<String> {
         let listed = self.about["options"].as_array().unwrap().iter();
         let mut options: Vec<String> = listed.map(|o| o.as_str().unwrap().to_owned()).collect();
@@ -69,14 +69,14 @@ impl Fixture {
         options
     }
 
-    /// The options of commands that open the data without a server.
+    /// Options of commands that open the data without a server.
     fn keys(&self) -> Vec<String> {
         let options = self.options();
         let at = options.iter().position(|o| o == "--encryptionKeyFile");
         at.map_or_else(Vec::new, |at| options[at..].to_vec())
     }
 
-    /// The commands of a list, each with the part of its reply that was kept.
+    /// The commands in a list, each with the recorded part of its reply.
     fn asked(&self, list: &str) -> Vec<DocBuf> {
         let lines = fs::read_to_string(self.at(list)).unwrap();
         let parse = |line| model::extjson::parse_document(line).unwrap();
@@ -86,12 +86,12 @@ impl Fixture {
     }
 }
 
-/// A value by itself, to be compared to the byte.
+/// A document with the value, for comparison by bytes.
 fn alone(value: Value<'_>) -> DocBuf {
     DocBuf::build(|w| _ = w.put("", value))
 }
 
-/// Puts the questions of a list; the answers must be those that were kept.
+/// Runs the commands of a list; the answers must equal the recorded ones.
 fn check(client: &mut Client, asked: &[DocBuf]) {
     for one in asked {
         let one = one.doc();
@@ -105,8 +105,7 @@ fn check(client: &mut Client, asked: &[DocBuf]) {
     }
 }
 
-/// A server on the data gives what was given when they were written, also after a write and a
-/// further start.
+/// A server on the data gives the recorded answers, also after a write and another start.
 fn check_data(data: &Path, options: &[&str], asked: &[DocBuf]) {
     let mut late = doc! { "insert": "since", "documents": [{ "_id": 1i32 }] };
     late.put("$db", "since");
@@ -153,7 +152,7 @@ fn backups_of_every_format_come_back() {
     }
 }
 
-/// Who changes a format adds a fixture: `tests/formats/make.sh`.
+/// Whoever changes a format adds a fixture: `tests/formats/make.sh`.
 #[test]
 fn the_formats_of_this_version_are_among_them() {
     let engines = [
@@ -187,7 +186,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// Writes the next format into a marker; the number.
+/// Sets the next format in a marker; returns its number.
 fn make_newer(marker: &Path, format: &serde_json::Value) -> u64 {
     let format = format.as_u64().unwrap();
     let said = fs::read_to_string(marker).unwrap();
@@ -216,7 +215,7 @@ fn data_of_a_format_to_come_are_refused_by_every_command() {
             let line = refused(&command);
             let names = line.contains(there) && line.contains(&format!("format {newer}"));
             assert!(names && line.contains("use a newer quarry"), "{line}");
-            // A repository that a backup would have begun is no part of the data.
+            // A repository that a backup may have begun is not part of the data.
             let _ = fs::remove_dir_all(&elsewhere);
             assert_eq!(files(fixture.root.path()), before, "{command:?}");
         }

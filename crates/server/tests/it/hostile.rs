@@ -1,4 +1,4 @@
-//! Ten thousand hostile frames on live sockets, while an honest client works on.
+//! Ten thousand hostile frames on live sockets, while an honest client works.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use crate::client::{Client, document};
 use crate::toy::{Running, alone, eventually};
 
 const FRAMES: usize = 10_000;
-/// Per attacker; four of them make about 8,000 frames a second.
+/// Pause of each attacker; four of them send about 8,000 frames a second.
 const PACE: Duration = Duration::from_micros(400);
 
 fn corpus() -> Vec<Vec<u8>> {
@@ -86,9 +86,9 @@ fn rss_mib() -> usize {
         / 1024
 }
 
-/// Answers that a client gets beside the attack.
+/// Number of replies that the honest client gets during the attack.
 const HONEST: usize = 500;
-/// The attack lasts no longer.
+/// Longest duration of the attack.
 const ATTACK_MAX: Duration = Duration::from_secs(30);
 
 #[test]
@@ -120,8 +120,8 @@ fn ten_thousand_hostile_frames() {
                     let mut rng = StdRng::seed_from_u64(seed);
                     let mut stream = TcpStream::connect(address).unwrap();
                     let mut sink = vec![0; 65536];
-                    // On a machine with other work the attack goes on until the honest client has
-                    // had its turns in the middle of it.
+                    // On a loaded machine the attack continues until the honest client has had its
+                    // requests answered in the middle of it.
                     let is_over = |sent| {
                         let had_turns = honest.load(Ordering::SeqCst) > HONEST;
                         sent >= FRAMES / 4 && (had_turns || began.elapsed() > ATTACK_MAX)
@@ -129,15 +129,14 @@ fn ten_thousand_hostile_frames() {
                     for _ in (0..).take_while(|sent| !is_over(*sent)) {
                         let mut frame = corpus[rng.random_range(0..corpus.len())].clone();
                         mutate(&mut frame, &mut rng);
-                        // Unpaced, all frames arrive within 0.2 s over thousands of connections,
-                        // and how many turns the honest client gets before that backlog is gone
-                        // says nothing about whether it is served.
+                        // Without the pause all frames would arrive within 0.2 s over thousands of
+                        // connections. The number of answers that the honest client gets before
+                        // that backlog is gone would not show whether it is served.
                         std::thread::sleep(PACE);
                         stream.set_nonblocking(true).unwrap();
                         let mut broken = stream.write_all(&frame).is_err();
                         broken |= matches!(stream.read(&mut sink), Ok(0));
-                        // Half the time the next frame continues a broken stream, half the time a
-                        // fresh one.
+                        // Half of the frames continue a broken stream, the others start a new one.
                         if broken || rng.random_bool(0.5) {
                             stream = TcpStream::connect(address).unwrap();
                         }
@@ -157,8 +156,8 @@ fn ten_thousand_hostile_frames() {
     );
     assert!(stats.refused_messages > FRAMES as u64 / 20, "{stats:?}");
     assert_eq!(stats.panics, 0, "{:?}", running.toy().panics.lock());
-    // Each of the two drivers may hold one bomb of 30 MB; four attackers' worth would already be
-    // more than this.
+    // Each of the two drivers may hold one decompression bomb of 30 MB; four bombs at once would
+    // exceed this.
     let grown = peak.load(Ordering::SeqCst).saturating_sub(before);
     assert!(grown < 250, "grew by {grown} MiB");
     eventually("all gone", || {
@@ -166,7 +165,8 @@ fn ten_thousand_hostile_frames() {
     });
 }
 
-/// A client that never finishes a message costs what it has sent, and only its own connection.
+/// A client that never finishes a message costs only the bytes it has sent, and only its own
+/// connection.
 #[test]
 fn unfinished_messages_hold_only_what_was_sent() {
     if !alone("hostile::unfinished_messages_hold_only_what_was_sent") {

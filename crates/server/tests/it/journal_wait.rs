@@ -1,4 +1,5 @@
-//! What an operation says it waited for a device that is slow, against what its client waited.
+//! The time for which an operation says it waited for a slow device, compared with its client's
+//! waiting time.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -57,7 +58,7 @@ fn a_slow_line_says_how_long_the_device_took() {
         doc! { "insert": "c", "documents": [{ "x": 1i32 }], "comment": comment,
         "writeConcern": &concern, "$db": "test" }
     };
-    // The collection is made before, which waits, too.
+    // Creating the collection waits, too, so it is done before.
     assert!(client.call(body(false).as_bytes()).is_ok());
     let began = Instant::now();
     assert!(client.call(body(false).as_bytes()).is_ok());
@@ -76,7 +77,7 @@ fn a_slow_line_says_how_long_the_device_took() {
     };
     let line = slow("waits").unwrap_or_else(|| panic!("{text}"));
     let waited_ms = number(&line, "waitForWriteConcernDurationMillis");
-    // It may have come while a flush was under way already, and then waits for the next.
+    // The write may arrive during a flush, and then waits for the next one.
     assert!(waited_ms >= SYNC_MS - 1 && waited_ms <= took_ms, "{line}");
     assert!(number(&line, "durationMillis") >= waited_ms, "{line}");
     assert!(number(&line, "durationMillis") <= took_ms, "{line}");

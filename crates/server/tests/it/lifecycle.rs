@@ -110,7 +110,7 @@ fn rss_kib() -> usize {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Both ends live in this process, so the metric is an upper bound for the server's share.
+/// Both ends are in this process, so the measurement is an upper bound for the server's share.
 #[test]
 fn idle_connections_keep_no_buffers() {
     if !alone("lifecycle::idle_connections_keep_no_buffers") {
@@ -131,8 +131,8 @@ fn idle_connections_keep_no_buffers() {
     assert!(each < 4_000, "{each} bytes per connection");
 }
 
-/// A short request after somebody's long one must not pick up what that one left in the thread's
-/// buffer.
+/// A short request after another connection's long one must not read bytes that are left in the
+/// thread's buffer.
 #[test]
 fn no_bytes_of_another_connection_leak() {
     let running = Running::with(|config| config.drivers = 1);
@@ -146,7 +146,7 @@ fn no_bytes_of_another_connection_leak() {
             .write_all(&MessageBuilder::new(1).body(doc.as_bytes()).build())
             .unwrap();
         assert_eq!(rich.receive().body, doc.as_bytes());
-        // A frame in two halves: the first ends where the secret still lies in the receive buffer.
+        // A frame in two halves: the first ends where the secret is still in the receive buffer.
         let message = MessageBuilder::new(2).body(&document("echo", 1)).build();
         let (head, tail) = message.split_at(30);
         poor.stream.write_all(head).unwrap();

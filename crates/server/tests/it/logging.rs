@@ -1,4 +1,4 @@
-//! The log and the process of the real binary: files, rotation, signals, the background.
+//! The log and the process of the real binary: files, rotation, signals, running in the background.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ fn serve_on(engine: &str, dir: &Path, options: &[&str]) -> Command {
     command
 }
 
-/// A server that is killed when a test fails.
+/// A server that is killed if a test fails.
 struct Running {
     child: Child,
     address: String,
@@ -45,7 +45,7 @@ impl Running {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Ends it; gives what it wrote to standard error.
+    /// Stops it; returns its output on standard error.
     fn stop(mut self) -> String {
         self.signal(Signal::TERM);
         assert!(self.child.wait().unwrap().success());
@@ -78,7 +78,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// How many lines have this number.
+/// The number of lines with this id.
 fn count(text: &str, id: u32) -> usize {
     let field = format!("\"id\":{id},");
     text.lines().filter(|l| l.contains(&field)).count()
@@ -113,7 +113,7 @@ fn a_file_has_the_whole_life_and_is_rotated_by_a_signal() {
     for id in [20697, 4615611, 21951, 22120, 23015, 23016, 22943] {
         assert_eq!(count(&first, id), 1, "{id}: {first}");
     }
-    // What was there before was set aside.
+    // The existing file was renamed.
     assert!(!first.contains("of before") && files(logs.path()).len() == 2);
     server.signal(Signal::USR1);
     eventually("a new file", || files(logs.path()).len() == 3);
@@ -129,7 +129,7 @@ fn a_file_has_the_whole_life_and_is_rotated_by_a_signal() {
     }
     assert!(last.lines().last().unwrap().contains("\"exitCode\":0"));
     assert!(!pid.exists());
-    // Continued where that is asked for.
+    // With `--logappend` the log continues in the existing file.
     let options = [
         "--logpath",
         path.to_str().unwrap(),
@@ -141,7 +141,7 @@ fn a_file_has_the_whole_life_and_is_rotated_by_a_signal() {
     server.stop();
     let whole = read();
     assert!(whole.starts_with(&last) && count(&whole, 4615611) == 1);
-    // Quiet: only the connection before.
+    // With `quiet` there is only the connection from before.
     assert_eq!(count(&whole, 22943), 1);
 }
 
@@ -151,7 +151,7 @@ fn without_a_file_the_log_is_on_standard_error_once_the_server_listens() {
     let server = Running::start(dir.path(), &[]);
     let errors = server.stop();
     assert_eq!(count(&errors, 4615611), 1, "{errors}");
-    // A start that fails says one thing.
+    // A failed start prints one line only.
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
     let mut command = Command::new(env!("CARGO_BIN_EXE_quarry"));
@@ -195,7 +195,7 @@ fn in_the_background_the_command_ends_once_the_server_listens() {
     });
     let text = || std::fs::read_to_string(&log).unwrap();
     eventually("its last line", || count(&text(), 23138) == 1);
-    // A server that cannot start says so to who started it.
+    // With `--fork` a failed start is reported by the command that started it.
     let file = dir.path().join("data-is-a-file");
     std::fs::write(&file, "").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_quarry"));
@@ -240,7 +240,7 @@ fn metrics_over_http_are_those_of_the_server_and_silent_clients_delay_nobody() {
     drop(free);
     let server = Running::start(dir.path(), &["--metricsPort", &port]);
     let metrics = format!("127.0.0.1:{port}");
-    // They say nothing for as long as they live.
+    // These clients never send anything.
     let connect = |_| std::net::TcpStream::connect(&metrics).unwrap();
     let _silent: Vec<_> = (0..8).map(connect).collect();
     for _ in 0..3 {
@@ -250,7 +250,7 @@ fn metrics_over_http_are_those_of_the_server_and_silent_clients_delay_nobody() {
     let (head, text) = get(&metrics, "/metrics");
     assert!(began.elapsed() < Duration::from_secs(1), "it had to wait");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
-    // A page of another site, to whose name a browser was told this address.
+    // A web page of another site whose name was rebound to this address.
     let (foreign, _) = get_of("evil.example", &metrics, "/metrics");
     assert!(foreign.starts_with("HTTP/1.1 421 "), "{foreign}");
     for wanted in [
@@ -274,7 +274,7 @@ fn metrics_over_http_are_those_of_the_server_and_silent_clients_delay_nobody() {
     let (_, json) = get(&metrics, "/metrics.json");
     for wanted in [
         "\"commands\":{\"ping\":{\"count\":3,",
-        // What the page subtracts for a range of time, and the limits that it draws.
+        // What the page subtracts for a time range, and the limits that it draws.
         "\"buckets\":[[",
         "\"memoryLimit\":",
         "Access control is not enabled",
@@ -298,7 +298,7 @@ fn the_page_finds_the_figures_of_the_default_engine() {
     let metrics = format!("127.0.0.1:{port}");
     let (_, page) = get(&metrics, "/");
     let (_, json) = get(&metrics, "/metrics.json");
-    // Each number of the engine that the page shows is there, for all tables or for each.
+    // Every engine metric that the page shows exists, for all tables together or for each.
     for name in [
         "running_compactions",
         "sst_bytes",
@@ -351,13 +351,13 @@ fn the_audit_has_the_whole_life_and_nothing_goes_on_without_it() {
     server.stop();
     assert!(has(&read(), "shutdown"), "{}", read());
 
-    // A device that takes nothing ends the server, before anybody is served.
+    // If the device is full the server exits before it serves a client.
     let options = ["--auditDestination", "file", "--auditPath", "/dev/full"];
     let output = serve(dir.path(), &options).output().unwrap();
     assert_eq!(output.status.code(), Some(14));
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(errors.contains("nothing may go on unseen"), "{errors}");
-    // What cannot be opened or understood is one line.
+    // A file or filter that cannot be used gives one line.
     for (more, named) in [
         (["--auditPath", "/no/such/audit"], "/no/such/audit"),
         (["--auditFilter", "{a: {$no: 1}}"], "$no"),

@@ -1,5 +1,5 @@
-//! Messages are charged to their part of the memory budget: what has no room is refused, and
-//! nothing stays charged.
+//! Messages are charged to their part of the memory budget: a message without memory is refused,
+//! and nothing stays charged.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ fn running(limit: usize) -> (Running, Arc<Budget>) {
     (Running::with(|c| c.memory = memory), budget)
 }
 
-/// An `echo` of so many bytes.
+/// An `echo` with this many bytes.
 fn echo(bytes: usize, id: i32, flags: u32) -> Vec<u8> {
     let mut doc = DocBuf::new();
     doc.put("echo", Value::String(&"e".repeat(bytes)));
@@ -51,7 +51,7 @@ fn a_message_without_room_is_answered_and_the_connection_goes_on() {
         8,
         "what has room is answered"
     );
-    // Who wants no answer gets none.
+    // A client that wants no reply gets none.
     client
         .stream
         .write_all(&echo(12 * MB, 9, wire::flags::MORE_TO_COME))
@@ -75,8 +75,8 @@ fn half_messages_are_charged_and_small_requests_are_served() {
         budget.stats().used_bytes >= 2 * MB
     });
     half.extend((1..20).map(half_sent));
-    // A buffer that grows from 2 MB to 4 asks for both, 6 MB in all. So a message is refused only
-    // while others hold more than 2 MB, and at the end one half at least is kept, with 2 to 4 MB.
+    // A buffer that grows from 2 MB to 4 MB needs both, 6 MB in all. So a message is refused only
+    // while others hold more than 2 MB; at the end at least one half is kept, with 2 to 4 MB.
     eventually("the rest is refused", || {
         budget.stats().refused > 0 && budget.stats().used_bytes >= 2 * MB
     });

@@ -1,4 +1,4 @@
-//! The alert rules and the dashboard for users: each metric they name is one that a server tells.
+//! The alert rules and the dashboard for users: every metric in them exists in a server.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Metrics sent to a collector: what arrives is what Prometheus is given, and a collector that is
-//! away or hostile disturbs nobody.
+//! Metrics sent to a collector: they equal those for Prometheus, and a collector that is down or
+//! hostile disturbs nobody.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -16,26 +16,26 @@ use serde_json::Value;
 use crate::client::Client;
 use crate::driver::Process;
 
-/// What the collector does with a request.
+/// How the collector treats a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Manner {
     Takes,
-    /// Reads and says nothing.
+    /// Reads and never replies.
     Hangs,
     /// Answers with a status.
     Refuses(u16),
-    /// Answers without an end.
+    /// Sends an endless body.
     Floods,
-    /// Answers with a head without an end.
+    /// Sends an endless head.
     FloodsHead,
-    /// Takes a part.
+    /// Accepts a part.
     TakesSome,
-    /// What it says is no HTTP.
+    /// Replies with something that is not HTTP.
     Babbles,
     Hangsup,
 }
 
-/// A collector, as far as this needs one.
+/// A collector with the functions that this test needs.
 struct Collector {
     port: u16,
     manner: Arc<Mutex<Manner>>,
@@ -77,12 +77,12 @@ impl Collector {
         *self.manner.lock() = manner;
     }
 
-    /// A body that arrives from now on.
+    /// A body that arrives after this call.
     fn next(&self) -> Value {
         let before = self.bodies.lock().len();
         let mut found = None;
         eventually("a request", || {
-            // What was on its way may have been asked before.
+            // The next one may have been built before the call.
             found = self.bodies.lock().get(before + 1).cloned();
             found.is_some()
         });
@@ -236,7 +236,7 @@ fn number(v: &Value) -> f64 {
     }
 }
 
-/// With the bound of a bucket as far as two ways of writing numbers agree on it.
+/// Rounds the bound of a bucket, so that two notations of a number agree.
 fn rounded(key: &str) -> String {
     let Some((before, rest)) = key.split_once("le=\"") else {
         return key.to_owned();
@@ -248,7 +248,7 @@ fn rounded(key: &str) -> String {
     }
 }
 
-/// What arrived, as lines of Prometheus: name and labels, value.
+/// The received metrics as lines of Prometheus: name with labels, and value.
 fn as_lines(body: &Value) -> BTreeMap<String, f64> {
     let mut all = BTreeMap::new();
     let metrics = &body["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
@@ -365,7 +365,7 @@ fn a_collector_that_fails_is_told_of_once_and_disturbs_nobody() {
     for (i, (manner, reason)) in manners.into_iter().enumerate() {
         collector.behave(manner);
         eventually(reason, || server.lines("90000008").len() > i);
-        // It fails more than once; nobody is disturbed meanwhile.
+        // Sending fails more than once; nobody is disturbed meanwhile.
         collector.next();
         let began = Instant::now();
         server.ping();
@@ -380,7 +380,7 @@ fn a_collector_that_fails_is_told_of_once_and_disturbs_nobody() {
         collector.behave(Manner::Takes);
         eventually("recovery", || server.lines("90000009").len() == i + 1);
     }
-    // One that hangs does not keep the server from ending.
+    // A collector that hangs does not keep the server from exiting.
     collector.behave(Manner::Hangs);
     collector.next();
     server.server.stop();

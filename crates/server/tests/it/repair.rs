@@ -1,6 +1,6 @@
-//! `quarry repair` by the real binary: damaged files and damaged rows, a server on the folder,
-//! kills in the middle. Afterwards `quarry validate` finds nothing, and every document that could
-//! be read is there.
+//! `quarry repair` with the real binary: damaged files and rows, a server on the directory, kills
+//! in the middle. Afterwards `quarry validate` finds nothing, and every readable document is
+//! present.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -41,13 +41,13 @@ impl Place {
         done(&self.arguments("repair", text(&self.data())))
     }
 
-    /// `quarry validate` finds nothing; the documents that are there.
+    /// Checks that `quarry validate` finds nothing; returns the ids of the documents.
     fn check(&self, options: &[&str]) -> BTreeSet<i32> {
         done(&self.arguments("validate", text(&self.data())));
         let server = Process::with(&self.data(), options);
         let mut client = connect(server.address());
         let found = ids(&mut client, &doc! {});
-        // By the index as by the collection.
+        // The index gives the same documents as the collection.
         assert_eq!(ids(&mut client, &doc! { "n": { "$gte": 0i32 } }), found);
         found
     }
@@ -80,7 +80,7 @@ fn fill(data: &Path, options: &[&str]) {
     ok(&mut client, &doc! { "fsync": 1i32, "$db": "admin" });
 }
 
-/// Ids of the documents that a filter finds, each as it was inserted.
+/// Ids of the documents that a filter finds; each document must be as it was inserted.
 fn ids(client: &mut crate::client::Client, filter: &DocBuf) -> BTreeSet<i32> {
     let mut found = BTreeSet::new();
     let find = doc! { "find": "c", "filter": filter, "batchSize": 10_000i32, "$db": "d" };
@@ -96,7 +96,7 @@ fn ids(client: &mut crate::client::Client, filter: &DocBuf) -> BTreeSet<i32> {
     found
 }
 
-/// The largest table of a directory with a byte flipped at a third and at two thirds of it.
+/// Flips a byte at one third and at two thirds of the largest table of a directory.
 fn damage(data: &Path) {
     let files = fs::read_dir(data).unwrap().map(|e| e.unwrap().path());
     let tables = files.filter(|p| p.extension().is_some_and(|e| e == "sst"));
@@ -108,7 +108,7 @@ fn damage(data: &Path) {
         let at = bytes.len() * third / 3;
         bytes[at] ^= 0x10;
     }
-    // Another file: the one that was there is linked from copies.
+    // A new file, because copies have links to the old one.
     fs::remove_file(&largest).unwrap();
     fs::write(&largest, bytes).unwrap();
 }
@@ -153,7 +153,7 @@ fn a_damaged_table_file_costs_what_lies_in_its_damaged_blocks() {
         (1..=80).contains(&lost),
         "{lost} documents are lost\n{said}"
     );
-    // The files as they were, and what was done.
+    // The old files and the report.
     let apart = place.apart(1);
     assert!(apart.join("files").join("QUARRY-ENGINE").exists());
     assert!(!apart.join("files/.repair").exists() && !data.join(".repair").exists());
@@ -213,7 +213,7 @@ fn lmdb_is_repaired_in_its_place() {
     fill(&data, &options);
     let said = place.repair();
     assert!(said.contains("nothing was wrong"), "{said}");
-    // A record as its bytes lie in the only file: the type of a field of one document.
+    // The bytes of a record in the only file: the type byte of a field is changed.
     let file = data.join("data.mdb");
     let mut bytes = fs::read(&file).unwrap();
     let of = document(1234);
@@ -227,7 +227,7 @@ fn lmdb_is_repaired_in_its_place() {
     place.repair();
     let left = place.check(&options);
     assert_eq!(left, (0..COUNT).filter(|n| *n != 1234).collect());
-    // What of it can be read is apart, as mongorestore reads it.
+    // The readable part of the record is set apart in mongorestore's format.
     let apart = fs::read(place.apart(1).join("d/c.damaged.bson")).unwrap();
     let row = Doc::from_prefix(&apart);
     assert_eq!(row.len_bytes(), apart.len());

@@ -8,7 +8,7 @@ use model::{Binary, Doc, DocBuf, Value, doc};
 use crate::client::Client;
 use crate::driver::Process;
 
-/// The command as the one write of a session.
+/// The command as the only write of a session.
 fn numbered(number: i64, mut command: DocBuf) -> Vec<u8> {
     command.put("$db", "retry");
     command.put(
@@ -47,7 +47,7 @@ fn writes_are_not_repeated_after_a_kill() {
     for (number, command, statements) in [(2, &update, vec![0, 1]), (3, &modify, vec![])] {
         let first = ask(&server, &numbered(number, command.clone()));
         assert_eq!(first.doc().field("ok").as_f64(), Some(1.0), "{first:?}");
-        // Not stopped: killed.
+        // Killed, not stopped.
         drop(server);
         server = Process::start(dbpath.path());
         let again = ask(&server, &numbered(number, command.clone()));

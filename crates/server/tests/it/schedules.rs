@@ -1,6 +1,6 @@
-//! Commit order and watermark under a scheduler: `src/net/watermark.rs` and the engine's
-//! `commits.rs` themselves, compiled over locks that shuttle controls, with drivers that do what
-//! `src/net/driver.rs` does. A reply that nobody ever sends ends the test as a deadlock.
+//! Commit order and watermark under a scheduler: the real `src/net/watermark.rs` and the engine's
+//! `commits.rs`, compiled over locks that shuttle controls, with drivers that work as in
+//! `src/net/driver.rs`. A reply that is never sent ends the test as a deadlock.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use commits::{Announced, Commits, Failed, Log, Offer};
 use inbox::{Inbox, Token};
 use watermark::{DurableWaiters, Verdict, Watermark};
 
-/// `net::sync` and `engine_rocksdb::sync` over shuttle, in parking_lot's manner.
+/// `net::sync` and `engine_rocksdb::sync` over shuttle, with parking_lot's interface.
 #[path = "shuttled.rs"]
 pub(crate) mod sync;
 
@@ -49,7 +49,7 @@ pub(crate) mod inbox {
     }
 
     shuttle::thread_local! {
-        /// As in the product: a thread that serves the set needs no kick.
+        /// As in the server: a thread that serves the set needs no kick.
         static SERVES: std::cell::Cell<bool> = std::cell::Cell::new(false);
     }
 
@@ -99,7 +99,7 @@ pub(crate) mod inbox {
 
 use sync::{AtomicU64, Mutex, Ordering};
 
-/// An engine with its hooks, and what the clients have been told.
+/// An engine with its hooks, and the replies that the clients have received.
 struct Server {
     committed: AtomicU64,
     device: AtomicU64,
@@ -143,7 +143,7 @@ impl Log for Journal {
 }
 
 impl Server {
-    /// `conn.rs`: what a held reply may do now.
+    /// `conn.rs`: what to do with a held reply now.
     fn look(&self, pos: u64) {
         match self.watermark.verdict(pos) {
             Verdict::Send => {
@@ -160,15 +160,15 @@ impl Server {
         }
     }
 
-    /// `exchange.rs`: a write is applied and its reply held back, unless it is durable already.
+    /// `exchange.rs`: applies a write and holds its reply back, unless it is durable already.
     fn request(&self) {
         let pos = self.committed.fetch_add(1, Ordering::SeqCst) + 1;
         self.waiters.add(pos, Token(pos));
-        // The watermark may have moved before the entry was seen.
+        // The watermark may have moved before the waiter was added.
         self.look(pos);
     }
 
-    /// `driver.rs`: requests as they come, then what was released, then one turn, then sleep.
+    /// `driver.rs`: handles requests, then released replies, then flushes once, then sleeps.
     fn drive(&self, commits: &Commits<Journal>, requests: u32) {
         self.inbox.serve();
         let (mut left, mut flush_again) = (requests, false);
@@ -223,7 +223,7 @@ fn play(fails_at: Option<u64>) {
             thread::spawn(move || server.drive(&commits, 3))
         })
         .collect();
-    // A thread that blocks for its own write, such as one that drops a collection.
+    // A thread that blocks for its own write, as when a collection is dropped.
     let blocking = {
         let commits = Arc::clone(&commits);
         let server = Arc::clone(&server);
@@ -235,7 +235,7 @@ fn play(fails_at: Option<u64>) {
         })
     };
     blocking.join().unwrap();
-    // All six replies leave without any further event. shuttle reports it when they cannot.
+    // All six replies leave without any further event; otherwise shuttle reports a deadlock.
     let told = || server.answered.lock().len() + server.given_up.lock().len();
     while told() < 6 {
         thread::yield_now();

@@ -1,5 +1,5 @@
-//! Hostile scripts against the real binary: each ends in bounded time and memory, and other clients
-//! are served meanwhile.
+//! Hostile scripts against the real binary: each ends within bounded time and memory, and other
+//! clients are served meanwhile.
 
 use crate::driver::Process;
 use mongodb::bson::{Document, doc};
@@ -21,7 +21,7 @@ fn code(result: Result<Document, mongodb::error::Error>) -> i32 {
     }
 }
 
-/// Kilobytes of resident memory now.
+/// Resident memory now, in kilobytes.
 fn resident_kb(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status

@@ -1,5 +1,5 @@
-//! Search indexes and kill -9, on files: after catching up nothing is missing, and a document that
-//! was deleted is never returned, on a member of a set and on a standalone server.
+//! Search indexes on files and kill -9: after catching up no document is missing, and a deleted
+//! document is never returned, on a member of a set and on a standalone server.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,16 +10,16 @@ use mongodb::{Client, Collection};
 
 use crate::driver::{Process, all};
 
-/// Documents there are before the index is made.
+/// Number of documents before the index is created.
 const BEFORE: i32 = 4000;
 const ROUNDS: i32 = 5;
 
-/// What was acknowledged.
+/// The acknowledged documents.
 #[derive(Default)]
 struct Model {
     there: BTreeSet<i32>,
     gone: BTreeSet<i32>,
-    /// The last write may have been done or not.
+    /// Documents whose last write may or may not have been executed.
     unsure: BTreeSet<i32>,
 }
 
@@ -52,7 +52,7 @@ async fn status(client: &Client) -> String {
 }
 
 impl Model {
-    /// Nothing that is gone is found, also while the index catches up.
+    /// Checks that no deleted document is found, also while the index catches up.
     fn check_gone(&self, found: &BTreeSet<i32>) {
         let returned: Vec<&i32> = self.gone.intersection(found).collect();
         assert!(returned.is_empty(), "deleted and returned: {returned:?}");
@@ -118,7 +118,7 @@ async fn kill_while_indexing(dbpath: &Path, options: &[&str]) {
             .client("directConnection=true&retryWrites=false")
             .await;
         let pid = rustix::process::Pid::from_raw(server.pid() as i32).unwrap();
-        // The first ones meet the scan, later ones the following of the log.
+        // The first kills hit the scan, later ones the following of the log.
         let after = Duration::from_millis(40 + 150 * u64::try_from(round).unwrap());
         let killer = std::thread::spawn(move || {
             std::thread::sleep(after);
@@ -129,7 +129,7 @@ async fn kill_while_indexing(dbpath: &Path, options: &[&str]) {
         drop(server);
         server = Process::with(dbpath, options);
         let client = server.client("directConnection=true").await;
-        // What was under way is known now.
+        // The result of the interrupted writes is known now.
         for n in std::mem::take(&mut model.unsure) {
             match coll(&client).find_one(doc! { "_id": n }).await.unwrap() {
                 Some(_) => _ = model.there.insert(n),

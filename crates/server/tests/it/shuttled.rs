@@ -1,5 +1,5 @@
-//! The product's module `sync` over shuttle, in parking_lot's manner: for tests that compile a file
-//! of the product under a scheduler.
+//! The server's module `sync` over shuttle, with parking_lot's interface: for tests that compile a
+//! file of the server under a scheduler.
 
 #![allow(dead_code)]
 
@@ -48,7 +48,7 @@ impl Condvar {
         guard.0 = Some(self.0.wait(guard.0.take().unwrap()).unwrap());
     }
 
-    /// The interval never passes: nothing may depend on the clock.
+    /// The timeout never passes: nothing may depend on the clock.
     pub(crate) fn wait_for<T>(&self, guard: &mut Guard<'_, T>, _: Duration) {
         self.wait(guard);
     }

@@ -1,4 +1,4 @@
-//! Clients that are not let in, and clients that nobody knows yet: what they may hold, and for how
+//! Clients that are refused, and clients that have not logged in: what they may hold, and for how
 //! long.
 
 use std::io::Write;
@@ -35,7 +35,7 @@ fn clients_beyond_the_limit_are_answered_and_closed() {
         );
         assert!(outside.try_receive().is_none(), "it is not closed");
     }
-    // Whoever says nothing is closed, too, and others get in once there is room.
+    // A silent client is closed, too, and other clients are accepted once there is room.
     let mut silent = Client::tcp(&running);
     assert!(silent.try_receive().is_none());
     drop(inside);
@@ -67,7 +67,7 @@ fn clients_that_wait_for_that_answer_are_few() {
     });
 }
 
-/// Sends `bytes` and gives how long the server keeps the connection; none when it is kept.
+/// Sends `bytes`; returns how long the server keeps the connection, `None` if it is kept.
 fn kept(running: &Running, bytes: &[u8]) -> Option<Duration> {
     let mut stream = TcpStream::connect(running.server().tcp_addresses()[0]).unwrap();
     let began = Instant::now();
@@ -76,7 +76,7 @@ fn kept(running: &Running, bytes: &[u8]) -> Option<Duration> {
         .unwrap();
     let mut bytes = bytes.iter();
     while began.elapsed() < 4 * PATIENCE {
-        // One byte at a time: it does not help.
+        // Sending one byte at a time does not extend the time.
         if let Some(byte) = bytes.next()
             && stream.write_all(&[*byte]).is_err()
         {
@@ -105,7 +105,7 @@ fn who_has_to_log_in_ends_what_it_begins() {
         let time = kept(&running, bytes).expect("it is kept");
         assert!(time >= PATIENCE && time < 3 * PATIENCE, "{time:?}");
     }
-    // Between messages a client may be as slow as it likes.
+    // Between messages a client may be slow.
     let mut patient = Client::tcp(&running);
     for _ in 0..2 {
         assert!(patient.run("ping", 1).is_ok());

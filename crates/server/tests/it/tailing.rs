@@ -1,4 +1,4 @@
-//! Waiting for data and being interrupted, over sockets, with the official driver where it can.
+//! Waiting for data and being interrupted, over sockets, with the official driver where possible.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -67,7 +67,7 @@ async fn tail(server: &Process) {
         .await
         .unwrap();
     assert!(tail.advance().await.unwrap());
-    // Each insert arrives long before the await time is up, also with an id below the others.
+    // Each insert arrives long before the await time is over, also with an id less than the others.
     for id in [50, 7, 200] {
         let writer = c.clone();
         let insert = tokio::spawn(async move {
@@ -97,7 +97,8 @@ fn forever() -> Document {
     }
 }
 
-/// What runs for a client that has gone, and what an operator kills, is gone within half a second.
+/// An operation whose client has disconnected, or that an operator kills, ends within half a
+/// second.
 async fn interrupt(server: &Process) {
     let client = server.client("directConnection=true").await;
     let heavy = doc! { "$expr": { "$gt": [{ "$size": { "$filter": { "input": { "$range": [0,
@@ -110,7 +111,7 @@ async fn interrupt(server: &Process) {
         .unwrap();
     let find = doc! { "find": "many", "filter": heavy, "$db": "tails" };
     // A long command has a thread of its own; a find runs on the thread that reads sockets, which
-    // must notice all the same.
+    // must notice the end as well.
     for (command, name) in [(forever(), "pipeline"), (find, "find")] {
         let mut socket = TcpStream::connect(&server.address).unwrap();
         socket.write_all(&message(&command)).unwrap();
@@ -155,7 +156,7 @@ fn waits_and_interruptions_over_sockets() {
     let server = Process::start(dbpath.path());
     runtime.block_on(tail(&server));
     runtime.block_on(interrupt(&server));
-    // What still runs does not hold the end up.
+    // A running operation does not delay the shutdown.
     let mut socket = TcpStream::connect(&server.address).unwrap();
     socket.write_all(&message(&forever())).unwrap();
     std::thread::sleep(Duration::from_millis(300));

@@ -1,4 +1,4 @@
-//! TLS and what comes before logging in, on live sockets of the whole server.
+//! TLS and the time before the login, on live sockets of the whole server.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -47,12 +47,13 @@ fn tcp(server: &Process) -> TcpStream {
     stream
 }
 
-/// A TLS stream, with the certificate of the client or without.
+/// A TLS stream, with or without a client certificate.
 fn sealed(server: &Process, shows: bool) -> Box<dyn Stream> {
     showing(server, shows.then_some("client.pem"), "ca.pem")
 }
 
-/// A TLS stream with this certificate, to a server whom this authority has to have signed.
+/// A TLS stream with this client certificate, to a server whose certificate must be signed by this
+/// authority.
 fn showing(server: &Process, shows: Option<&str>, authority: &str) -> Box<dyn Stream> {
     let mut roots = RootCertStore::empty();
     roots
@@ -93,7 +94,7 @@ fn is_closed_after(mut stream: Box<dyn Stream>, bytes: &[u8]) -> bool {
     {
         return true;
     }
-    // What the server still says, an alert perhaps, comes before the end.
+    // Data that the server still sends, such as an alert, comes before the end.
     loop {
         match stream.read(&mut [0; 64]) {
             Ok(0) => return true,
@@ -159,7 +160,8 @@ fn a_certificate_logs_its_subject_in() {
     let server = serve(dir.path(), &all);
     let mut plain = Client::over(Box::new(tcp(&server)));
     let external = doc! { "createUser": SUBJECT, "roles": [ { "role": "root", "db": "admin" } ] };
-    // The exception lets nobody give roles of other databases, but `root` is of `admin`.
+    // The localhost exception does not allow granting roles of other databases, except roles of
+    // `admin`.
     assert!(is_ok(&ask(&mut plain, "$external", external)));
     let login = || doc! { "authenticate": 1i32, "mechanism": "MONGODB-X509" };
     assert!(!is_ok(&ask(&mut plain, "$external", login())));
@@ -170,7 +172,7 @@ fn a_certificate_logs_its_subject_in() {
     let entered = ask(&mut client, "$external", login());
     assert_eq!(entered.doc().field("user").as_str(), Some(SUBJECT));
     assert!(is_ok(&ask(&mut client, "d", doc! { "find": "c" })));
-    // Within the greeting, which names no database.
+    // The login is part of the greeting, which names no database.
     let mut client = Client::over(sealed(&server, true));
     let hello = doc! { "hello": 1i32, "speculativeAuthenticate": {
     "authenticate": 1i32, "mechanism": "MONGODB-X509" } };
@@ -185,7 +187,7 @@ fn a_certificate_logs_its_subject_in() {
 fn a_certificate_that_is_let_in_although_it_is_invalid_logs_nobody_in() {
     let dir = tempfile::tempdir().unwrap();
     let mut all = options("requireTLS");
-    // No authority that the server knows has signed the client's certificate.
+    // The client's certificate is signed by an authority that the server does not know.
     let other = file("server.pem").display().to_string();
     let ca = all.iter_mut().find(|o| o.ends_with("ca.pem")).unwrap();
     *ca = other;
@@ -200,7 +202,7 @@ fn a_certificate_that_is_let_in_although_it_is_invalid_logs_nobody_in() {
     server.stop();
 }
 
-/// A message that declares this length, and, when compressed, this length inside.
+/// A message that declares this length and, if it is compressed, this uncompressed length.
 fn declares(len: i32, inside: Option<i32>) -> Vec<u8> {
     let op = if inside.is_some() { 2012 } else { 2013 };
     let mut out = [len, 1, 0, op].map(i32::to_le_bytes).concat();
@@ -228,7 +230,7 @@ fn who_has_not_logged_in_sends_short_messages() {
     server.stop();
 }
 
-/// A message that greets, of this length.
+/// A greeting of this length.
 fn hello(len: usize) -> Vec<u8> {
     let build = |comment: &str| {
         let body = doc! { "hello": 1i32, "comment": comment, "$db": "admin" };
@@ -241,11 +243,11 @@ fn hello(len: usize) -> Vec<u8> {
     build(&"x".repeat(len.saturating_sub(empty)))
 }
 
-/// The greeting of a client that knows TLS up to this version, without extensions.
+/// A greeting of a client that knows TLS up to this version, without extensions.
 fn client_hello(version: [u8; 2]) -> Vec<u8> {
     let mut body = version.to_vec();
     body.extend([7; 32]);
-    // No session, two suites that all versions have, no compression.
+    // No session, two cipher suites that all versions have, no compression.
     body.extend([0, 0, 4, 0xc0, 0x13, 0, 0x2f, 1, 0]);
     let len = |n: usize| u16::try_from(n).unwrap().to_be_bytes();
     let mut out = vec![0x16, version[0], version[1]];
@@ -284,7 +286,8 @@ impl Logged {
         found.map(str::to_owned).collect()
     }
 
-    /// The server ends this connection, and the log says why, with these words.
+    /// Checks that the server ends this connection and that the log gives these words as the
+    /// reason.
     fn refuses(&self, stream: Box<dyn Stream>, bytes: &[u8], words: &str) {
         self.refuses_after(self.lines("22988").len(), stream, bytes, words);
     }
@@ -345,7 +348,7 @@ fn the_log_says_why_a_connection_was_refused() {
     cut.shutdown(std::net::Shutdown::Write).unwrap();
     let gone = "the client ended the connection within the handshake";
     log.refuses_after(before, Box::new(cut), &[], gone);
-    // Who says nothing at all, and who is served, is no reason for a line.
+    // A silent client and an accepted client cause no line.
     drop(tcp(server));
     let mut client = Client::over(sealed(server, true));
     assert!(is_ok(&ask(&mut client, "admin", doc! { "ping": 1i32 })));
@@ -386,7 +389,7 @@ fn a_handshake_with_a_server_without_tls_is_told_of_and_ends_at_once() {
 
 #[test]
 fn a_greeting_that_begins_like_a_handshake_is_answered() {
-    // The length of this message, 790, is what a record of TLS begins with.
+    // The length of this message, 790, has the same first bytes as a TLS record.
     let hello = hello(0x316);
     assert_eq!(hello[..4], [0x16, 3, 0, 0]);
     for options in [Vec::new(), options("preferTLS")] {
@@ -418,12 +421,12 @@ fn an_attacker_does_not_fill_the_log_with_refusals() {
         });
         numbers.sum()
     };
-    // Those without a line are counted, in the end, although nothing more happens.
+    // Connections without a line are counted in the end, although nothing more happens.
     let until = std::time::Instant::now() + Duration::from_secs(30);
     loop {
         let (each, rest) = (log.lines("22988"), log.lines("90000007"));
         let lines = u64::try_from(each.len()).unwrap();
-        // A slow machine may need two stretches of ten seconds.
+        // A slow machine may need two periods of ten seconds.
         assert!(lines <= 60, "{lines}");
         if lines + told(&each) + told(&rest) == 100 && lines + told(&each) < 100 {
             break;

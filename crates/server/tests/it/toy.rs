@@ -1,4 +1,4 @@
-//! A handler with one command per behaviour the network layer must support.
+//! A handler with a command for each behaviour that the network layer must support.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ pub(crate) struct Toy {
     pub(crate) panics: Mutex<Vec<String>>,
     pub(crate) without_reply: AtomicUsize,
     pub(crate) gave_up: AtomicUsize,
-    /// Clients have to log in, which none can.
+    /// Clients must log in, and none can.
     pub(crate) is_closed: AtomicBool,
 }
 
@@ -82,7 +82,7 @@ impl Handler for Toy {
                 reply.extend_from_slice(request.body);
                 Next::Reply
             }
-            // `block` lies about its class: it holds its driver up.
+            // `block` is declared short but blocks its driver.
             "slow" | "block" => {
                 std::thread::sleep(Duration::from_millis(n as u64));
                 ok(reply, "slept", n)
@@ -218,7 +218,7 @@ impl Running {
     }
 }
 
-/// Waits for something that another thread is about to do.
+/// Waits for something that another thread will do.
 pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(5);
     while !done() {
@@ -227,8 +227,8 @@ pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// For tests that look at the memory of the whole process: true in a process of its own, which the
-/// first call starts and whose result it takes over.
+/// For tests that measure the memory of the whole process: true in a process of its own, which the
+/// first call starts and whose result it returns.
 pub(crate) fn alone(test: &str) -> bool {
     const MARK: &str = "QUARRY_TEST_ALONE";
     if std::env::var_os(MARK).is_some() {

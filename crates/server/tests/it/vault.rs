@@ -1,4 +1,4 @@
-//! The master key in Vault: a server of its API for tests, with versions and faults, and the real
+//! The master key in Vault: a test server for Vault's API, with versions and faults, and the real
 //! binary against it.
 
 use std::io::{Read, Write};
@@ -20,22 +20,22 @@ use crate::encryption::{Running, refused};
 const TOKEN: &str = "hvs.a-token-that-nobody-may-see";
 const SECRET: &str = "kv/data/quarry/one";
 
-/// How it answers.
+/// How the server answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Manner {
     Well,
     Sealed,
     Garbage,
     Floods,
-    /// It says that it took a version, and did not.
+    /// It reports that it stored a version, but did not.
     Forgets,
-    /// It sends the client to somebody else.
+    /// It redirects the client to another server.
     Redirects,
 }
 
 #[derive(Default)]
 struct VaultState {
-    /// The versions of the one secret; `None` for one that was deleted.
+    /// The versions of the one secret; `None` for a deleted one.
     versions: Vec<Option<String>>,
     writes: usize,
 }
@@ -93,7 +93,7 @@ impl Vault {
     }
 }
 
-/// One request for each connection is enough for a client that counts none.
+/// One request for each connection is enough for this client.
 fn serve(mut stream: impl Read + Write, kept: &Mutex<VaultState>, manner: &Mutex<Manner>) {
     let mut bytes = Vec::new();
     let mut part = [0; 4096];
@@ -137,9 +137,9 @@ fn serve(mut stream: impl Read + Write, kept: &Mutex<VaultState>, manner: &Mutex
         .and_then(|()| stream.flush());
 }
 
-/// As the API documents it.
+/// The answer according to the API's documentation.
 fn answer(head: &str, body: &[u8], kept: &mut VaultState, manner: Manner) -> (u16, Value) {
-    // A server that repeats what it was sent must not bring it into the log.
+    // If a server repeats a request's content, that must not get into the log.
     let errors = json!({ "errors": [format!("token {TOKEN} \n refused")] });
     match manner {
         Manner::Sealed => return (503, errors),
@@ -187,7 +187,7 @@ fn answer(head: &str, body: &[u8], kept: &mut VaultState, manner: Manner) -> (u1
     }
 }
 
-/// A place for the data of a test, its token, and the options.
+/// The data directory of a test, its token, and the options.
 struct Place {
     root: tempfile::TempDir,
     options: Vec<String>,
@@ -233,7 +233,7 @@ impl Place {
         Running::start(&self.data(), &self.options())
     }
 
-    /// The one line of a start that fails, without secrets.
+    /// The one line of a failed start; it contains no secrets.
     fn refused(&self) -> String {
         let line = refused(&self.data(), &self.options());
         assert!(!line.contains(TOKEN), "{line}");
@@ -267,7 +267,7 @@ fn a_key_is_made_in_vault_and_replaced_there_while_the_server_runs() {
         let mut server = place.start();
         assert_eq!(count(&mut server), 2);
         server.kill();
-        // The key of before is of no use any more.
+        // The previous key does not decrypt the data any more.
         vault.kept.lock().versions[1] = None;
         assert!(place.refused().contains("holds no key"));
         let first = vault.kept.lock().versions[0].clone();
@@ -287,7 +287,8 @@ fn a_rotation_that_was_cut_off_leaves_a_directory_that_opens() {
     let mut server = place.start();
     insert(&mut server, 1);
     server.kill();
-    // Vault has newer keys than the directory: of this server, or of others that share the secret.
+    // Vault has newer keys than the directory, from interrupted rotations or from servers that
+    // share the secret.
     let key = "A".repeat(42) + "E=";
     for _ in 0..3 {
         vault.kept.lock().versions.push(Some(key.clone()));
@@ -295,13 +296,13 @@ fn a_rotation_that_was_cut_off_leaves_a_directory_that_opens() {
     vault.kept.lock().versions[1] = None;
     let mut server = place.start();
     assert_eq!(count(&mut server), 1);
-    // From here on it is the newest.
+    // From here on the directory uses the newest key.
     server.ok(&doc! { "rotateEncryptionKey": 1i32, "$db": "admin" });
     server.kill();
     vault.kept.lock().versions[0] = None;
     let mut server = place.start();
     assert_eq!(count(&mut server), 1);
-    // A rotation that fails changes nothing.
+    // A failed rotation changes nothing.
     for manner in [Manner::Forgets, Manner::Sealed, Manner::Garbage] {
         vault.behave(manner);
         let command = doc! { "rotateEncryptionKey": 1i32, "$db": "admin" };
@@ -366,7 +367,7 @@ fn each_thing_that_is_wrong_is_one_line() {
     std::fs::write(&token, TOKEN).unwrap();
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
 
-    // The certificate of somebody else.
+    // The certificate of another authority.
     let ca = place.options.iter_mut().find(|o| o.ends_with("/ca.pem"));
     let good = std::mem::replace(
         ca.unwrap(),

@@ -1,4 +1,4 @@
-//! Replies that come later: waits, the journal, streams, and requests that take long.
+//! Delayed replies: waits, the journal, streams, and long requests.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -84,7 +84,8 @@ fn durable_reply_waits_for_the_journal_and_holds_nobody_up() {
     }
     assert!(other.run("ping", 1).is_ok());
     eventually("all handled", || running.server().stats().requests == 21);
-    // Exactly the eleven ping replies; the counter follows the send, so it may be a moment late.
+    // Exactly the eleven ping replies; the counter is updated after the send, so it may be late for
+    // a moment.
     let pings = 11 * 48;
     eventually("pings counted", || {
         running.server().stats().bytes_out == pings
@@ -119,7 +120,7 @@ fn failed_flush_ends_the_connections_that_wait_for_it() {
     eventually("all handled", || running.server().stats().requests == 4);
     running.watermark.fail(11);
     assert!(writers[0].try_receive().is_none() && writers[1].try_receive().is_none());
-    // Those behind it wait for the next flush, which covers the failed one, too.
+    // Later replies wait for the next flush, which also covers the failed one.
     running.watermark.advance(13);
     assert_eq!(writers[2].receive().int("at"), 12);
     assert_eq!(writers[3].receive().int("at"), 13);
@@ -167,7 +168,7 @@ fn exhaust_streams_until_the_handler_stops() {
         let answer = client.receive();
         assert_eq!(answer.int("left"), left);
         assert_eq!(answer.more_to_come, left > 0);
-        // Each reply of a stream answers the one before it.
+        // Each reply of a stream refers to the previous one.
         assert_eq!(answer.header.response_to, expected);
         expected = answer.header.request_id;
     }
@@ -200,8 +201,8 @@ fn stream_may_wait_between_replies_and_ends_with_its_client() {
     });
 }
 
-/// An endless stream to a client that does not read must stop producing, and must not hold up
-/// others.
+/// An endless stream to a client that does not read must stop producing, and must not delay other
+/// clients.
 #[test]
 fn stream_obeys_backpressure() {
     let running = Running::start();
@@ -254,7 +255,7 @@ fn blocked_drivers_are_relieved() {
     for client in &mut blocking {
         client.send("block", 1500, 0);
     }
-    // Drivers that were not given a processor yet are not blocked, and need no spare one.
+    // Drivers that did not get a CPU yet are not blocked, and need no spare.
     let mut pings = 0;
     while pings < 50 || running.server().stats().spare_drivers == 0 {
         assert_eq!(other.run("ping", pings).int("pong"), pings);
@@ -285,9 +286,9 @@ fn handler_learns_that_the_client_has_gone() {
     });
 }
 
-/// One driver may fetch two requests at once and get stuck in the first while the other driver
-/// sleeps: the second must not wait for the first. The holder lets go only after the ping is
-/// answered, so a miss hangs instead of being late.
+/// One driver may fetch two requests at once and block in the first while the other driver sleeps:
+/// the second request must not wait for the first. The first ends only after the ping is answered,
+/// so an error makes the test hang instead of being late.
 #[test]
 fn request_fetched_with_a_blocking_one_is_not_stranded() {
     let running = Running::start();

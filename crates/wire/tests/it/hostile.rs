@@ -1,5 +1,5 @@
-//! Many thousand random and mutated frames: a clean result each time, and memory bounded by what
-//! really arrives.
+//! Many thousands of random and mutated frames: each gives a clean result, with memory bounded by
+//! the bytes that really arrive.
 
 use rand::rngs::StdRng;
 use rand::{Rng, RngCore, SeedableRng};
@@ -56,7 +56,7 @@ fn mutate(frame: &mut Vec<u8>, rng: &mut StdRng) {
             }
         }
     }
-    // Most of the time the outer length is right, or the mutation would never reach the inner
+    // Usually the outer length is right, because otherwise the mutation would never reach the inner
     // parser.
     if frame.len() >= 4 && rng.random_bool(0.9) {
         let len = frame.len() as i32;
@@ -99,7 +99,7 @@ fn random_and_mutated_frames_never_panic_and_never_outgrow_the_limit() {
         }
         assert!(scratch.capacity() <= 2 * MAX_MESSAGE_LEN);
     }
-    // The mutations must reach both sides, or this test proves nothing.
+    // Mutations must lead to accepted and to refused frames, or this test proves nothing.
     assert!(
         accepted > ROUNDS / 50 && refused > ROUNDS / 5,
         "accepted {accepted}, refused {refused}"

@@ -1,4 +1,4 @@
-//! Integration tests of the codec: what is promised to clients, and what hostile clients get.
+//! Integration tests of the codec: promises to clients, and hostile clients.
 mod hostile;
 mod legacy;
 mod malformed;

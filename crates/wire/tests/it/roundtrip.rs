@@ -1,4 +1,4 @@
-//! What is built is what is read: requests, replies, checksums, compression.
+//! Messages that are built can be read back: requests, replies, checksums, compression.
 
 use proptest::prelude::*;
 use wire::{

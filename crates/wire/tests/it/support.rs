@@ -54,7 +54,7 @@ pub(crate) fn message(op_code: i32, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Decodes with default options and hands the result to a check.
+/// Decodes with default options and passes the result to a check.
 pub(crate) fn with_decoded<T>(
     frame: &[u8],
     check: impl FnOnce(Result<Request<'_>, WireError>) -> T,

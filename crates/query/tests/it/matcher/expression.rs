@@ -1,4 +1,4 @@
-//! The few expressions the generator uses below `$expr`, evaluated from their documentation.
+//! The few expressions that the generator uses below `$expr`, implemented from their documentation.
 
 use super::naive::Strings;
 use super::tree::Tree;
@@ -35,7 +35,7 @@ pub(super) fn value(e: &Tree, doc: &Tree, c: Strings<'_>) -> Option<Tree> {
     }
 }
 
-/// A field path: arrays on the way are mapped, positions are not followed.
+/// A field path: it descends into the elements of arrays; numbers are not positions.
 fn at(t: &Tree, path: &[&str]) -> Option<Tree> {
     let Some((name, rest)) = path.split_first() else {
         return Some(t.clone());

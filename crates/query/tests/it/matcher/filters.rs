@@ -12,7 +12,7 @@ const PATHS: [&str; 16] = [
 
 impl Dice {
     pub(super) fn path(&mut self) -> &'static str {
-        // Often one of the few that indexes, filter and order of this case share.
+        // Often one of the few paths that indexes, filter and order of this case share.
         if self.focus.is_empty() || self.one_in(3) {
             return PATHS[self.roll(PATHS.len())];
         }
@@ -20,7 +20,7 @@ impl Dice {
         self.focus[n]
     }
 
-    /// Chooses the paths of this case; short ones more often.
+    /// Chooses the paths of this case; short ones are more likely.
     pub(super) fn choose_focus(&mut self) {
         self.focus = (0..2 + self.roll(2))
             .map(|_| PATHS[self.roll(PATHS.len()).min(self.roll(PATHS.len()))])
@@ -32,7 +32,7 @@ impl Dice {
         Tree::Array((0..n).map(|_| each(self)).collect())
     }
 
-    /// An operand to compare with: no undefined, no regular expression.
+    /// An operand of a comparison: neither undefined nor a regular expression.
     fn operand(&mut self) -> Tree {
         loop {
             let t = self.value(2);
@@ -173,7 +173,7 @@ impl Dice {
         for _ in 0..n {
             self.operator(depth, &mut out);
         }
-        // Two of the same name would overwrite one another's options.
+        // Two operators with the same name would overwrite each other's options.
         let regexes = out.iter().filter(|(n, _)| n == "$regex").count();
         if regexes > 1 {
             out.truncate(1);
@@ -191,7 +191,7 @@ impl Dice {
         }
     }
 
-    /// A filter; operators that stand only at the top are left out when `top` is false.
+    /// A filter; without `top`, operators that are allowed only at the top level are left out.
     pub(super) fn filter_of(&mut self, depth: usize, top: bool) -> Tree {
         let mut out: Vec<(String, Tree)> = Vec::new();
         for _ in 0..1 + self.roll(5) / 2 {
@@ -211,7 +211,7 @@ impl Dice {
                 _ => (self.path().to_owned(), self.operators(depth)),
             };
             // Equality with a document whose first name is an operator cannot be written plainly;
-            // values have none.
+            // generated values contain none.
             out.push(clause);
         }
         Tree::Doc(out)

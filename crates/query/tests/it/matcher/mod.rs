@@ -1,7 +1,7 @@
-//! Three ways to the same documents: the compiled filter on raw BSON, a naive matcher over owned
-//! trees, and every access path the planner chooses or is told to take. `QUARRY_MATCHER_SECS` makes
-//! the run long, `QUARRY_MATCHER_SEED` repeats one case; a failure prints the seed and a shrunk
-//! case.
+//! Finds the same documents in three ways: with the compiled filter on raw BSON, with a naive
+//! matcher over owned trees, and by every access path that the planner chooses or is told to use.
+//! `QUARRY_MATCHER_SECS` sets the length of the run, `QUARRY_MATCHER_SEED` repeats one case; a
+//! failure prints the seed and a shrunk case.
 
 mod expression;
 mod filters;
@@ -62,13 +62,13 @@ fn collations() -> Vec<Tree> {
     vec![strength(1), strength(2), numeric]
 }
 
-/// Everything of one case; shrinking makes smaller ones.
+/// The data of one case; shrinking makes smaller ones.
 #[derive(Clone)]
 struct Case {
     collation: Option<Tree>,
     indexes: Vec<Tree>,
     docs: Vec<Tree>,
-    /// Documents there before the indexes are built.
+    /// Number of documents inserted before the indexes are built.
     early: usize,
     filter: Tree,
     sort: Option<Tree>,
@@ -123,7 +123,7 @@ fn case(dice: &mut Dice) -> Case {
     });
     let early = dice.roll(docs.len() + 1);
     let mut filter = dice.filter_of(2, true);
-    // So that partial indexes are used.
+    // Makes queries use partial indexes.
     let partial = indexes
         .iter()
         .find_map(|i| i.field("partialFilterExpression"));
@@ -153,8 +153,8 @@ fn collection(case: &Case) -> (Arc<Collection>, Vec<usize>) {
     let mut kept = Vec::new();
     let mut put = |range: std::ops::Range<usize>| {
         for n in range {
-            // Duplicates, parallel arrays and the like are refused; what is kept is what must be
-            // found.
+            // Duplicates, parallel arrays and similar documents are refused; only inserted ones
+            // must be found.
             if c.writer(&operation)
                 .insert(&[case.docs[n].buf().doc()], true)
                 .is_ok_and(|i| i.count == 1)
@@ -181,7 +181,7 @@ struct Seen {
     unparsed: u64,
 }
 
-/// What went wrong with a case, if anything.
+/// Runs a case; returns the first error.
 fn trouble(case: &Case, seen: &mut Seen) -> Option<String> {
     let mut env = Env::new(0, 1);
     let collation = case.collation.as_ref().map(Tree::buf);
@@ -220,8 +220,8 @@ fn trouble(case: &Case, seen: &mut Seen) -> Option<String> {
         Some(Hint::Natural { reverse: false }),
         Some(Hint::Name("_id_".to_owned())),
     ];
-    // A sparse or partial index may be forced on a query it cannot answer; that is the client's
-    // wish.
+    // A client may force a sparse or partial index on a query that the index cannot answer
+    // completely.
     hints.extend(
         coll.indexes()
             .iter()
@@ -243,7 +243,7 @@ fn trouble(case: &Case, seen: &mut Seen) -> Option<String> {
     })
 }
 
-/// How what a plan finds differs from what is expected, if it does.
+/// Compares the result of a plan with the expected documents; returns a difference.
 fn wrong_answer(
     coll: &Arc<Collection>,
     request: &PlanRequest<'_>,
@@ -275,7 +275,7 @@ fn wrong_answer(
             }
         }
     }
-    // By bytes: ids may be equal under a collation, but documents are told apart by their whole.
+    // By bytes: ids may be equal under a collation, but the documents differ.
     let mut by_bytes: BTreeMap<Vec<u8>, i32> = BTreeMap::new();
     for d in &found {
         *by_bytes.entry(d.as_bytes().to_vec()).or_default() += 1;
@@ -317,7 +317,7 @@ fn access(a: &Access) -> String {
     }
 }
 
-/// Cases a little smaller than this one.
+/// Cases that are a little smaller than this one.
 fn smaller(case: &Case) -> Vec<Case> {
     let mut out = Vec::new();
     for i in 0..case.docs.len() {
@@ -372,8 +372,8 @@ fn smaller(case: &Case) -> Vec<Case> {
 
 fn shrunk(mut case: Case) -> (Case, String) {
     let mut ignored = Seen::default();
-    // The naive matcher panics on filters that only a cut made senseless; those are no smaller
-    // cases.
+    // The naive matcher panics on filters that only shrinking made invalid; those do not count as
+    // smaller cases.
     let fails = |c: &Case, seen: &mut Seen| {
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| trouble(c, seen)))
             .ok()

@@ -1,13 +1,13 @@
-//! A matcher written from the documentation of the query language alone: it walks an owned tree
-//! with the filter's document in hand, compiles nothing and shares only the comparison of two
-//! values with the real one.
+//! A matcher written only from the documentation of the query language. It walks an owned tree with
+//! the filter document in hand, compiles nothing, and shares with the real matcher only the
+//! comparison of two values.
 
 use super::tree::Tree;
 use super::{expression, schema};
 use model::{Collate, Value, compare::class, compare_with, decimal::Parts};
 use std::cmp::Ordering;
 
-/// Regular expressions the generator may use, each with what it means.
+/// A regular expression that the generator may use, as a function.
 pub(super) type Meaning = fn(&str) -> bool;
 pub(super) const PATTERNS: [(&str, &str, Meaning); 14] = [
     ("^a", "", |s| s.starts_with('a')),
@@ -35,7 +35,7 @@ fn leaf(t: &Tree) -> Option<Value<'_>> {
     }
 }
 
-/// Does `doc` match the filter?
+/// Whether `doc` matches the filter.
 pub(super) fn matches(filter: &Tree, doc: &Tree, c: Strings<'_>) -> bool {
     let Tree::Doc(clauses) = filter else {
         panic!("a filter is a document: {filter:?}")
@@ -74,8 +74,8 @@ fn operators(t: &Tree) -> Option<&[(String, Tree)]> {
     }
 }
 
-/// The values a path leads to. `None` is a missing one; the flag says whether an array there stands
-/// for its elements too.
+/// The values at a path. `None` stands for a missing one; the flag says whether an array also
+/// stands for its elements.
 fn reach<'t>(t: &'t Tree, path: &[&str], out: &mut Vec<(Option<&'t Tree>, bool)>) {
     let (name, rest) = (path[0], &path[1..]);
     match t {
@@ -105,8 +105,8 @@ fn reach<'t>(t: &'t Tree, path: &[&str], out: &mut Vec<(Option<&'t Tree>, bool)>
     }
 }
 
-/// Does some value at the path pass? `expand`: arrays at the end stand for their elements as well
-/// as for themselves.
+/// Whether some value at the path passes. `expand`: an array at the end stands for itself and for
+/// its elements.
 fn some(
     path: &[&str],
     doc: &Tree,
@@ -151,7 +151,7 @@ fn on_path(
     }
 }
 
-/// One operator on one value, nothing traversed.
+/// Applies one operator to one value, without descending.
 fn on_value(
     op: &str,
     operand: &Tree,
@@ -220,7 +220,7 @@ fn elem_match(operand: &Tree, v: Option<&Tree>, c: Strings<'_>) -> bool {
         Some(ops) if !logical(&ops[0].0) => items
             .iter()
             .any(|i| ops.iter().all(|(op, w)| on_value(op, w, ops, Some(i), c))),
-        // An array among the elements is a document whose names are its positions.
+        // An array among the elements is treated as a document whose names are its positions.
         _ => items.iter().any(|i| match i {
             Tree::Doc(_) => matches(operand, i, c),
             Tree::Array(inner) => {
@@ -236,8 +236,8 @@ fn elem_match(operand: &Tree, v: Option<&Tree>, c: Strings<'_>) -> bool {
     }
 }
 
-/// How a value stands to an operand of its own type bracket; `None` when they are not to be
-/// compared.
+/// The order of a value relative to an operand of the same type bracket; `None` if they are not
+/// comparable.
 fn ordered(operand: &Tree, v: Option<&Tree>, c: Strings<'_>) -> Option<Ordering> {
     let operand = operand.owned();
     let wanted = operand.get();
@@ -268,7 +268,7 @@ fn equal_or_pattern_as_value(operand: &Tree, v: Option<&Tree>, c: Strings<'_>) -
     ordered(operand, v, c) == Some(Ordering::Equal)
 }
 
-/// Equality, where a regular expression stands for the strings it matches and for itself.
+/// Equality, where a regular expression matches strings and equals itself.
 fn equal_or_pattern(operand: &Tree, v: Option<&Tree>, c: Strings<'_>) -> bool {
     match leaf(operand) {
         Some(Value::Regex(r)) => pattern_matches(r.pattern, r.options, v),

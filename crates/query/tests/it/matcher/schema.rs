@@ -1,4 +1,4 @@
-//! The few keywords of `$jsonSchema` the generator uses, judged from their documentation.
+//! The few keywords of `$jsonSchema` that the generator uses, implemented from their documentation.
 
 use super::naive::PATTERNS;
 use super::tree::Tree;
@@ -78,7 +78,7 @@ fn has_type(name: &Tree, v: &Tree) -> bool {
         .is_some_and(|n| n == v.get().type_name() || (n == "number" && v.get().is_number()))
 }
 
-/// Equality that disregards the order of fields.
+/// Equality that ignores the order of fields.
 fn same(a: &Tree, b: &Tree) -> bool {
     match (a, b) {
         (Tree::Doc(x), Tree::Doc(y)) => {

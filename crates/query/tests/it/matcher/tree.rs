@@ -1,5 +1,5 @@
-//! An owned document tree, random trees full of what breaks matchers, and smaller versions of a
-//! tree for shrinking.
+//! An owned document tree, random trees with values that are difficult for matchers, and smaller
+//! versions of a tree for shrinking.
 
 use model::{
     ArrayWriter, Binary, Decimal128, Doc, DocBuf, DocWriter, ObjectId, OwnedValue, Regex,
@@ -124,7 +124,7 @@ fn fill_array(w: &mut ArrayWriter<'_>, items: &[Tree]) {
     }
 }
 
-/// Random choices from a seed (splitmix64), and the paths this case turns around.
+/// Seeded random choices (splitmix64), and the paths of this case.
 pub(super) struct Dice {
     state: u64,
     pub(super) focus: Vec<&'static str>,
@@ -151,7 +151,7 @@ impl Dice {
         list[self.roll(list.len())]
     }
 
-    /// A number of any type; few distinct magnitudes, so that types meet.
+    /// A number of any type; few different magnitudes, so that types meet.
     pub(super) fn number(&mut self) -> Tree {
         let small = self.roll(7) as i32 - 2;
         let decimal = |t: &str| Tree::leaf(Decimal128::parse(t).expect("a decimal"));
@@ -206,7 +206,7 @@ impl Dice {
         ]))
     }
 
-    /// A value that is no container.
+    /// A value that is not a container.
     pub(super) fn scalar(&mut self) -> Tree {
         match self.roll(24) {
             0..=9 => self.number(),
@@ -244,7 +244,7 @@ impl Dice {
     pub(super) fn value(&mut self, depth: usize) -> Tree {
         match self.roll(if depth == 0 { 5 } else { 9 }) {
             5 | 6 => {
-                // Elements of one kind often, as arrays are.
+                // Often the elements have one type, as in real arrays.
                 let n = self.roll(4);
                 let kind = self.roll(3);
                 Tree::Array(
@@ -262,7 +262,7 @@ impl Dice {
         }
     }
 
-    /// A document with some of the few names that paths are made of.
+    /// A document with some of the few names that occur in paths.
     pub(super) fn fields(&mut self, depth: usize) -> Tree {
         let mut out: Vec<(String, Tree)> = Vec::new();
         for name in ["a", "b", "c", "0", "1"] {

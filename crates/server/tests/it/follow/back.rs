@@ -1,5 +1,5 @@
-//! The way back: after a cut-over with `--reverse` the source is fed from the target, over a kill
-//! of the follower, until it is cut over in its turn.
+//! The way back: after a cut-over with `--reverse` the source follows the target, through a kill of
+//! the follower, until it is cut over in turn.
 
 use mongodb::bson::doc;
 
@@ -22,7 +22,7 @@ fn a_source_is_fed_from_the_target_until_it_is_cut_over_back() {
         }
         done(&["cutover", "--to", &to, "--fence"]);
         wait_for(&source, "following");
-        // Documents that exchange what is unique, names, indexes, views: on the other side now.
+        // Exchanges of unique keys, renames, indexes, views: now on the other side.
         for round in 10..25 {
             write_round(&there, round).await.unwrap();
         }
@@ -34,10 +34,10 @@ fn a_source_is_fed_from_the_target_until_it_is_cut_over_back() {
         assert_eq!(follower.status(), Some(0));
         assert_same(&there, &client, "shop").await;
         assert_eq!(status(&source).get_array("findings").unwrap().len(), 0);
-        // What the target had besides stays there.
+        // Other collections of the target are not copied back.
         let names = client.list_database_names().await.unwrap();
         assert!(!names.contains(&"other".to_owned()), "{names:?}");
-        // It takes writes again.
+        // The source accepts writes again.
         write_round(&client, 40).await.unwrap();
     });
 }

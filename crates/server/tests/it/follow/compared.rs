@@ -1,5 +1,5 @@
-//! What `quarry follow` compares: nothing that was altered in the target gets past a cut-over, and
-//! nothing that is on its way is a finding.
+//! The comparison of `quarry follow`: no alteration of the target passes a cut-over, and no change
+//! on its way counts as a difference.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,7 +46,7 @@ fn a_document_altered_after_everything_was_compared_is_found_at_the_cut_over() {
         let follower = Follower::start(&[&source.uri(), "--to", &target.uri()]);
         wait_for(&target, "following");
         wait_for_pass(&target);
-        // The number of documents stays what it is.
+        // The number of documents stays the same.
         let orders = there.database("shop").collection::<Document>("orders");
         let one = doc! { "$set": { "pad": "altered" } };
         orders.update_one(doc! { "_id": 700 }, one).await.unwrap();
@@ -104,7 +104,7 @@ fn a_source_that_does_not_answer_is_named_at_once() {
     let mut command = super::world::quarry(&["mongodb://127.0.0.1:1/", "--to", &target.uri()]);
     let mut child = command.spawn().unwrap();
     std::thread::sleep(Duration::from_secs(5));
-    // Whoever ends it early knows why nothing came.
+    // A user who stops it early is told why nothing happened.
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     let _ = child.wait();

@@ -70,7 +70,7 @@ pub(crate) async fn fill(client: &Client, documents: i32) {
     }
     let some = ["a", "b", "C"].map(|id| doc! { "_id": id });
     db.collection("folded").insert_many(some).await.unwrap();
-    // As GridFS keeps a file.
+    // The chunks of a GridFS file.
     let file = ObjectId::new();
     let about = doc! { "_id": file, "length": 600_000, "chunkSize": 261_120, "filename": "f" };
     db.collection("fs.files").insert_one(about).await.unwrap();
@@ -91,7 +91,7 @@ pub(crate) async fn fill(client: &Client, documents: i32) {
     .await;
 }
 
-/// Writes of all kinds with changes of names and indexes among them, until it is ended.
+/// Writes of all kinds, with renames and index changes in between, until it is ended.
 pub(crate) struct Writer {
     stop: Arc<AtomicBool>,
     task: tokio::task::JoinHandle<i32>,
@@ -104,7 +104,7 @@ impl Writer {
         let task = tokio::spawn(async move {
             let mut rounds = 0;
             while !stopped.load(Ordering::Relaxed) {
-                // A round that the kill of the source cuts off is begun anew.
+                // A round that is interrupted by a kill of the source is repeated.
                 match write_round(&client, rounds).await {
                     Ok(()) => rounds += 1,
                     Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -125,7 +125,7 @@ pub(crate) async fn write_round(client: &Client, round: i32) -> mongodb::error::
     let db = client.database("shop");
     let orders = db.collection::<Document>("orders");
     let (a, b) = (round * 7 % 500, round * 13 % 500 + 500);
-    // Two documents exchange what is unique, over and over.
+    // Two documents exchange a unique key, repeatedly.
     for (id, u) in [(a, -1), (b, a), (a, b), (b, -1), (a, a), (b, b)] {
         let u = if u < 0 { -1 - round } else { u };
         let to = doc! { "$set": { "u": u, "round": round } };

@@ -1,5 +1,5 @@
-//! `quarry follow` by the real binary, between two servers: copies under writes and changes of
-//! names, kills of everything, the cut-over.
+//! `quarry follow` with the real binary, between two servers: copies during writes and renames,
+//! kills of every process, the cut-over.
 
 mod back;
 mod compared;
@@ -44,7 +44,7 @@ fn a_source_is_moved_under_writes_and_kills() {
         assert!(report.contains("cut over:"), "{report}");
         assert_eq!(follower.status(), Some(0));
         assert_same(&client, &target.client().await, "shop").await;
-        // Asked again, it tells the same.
+        // A repeated request returns the same report.
         let again = done(&["cutover", "--to", &to, "--source-is-quiet"]);
         assert_eq!(again.lines().last(), report.lines().last());
         assert_eq!(status(&target).get_str("phase").unwrap(), "done");
@@ -70,7 +70,7 @@ fn a_source_without_streams_is_moved_by_its_log() {
             follower.kill();
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
-        // Several documents and a collection in one entry of the log.
+        // Several documents and a collection in one log entry.
         transact(&client).await;
         writer.end().await;
         done(&["cutover", "--to", &to, "--source-is-quiet"]);
@@ -135,7 +135,7 @@ fn namespaces_are_chosen_and_renamed() {
         });
         names.sort();
         assert_eq!(names, ["a.y", "d.z", "e.late", "e.x"]);
-        // The fence stays.
+        // The source stays fenced.
         assert!(late.insert_one(doc! { "_id": 2 }).await.is_err());
     });
 }
@@ -220,7 +220,7 @@ fn altered_documents_are_found_and_mended() {
         orders.delete_one(doc! { "_id": 4999 }).await.unwrap();
         orders.insert_one(doc! { "_id": "mine" }).await.unwrap();
         kinds.delete_one(doc! { "_id": "a" }).await.unwrap();
-        // Whatever was verified before does not count.
+        // Removes the result of earlier comparisons.
         let state = there
             .database("quarry_follow")
             .collection::<Document>("state");
@@ -275,7 +275,7 @@ fn a_rename_that_an_end_cut_off_is_finished() {
         wait_for(&target, "following");
         done(&["stop", "--to", &to]);
         assert_eq!(follower.status(), Some(0));
-        // As if it had ended when the target had renamed and nothing was noted.
+        // The state after an interruption between the rename in the target and its note.
         rename(&there, "a", "c").await;
         let kept = there
             .database("quarry_follow")
@@ -310,7 +310,7 @@ fn no_line_has_a_password() {
     }
 }
 
-/// A client that its threads left at work panicked at the end of one command in two hundred.
+/// One command in two hundred ended with a panic of a client whose threads were still running.
 #[test]
 fn a_command_that_ends_says_nothing_of_its_threads() {
     let (source, target) = (Node::start(&[]), Node::start(&[]));

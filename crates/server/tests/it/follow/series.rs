@@ -1,4 +1,5 @@
-//! What no stream tells of comes at the cut-over: time-series collections, stored functions.
+//! Data that no change stream reports is copied at the cut-over: time-series collections, stored
+//! functions.
 
 use mongodb::bson::{Document, doc};
 
@@ -37,7 +38,7 @@ fn time_series_and_stored_functions_come_at_the_cut_over() {
             .unwrap();
         let follower = Follower::start(&[&source.uri(), "--to", &target.uri()]);
         wait_for(&target, "following");
-        // Nobody tells of these.
+        // No change stream reports these writes.
         weather.insert_many(measure(2000, 2500)).await.unwrap();
         let report = done(&["cutover", "--to", &target.uri(), "--source-is-quiet"]);
         assert_eq!(follower.status(), Some(0));

@@ -1,5 +1,5 @@
-//! Servers, followers and comparisons for the tests of `quarry follow`. Must not know: what is
-//! moved.
+//! Servers, followers and comparisons for the tests of `quarry follow`. Must not know: which data
+//! are moved.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
@@ -58,7 +58,7 @@ impl Node {
         }
     }
 
-    /// SIGKILL, and a start on the same data.
+    /// Sends SIGKILL and restarts on the same data.
     pub(crate) fn kill(&mut self) {
         end(self.child.take());
         self.run();
@@ -139,13 +139,13 @@ impl Follower {
         self.child = Some(command.spawn().unwrap());
     }
 
-    /// SIGKILL, and a start that goes on.
+    /// Sends SIGKILL and starts a follower that continues.
     pub(crate) fn kill(&mut self) {
         end(self.child.take());
         self.run();
     }
 
-    /// How it ended by itself.
+    /// The exit status, if it ends by itself.
     pub(crate) fn status(mut self) -> Option<i32> {
         self.child.take().unwrap().wait().unwrap().code()
     }
@@ -197,7 +197,7 @@ pub(crate) async fn list(db: &Database, command: Document) -> Vec<Document> {
     all
 }
 
-/// Everything that is said of a database: options, indexes, each document's bytes.
+/// The content of a database: options, indexes, the bytes of each document.
 pub(crate) async fn image(client: &Client, db: &str) -> Vec<String> {
     let db = client.database(db);
     let mut image = Vec::new();
@@ -211,7 +211,7 @@ pub(crate) async fn image(client: &Client, db: &str) -> Vec<String> {
         for index in list(&db, doc! { "listIndexes": name }).await {
             image.push(format!("{name} index {index}"));
         }
-        // The order is a part of what a capped collection has.
+        // In a capped collection the order of documents matters.
         let order = match options.contains_key("capped") {
             true => "$natural",
             false => "_id",

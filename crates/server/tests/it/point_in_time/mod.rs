@@ -1,6 +1,6 @@
-//! `quarry backup ship` and `quarry restore --to`: moments of a server under a writer whose every
-//! change is known, compared with what is restored. `QUARRY_POINTS` and `QUARRY_SEED` say how many
-//! moments and which changes (`make point-in-time`).
+//! `quarry backup ship` and `quarry restore --to`: compares restored moments of a server with a
+//! model that knows every change of a writer. `QUARRY_POINTS` and `QUARRY_SEED` set the number of
+//! moments and the changes (`make point-in-time`).
 
 mod model;
 
@@ -23,11 +23,11 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
-/// A second writer, that counts up: its entries lie between those of the first, also while a backup
-/// fixes its state.
+/// A second writer, which counts up: its log entries lie between those of the first, also while a
+/// backup takes its snapshot.
 struct Counter {
     stop: Arc<AtomicBool>,
-    /// The time that the server told after each document.
+    /// The time that the server reported after each document.
     told: Arc<Mutex<Vec<Time>>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -67,7 +67,7 @@ impl Counter {
     }
 }
 
-/// Arguments that restore a moment.
+/// Arguments for restoring a moment.
 fn restore<'a>(repository: &'a Path, copy: &'a Path, to: &'a str) -> [&'a str; 8] {
     let (from, into) = (text(repository), text(copy));
     [
@@ -93,12 +93,12 @@ impl Drop for Shipping {
     }
 }
 
-/// Everything a run has left.
+/// The results of a run.
 struct Run {
     place: Place,
     history: Vec<(Time, State)>,
     told: Vec<Time>,
-    /// From here on moments can be restored.
+    /// The first moment that can be restored.
     first: Time,
     seed: u64,
 }
@@ -127,7 +127,7 @@ fn run(seed: u64, changes: usize) -> Run {
                 writer.step();
             }
             assert!(making.wait().unwrap().success());
-            // What is written from here on is behind the backup.
+            // Writes from here on are later than the backup.
             let reply = call(
                 &mut connect(server.address()),
                 &doc! { "ping": 1i32, "$db": "d" },
@@ -138,7 +138,7 @@ fn run(seed: u64, changes: usize) -> Run {
     }
     let told = counter.end();
     drop(shipping);
-    // So that a last second is over.
+    // Waits until the last second is over.
     std::thread::sleep(Duration::from_millis(1_100));
     let note = doc! { "appendOplogNote": 1i32, "data": {}, "$db": "admin" };
     call(&mut connect(server.address()), &note);
@@ -154,7 +154,7 @@ fn run(seed: u64, changes: usize) -> Run {
 }
 
 impl Run {
-    /// Restores a moment and compares everything; `to` is what stands for it.
+    /// Restores a moment and compares everything; `to` is the moment as an argument.
     fn compare(&self, at: Time, to: &str) {
         let (repository, copy) = (self.place.at("repository"), self.place.at("copy"));
         let said = done(&restore(&repository, &copy, to));
@@ -162,7 +162,7 @@ impl Run {
         let mut client = connect(server.address());
         let found = read(&mut client);
         let behind = self.history.partition_point(|(time, _)| *time <= at);
-        // A second may end between the time of a change and the one that the server told.
+        // A second may end between the time of a change and the time that the server reported.
         let may_be_more = usize::from(at.1 == u32::MAX);
         let fits = self.history.get(behind - 1..=behind - 1 + may_be_more);
         let is_one = |fits: &[(Time, State)]| fits.iter().any(|(_, state)| *state == found);
@@ -176,7 +176,8 @@ impl Run {
         std::fs::remove_dir_all(&copy).unwrap();
     }
 
-    /// Every document told of before is there, and at most the one that was at work.
+    /// Every document reported before the moment must be present, and at most one more that was
+    /// being written.
     fn compare_counter(&self, client: &mut Client, at: Time, to: &str) {
         let counted = documents(client, "x", "counter");
         let ids = counted.iter().map(|d| d.doc().field("_id").as_i64_exact());

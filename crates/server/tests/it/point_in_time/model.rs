@@ -1,5 +1,5 @@
-//! What a server must hold after each change that one writer makes, documents and names, kept
-//! beside the server and compared with a restored one.
+//! A model of the documents and names that a server must hold after each change of one writer. It
+//! is kept outside of the server and compared with a restored one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -16,7 +16,7 @@ const NAMES: [&str; 5] = ["a", "b", "c", "e", "f"];
 /// A time of the log.
 pub(crate) type Time = (u32, u32);
 
-/// A document beside its `_id`.
+/// A document without its `_id`.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Row {
     n: i32,
@@ -42,7 +42,7 @@ pub(crate) struct Writer {
     client: Client,
     random: StdRng,
     pub(crate) state: State,
-    /// The state after each change, by the time the server told.
+    /// The state after each change, with the time that the server reported.
     pub(crate) history: Vec<(Time, State)>,
     next: i32,
     sessions: i64,
@@ -211,7 +211,7 @@ impl Writer {
         self.run("d", one("delete", name, "deletes", &change))
     }
 
-    /// A document moves to another collection.
+    /// Moves a document to another collection in a transaction.
     fn transact(&mut self, from: &str) -> Option<DocBuf> {
         let to = NAMES[self.random.random_range(0..NAMES.len())];
         self.state.colls.get(to)?;
@@ -261,7 +261,7 @@ impl Writer {
         self.run("d", insert_of("capped", &[doc! { "_id": id }]))
     }
 
-    /// Names and indexes.
+    /// Changes names and indexes.
     fn name(&mut self, name: &str) -> Option<DocBuf> {
         let there = self.state.colls.contains_key(name);
         match self.random.random_range(0..5) {
@@ -348,7 +348,7 @@ pub(crate) fn documents(client: &mut Client, db: &str, name: &str) -> Vec<DocBuf
     )
 }
 
-/// What a server holds, and that it is sound.
+/// Reads the content of a server and checks that it is valid.
 pub(crate) fn read(client: &mut Client) -> State {
     let mut state = State::default();
     let listed = batch(
