@@ -1,7 +1,7 @@
-//! Change streams for readers beside a step, and the oldest of documents that expire.
+//! Change streams for readers during a step, and the date of the oldest expiring document.
 //!
-//! Promises: an event is handed on as the driver gives it; what it does not understand is an event
-//! nevertheless.
+//! Promises: every event of the driver is passed on; an event of an unknown kind still counts as an
+//! event.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ use super::reply::one_line;
 
 /// How long the server waits for events before it answers with none.
 const AWAIT: Duration = Duration::from_millis(500);
-/// Until a connection for a reader is had.
+/// The longest wait for a reader's connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
 struct Stream(ChangeStream<RawDocumentBuf>);
 
-/// Opens readers that have a connection each.
+/// Opens readers, each with its own connection.
 pub(super) async fn open(
     options: &ClientOptions,
     database: &str,
@@ -80,7 +80,7 @@ fn read(event: &RawDocument) -> Event {
     }
 }
 
-/// The lowest date in a field and how many documents there are.
+/// The lowest date in a field, and the number of documents.
 pub(super) async fn oldest(
     table: &Collection<RawDocumentBuf>,
     field: &str,

@@ -1,5 +1,5 @@
-//! Checks the documents that a server returned: they must be those that the lab stored, no more
-//! than allowed, and in the requested order.
+//! Checks the documents that a server returned: they must be documents that the lab stored, in the
+//! requested order, and not more than the limit.
 
 use std::collections::BTreeSet;
 
@@ -18,11 +18,11 @@ pub(crate) enum Expected {
     Ids(BTreeSet<Key>),
     /// Whole documents in the order of their ids.
     InOrder(InOrder),
-    /// Fields of an index in its order, from values on.
+    /// The fields of an index, in index order, starting at given values.
     Entries {
         /// The fields.
         keys: Vec<String>,
-        /// The previous values; at first the beginning of the range.
+        /// The values of the previous entry; initially the beginning of the range.
         last: Vec<Value>,
     },
 }
@@ -48,7 +48,7 @@ fn owned(view: FieldView<'_>) -> Value {
     }
 }
 
-/// The id of a document, if it is of a kind that the lab makes.
+/// The id of a document, if it has a type that the lab uses.
 pub(super) fn id_of(document: &RawDocument) -> Option<Key> {
     match document.get("_id").ok()?? {
         RawBsonRef::Int32(number) => Some(Key::Number(i64::from(number))),
@@ -68,7 +68,7 @@ fn failed(kind: &str, reason: &str, document: &RawDocument) -> CallOutcome {
     CallOutcome::failed(kind, text)
 }
 
-/// Looks at a whole document.
+/// Checks a whole document.
 pub(super) fn whole(
     contents: &Contents,
     document: &RawDocument,
@@ -128,7 +128,7 @@ impl Expected {
     }
 }
 
-/// An entry of an index; `last` is the one before it.
+/// Checks an entry of an index; `last` is the previous entry.
 fn entry(
     keys: &[String],
     last: &mut Vec<Value>,

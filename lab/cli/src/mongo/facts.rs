@@ -14,7 +14,7 @@ use mongodb::options::{ServerAddress, WriteConcern};
 
 use super::reply::integer;
 
-/// A connection and what its user said about the server.
+/// A connection, and what the user told about the server.
 pub(super) struct Connection<'a> {
     /// The database `admin`.
     pub(super) admin: Database,
@@ -117,7 +117,7 @@ fn checksum_of_program(pid: u32) -> Option<String> {
     Some(digits.map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Options that differ between servers for other reasons than how they work.
+/// Options that describe the place of a server and do not change how it works.
 const OF_PLACE: [&str; 8] = [
     "net.port",
     "net.bindIp",
@@ -159,9 +159,9 @@ fn options_of(told: &Document) -> BTreeMap<String, String> {
     out
 }
 
-/// Whether an acknowledged write is on the device: by the requested write concern, or else by the
-/// server's default. MongoDB and Quarry without a replica set report no default and wait for
-/// nothing.
+/// Whether an acknowledged write is on the device, by the requested write concern or else by the
+/// server's default. MongoDB and Quarry without a replica set report no default and do not wait for
+/// the device.
 fn is_flushed(asked: Option<&WriteConcern>, defaults: &Document, product: &str) -> Option<bool> {
     if let Some(journal) = asked.and_then(|concern| concern.journal) {
         return Some(journal);
@@ -198,7 +198,7 @@ fn in_words(concern: &WriteConcern) -> String {
     )
 }
 
-/// Compatible servers name themselves in `buildInfo`, each under its own key.
+/// The product. Compatible servers name themselves in `buildInfo`, each under its own key.
 fn product(build: &Document, status: &Document) -> String {
     for (key, name) in [
         ("quarry", "Quarry"),
@@ -218,7 +218,7 @@ fn product(build: &Document, status: &Document) -> String {
     status.get_str("process").unwrap_or("server").to_owned()
 }
 
-/// The server's process, or why it cannot be watched.
+/// The server's process, or why it cannot be observed.
 fn server_process(address: &ServerAddress, status: &Document) -> Result<u32, String> {
     let reported = integer(status, "pid").and_then(|pid| u32::try_from(pid).ok());
     let (is_local, listening) = match address {
@@ -226,14 +226,14 @@ fn server_process(address: &ServerAddress, status: &Document) -> Result<u32, Str
             is_this_machine(host),
             metrics::listening_process(port.unwrap_or(27_017)),
         ),
-        // A socket file can only be of this machine.
+        // A socket file can only be on this machine.
         _ => (true, None),
     };
     if !is_local {
         return Err("not local".to_owned());
     }
-    // Who listens on the port is better evidence than what the server believes: it may live in
-    // another process namespace.
+    // The process that listens on the port is better evidence than the number that the server
+    // reports, because the server may be in another process namespace.
     let pid = listening
         .or(reported)
         .ok_or("local, but its process number is not known")?;
@@ -242,7 +242,7 @@ fn server_process(address: &ServerAddress, status: &Document) -> Result<u32, Str
         .map_err(|error| format!("process {pid} cannot be read: {error}"))
 }
 
-/// Only an address of this machine can be bound.
+/// Whether an address is of this machine: only then can it be bound.
 pub(crate) fn is_this_machine(host: &str) -> bool {
     let Ok(addresses) = (host.trim_matches(['[', ']']), 0).to_socket_addrs() else {
         return false;

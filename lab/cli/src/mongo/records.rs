@@ -1,7 +1,7 @@
 //! Records and transactions of programs on a MongoDB server.
 //!
-//! Promises: a key of one column is `_id`; every statement of a transaction goes through its
-//! session; a commit whose end is not known is sent again, as drivers do. Must not know: programs.
+//! Promises: a key of one column is `_id`; every statement of a transaction uses the transaction's
+//! session; a commit with an unknown outcome is sent again, as drivers do. Must not know: programs.
 
 use lab_kit::records::{
     Column, Equals, Field, Found, Mode, Query, Record, RecordTable, Records, RecordsError, Set,
@@ -17,7 +17,7 @@ use mongodb::{ClientSession, Collection, IndexModel};
 use super::reply::{OVERLOADED_LABEL, one_line};
 use super::session::MongoSession;
 
-/// The name that a column has in documents.
+/// The name of a column in documents.
 fn field_name(table: &RecordTable, column: &'static str) -> &'static str {
     if table.key == [column] { "_id" } else { column }
 }
@@ -83,8 +83,8 @@ fn filter(query: &Query<'_>) -> Document {
     out
 }
 
-/// An error reply is a refusal, or a request to begin the transaction again. A missing reply is a
-/// lost call.
+/// Classifies an error. An error reply is a refusal or a request to repeat the transaction; without
+/// a reply the call is lost.
 fn judged(error: Error) -> RecordsError {
     let message = one_line(&error);
     if error.contains_label(OVERLOADED_LABEL) {
@@ -107,7 +107,7 @@ fn judged(error: Error) -> RecordsError {
     RecordsError::Failed { kind, message }
 }
 
-/// The indexes that a table of a program has beside `_id`.
+/// The indexes of a program's table in addition to `_id`.
 pub(super) fn indexes(table: &RecordTable) -> Vec<IndexModel> {
     let model = |name: &str, columns: &[&'static str], is_unique: bool| {
         let keys: Document = columns
@@ -126,7 +126,7 @@ pub(super) fn indexes(table: &RecordTable) -> Vec<IndexModel> {
 }
 
 impl MongoSession {
-    /// The collection; in a transaction the write concern is that of its commit.
+    /// The collection. In a transaction only the commit has a write concern.
     fn records_of(&self, table: &RecordTable) -> Collection<RawDocumentBuf> {
         let mut options = CollectionOptions::default();
         if self.transaction.mode.is_none() {
@@ -214,7 +214,7 @@ impl Records for MongoSession {
             },
             _ => Ok(()),
         };
-        // A transaction whose commit failed must still be aborted.
+        // A transaction whose commit failed must still be aborted, so its mode is kept.
         if committed.is_ok() {
             self.transaction.mode = None;
         }
@@ -225,7 +225,7 @@ impl Records for MongoSession {
         if let (Some(Mode::Write), Some(session)) =
             (self.transaction.mode, self.transaction.session.as_mut())
         {
-            // The server may have ended it already.
+            // The server may already have ended the transaction.
             let _ = session.abort_transaction().await;
         }
         self.transaction.snapshot = None;
@@ -345,8 +345,8 @@ impl Records for MongoSession {
     }
 }
 
-/// Whether the commit may have been done and may be sent again: there was an error reply, not a
-/// missing reply.
+/// Whether the server asks for the commit to be sent again: it may have been done, and there was an
+/// error reply.
 fn is_worth_another_commit(error: &Error) -> bool {
     error.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT)
         && matches!(error.kind.as_ref(), ErrorKind::Command(_))

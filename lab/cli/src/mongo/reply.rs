@@ -1,12 +1,12 @@
-//! Replies and errors of the driver in plain terms.
+//! Helpers for replies and errors of the driver.
 
 use mongodb::bson::{Bson, Document};
 use mongodb::error::{Error, ErrorKind};
 
-/// The label of an error by which a server asks its clients to come back later.
+/// The error label by which an overloaded server asks its clients to come back later.
 pub(super) const OVERLOADED_LABEL: &str = "SystemOverloadedError";
 
-/// A number of a reply, whichever numeric type the server chose.
+/// A number in a reply, of any numeric type.
 pub(crate) fn integer(document: &Document, key: &str) -> Option<i64> {
     match document.get(key)? {
         Bson::Int32(value) => Some(i64::from(*value)),

@@ -1,8 +1,8 @@
-//! Questions about searches: whether their indexes are ready, and what they find of the exact
-//! neighbours of a vector.
+//! Search indexes: whether they are ready, and the recall of searches for the neighbours of a
+//! vector.
 //!
-//! Promises: the exact neighbours are computed here, from the documents that a plain find returns,
-//! not by the server that is judged.
+//! Promises: the exact neighbours are computed here from the documents that a plain find returns,
+//! and not by the measured server.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
 use super::reply::one_line;
 
-/// Between two looks at an index that is being built.
+/// Polling interval for an index that is being built.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The results of a pipeline, a text for each document.
@@ -66,8 +66,7 @@ pub(super) async fn ready(
     }
 }
 
-/// How many of the exact neighbours searches find. Each search begins with `$vectorSearch`; all use
-/// one field.
+/// The recall of searches. Each search begins with `$vectorSearch`, and all use the same field.
 pub(super) async fn recall(
     table: &Collection<RawDocumentBuf>,
     similarity: Similarity,

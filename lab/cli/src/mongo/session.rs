@@ -32,7 +32,7 @@ pub(crate) struct MongoSession {
 pub(crate) enum MongoCall {
     /// Insert a batch.
     Insert(usize, Vec<RawDocumentBuf>),
-    /// Find one document by `_id`, of which some fields may hold certain values only.
+    /// Find one document by `_id` and check that some of its fields have one of the allowed values.
     FindOne(usize, Bson, Vec<(&'static str, Vec<u64>)>),
     /// Find several.
     Find(usize, Document, Box<FindOptions>, Expected),
@@ -48,22 +48,22 @@ pub(crate) enum MongoCall {
     Statement(Box<EncodedStatement>),
     /// A transaction of a program.
     Program(Box<ProgramCall>),
-    /// The workload asks for a table that does not exist: a mistake of the lab.
+    /// The workload asks for a table that does not exist, which is a bug of the lab.
     Nothing,
 }
 
-/// What is known of an update before it is sent.
+/// The possible effect of an update, known before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UpdateKind {
-    /// It changes the document.
+    /// The update always changes the document.
     Changes,
-    /// The same, or makes it.
+    /// The update changes or inserts the document.
     Upserts,
-    /// A value so short that it may be the one that is there.
+    /// The new value is so short that it may equal the old one.
     MayBeSame,
 }
 
-/// Drawn texts shorter than this may be alike.
+/// Random texts shorter than this may be equal.
 const DISTINCT_MIN: usize = 16;
 
 pub(super) fn bson(value: &Value) -> Bson {
@@ -104,7 +104,8 @@ fn document(row: &Row) -> RawDocumentBuf {
             Value::Text(text) => out.append(name, text.as_str()),
             Value::Tree(tree) => match RawBson::try_from(tree_bson(tree)) {
                 Ok(value) => out.append(name, value),
-                // Values of a file have no zero bytes in names: TOML does not allow them unescaped.
+                // Names of a workload file contain no zero bytes, because TOML does not allow them
+                // unescaped.
                 Err(_) => continue,
             },
         }
@@ -119,7 +120,8 @@ fn ids(ids: &[Key]) -> Document {
     }
 }
 
-/// Tuples at or after `from` in the order of `keys`, as alternatives that each fix a longer prefix.
+/// A filter for tuples at or after `from` in the order of `keys`: an `$or` whose alternatives each
+/// fix a longer prefix.
 fn at_or_after(keys: &[String], from: &[Value]) -> Document {
     let alternatives: Vec<Document> = (0..from.len())
         .rev()
@@ -317,7 +319,8 @@ async fn find_and_replace(
 
 fn limited(options: &mut FindOptions, limit: u32) {
     options.limit = Some(i64::from(limit));
-    // One reply holds all: a second round trip would be the driver's doing, not the workload's.
+    // One reply must hold all results, because the driver and not the workload would cause a second
+    // round trip.
     options.batch_size = Some(limit.saturating_add(1));
 }
 
@@ -408,7 +411,7 @@ impl Session for MongoSession {
     }
 }
 
-/// Tells an answer that is an error from no answer at all.
+/// Distinguishes an error reply from a missing reply.
 fn judge(error: &Error, size: u64) -> CallOutcome {
     let message = one_line(error);
     if error.contains_label(OVERLOADED_LABEL) {

@@ -1,6 +1,6 @@
 //! The settings of a run's connections.
 //!
-//! Must not know: which options of a command line say so.
+//! Must not know: the options of the command line.
 
 use std::path::PathBuf;
 
@@ -11,24 +11,24 @@ use mongodb::options::{Acknowledgment, WriteConcern};
 pub(crate) struct MongoSettings<'a> {
     /// The server's address.
     pub(crate) target: &'a str,
-    /// Where the tables lie, or the first of such databases.
+    /// The database of the tables, or the first of several.
     pub(crate) database: &'a str,
-    /// How many databases the tables lie in, in turn.
+    /// Number of databases; the tables are assigned to them in turn.
     pub(crate) databases: u32,
     pub(crate) tables: Vec<Table>,
-    /// How many connections are in use at once.
+    /// The number of connections in use at the same time.
     pub(crate) clients: u32,
-    /// Whether tables that are there may be dropped.
+    /// Whether existing tables may be dropped.
     pub(crate) may_drop: bool,
     pub(crate) write_concern: Option<&'a str>,
     pub(crate) journal: Option<bool>,
-    /// Where the user's program copies to.
+    /// The address of the server that the user's program copies to.
     pub(crate) copy: Option<&'a str>,
     pub(crate) data_dir: Option<PathBuf>,
 }
 
 impl MongoSettings<'_> {
-    /// The write concern asked for, in the driver's form.
+    /// The requested write concern, in the driver's form.
     pub(super) fn write_concern(&self) -> Result<Option<WriteConcern>, TargetError> {
         if self.write_concern.is_none() && self.journal.is_none() {
             return Ok(None);

@@ -1,8 +1,7 @@
 //! Statements of workload files on a MongoDB server.
 //!
 //! Promises: every result of a statement is read. A transaction that the server aborts with a
-//! transient error is begun again, as drivers do, until it is done; the time of all attempts
-//! counts.
+//! transient error is repeated, as drivers do, until it is done; the time of all attempts counts.
 
 use lab_kit::target::CallOutcome;
 use lab_kit::template::{Command, DatabaseAction, StatementCall, Tree};
@@ -15,12 +14,12 @@ use mongodb::{Client, ClientSession, Collection, Database};
 
 use super::tree::tree_document;
 
-/// What statements need in addition to the workload's collections.
+/// State that statements need in addition to the workload's collections.
 #[derive(Debug)]
 pub(crate) struct Statements {
     pub(super) database: Database,
     pub(super) write_concern: Option<WriteConcern>,
-    /// For additional connections.
+    /// The options of additional connections.
     pub(super) fresh: ClientOptions,
 }
 
@@ -143,7 +142,7 @@ impl Statements {
         }
     }
 
-    /// Rows found, matched or changed.
+    /// Runs one action; returns the rows found, matched or changed.
     async fn part(
         &self,
         part: Part,
@@ -230,7 +229,8 @@ impl Statements {
                     Err(error) => return Err(error),
                 },
                 Err(error) => {
-                    // The server may have ended it already; what it said first is what matters.
+                    // The server may already have ended the transaction; only its first error
+                    // matters.
                     let _ = session.abort_transaction().await;
                     if !error.contains_label(TRANSIENT_TRANSACTION_ERROR) {
                         return Err(error);
@@ -240,7 +240,7 @@ impl Statements {
         }
     }
 
-    /// Rows of all parts; `None` if a part that must match found nothing.
+    /// Runs all parts once; returns their rows, or `None` if a part that must match found nothing.
     async fn attempt(
         &self,
         parts: &[Part],
@@ -258,7 +258,7 @@ impl Statements {
         Ok(Some(rows))
     }
 
-    /// Connects a new client: connection, handshake, ping, end.
+    /// Opens a new connection, with handshake and ping, and closes it.
     async fn connect(&self) -> Result<(), Error> {
         let mut options = self.fresh.clone();
         options.server_selection_timeout = Some(std::time::Duration::from_secs(30));

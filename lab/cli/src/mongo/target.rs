@@ -1,4 +1,4 @@
-//! The connection: preparing collections, counting, sizes, statistics.
+//! A MongoDB server as a target: connecting, preparing collections, counting, sizes, statistics.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -30,29 +30,29 @@ use super::transaction::Transaction;
 use super::tree::tree_document;
 use crate::credentials::without_password;
 
-/// By how much a server may answer later than the nearest one and is asked still.
+/// The driver also uses servers whose latency is this much above that of the nearest one.
 const LOCAL_THRESHOLD: Duration = Duration::from_secs(60);
 
-/// An open connection and what belongs to it.
+/// An open connection and its settings.
 #[derive(Debug)]
 pub(crate) struct MongoTarget {
     /// Connection string without its password.
     uri: String,
-    /// Where it listens.
+    /// The address of the server.
     address: ServerAddress,
-    /// Servers that the driver has opened a connection for calls to.
+    /// Servers to which the driver has opened a connection for calls.
     reached: Arc<Mutex<HashSet<ServerAddress>>>,
-    /// For a new connection after a restart.
+    /// The options of a new connection after a restart.
     fresh: ClientOptions,
     /// Write concern of every write.
     write_concern: Option<WriteConcern>,
     database: Database,
     may_drop: bool,
     tables: Vec<Table>,
-    /// How many the tables lie in, in turn.
+    /// Number of databases; the tables are assigned to them in turn.
     databases: u32,
     indexes: Mutex<Vec<Index>>,
-    /// Where the user's program copies to.
+    /// The database that the user's program copies to.
     copy: Option<Database>,
     data_dir: Option<PathBuf>,
 }
@@ -63,7 +63,7 @@ impl MongoTarget {
         let database = settings.database;
         let connected = Self::connect(settings.target, database, settings.clients).await?;
         let copy = match settings.copy {
-            // A server may become one that writes only when the copy is whole; it can be read.
+            // The copy may become writable only when it is complete, but it can already be read.
             Some(address) => {
                 let to = Box::pin(Self::connect(address, database, 1)).await?;
                 Some(to.database)
@@ -81,7 +81,7 @@ impl MongoTarget {
         })
     }
 
-    /// Connects and asks for a sign of life.
+    /// Connects and checks that the server answers.
     pub(crate) async fn connect(
         target: &str,
         database: &str,
@@ -102,11 +102,11 @@ impl MongoTarget {
         options
             .connect_timeout
             .get_or_insert(Duration::from_secs(5));
-        // A retry inside the driver would hide an error and count its time as latency.
+        // A retry inside the driver would hide an error and add its time to the latency.
         options.retry_writes.get_or_insert(false);
         options.retry_reads.get_or_insert(false);
-        // Servers that are named are all asked, however late one answers; which members of a set
-        // are near enough is for a read preference to say.
+        // All servers in the address get calls, however slow one answers; a read preference, if
+        // given, decides about the members of a replica set.
         if options.selection_criteria.is_none() {
             options.local_threshold.get_or_insert(LOCAL_THRESHOLD);
         }
@@ -150,12 +150,12 @@ impl MongoTarget {
         })
     }
 
-    /// The driver's own handle.
+    /// The driver's client.
     pub(crate) fn client(&self) -> &Client {
         self.database.client()
     }
 
-    /// Where a table lies: the first database has the name that was given, others a number.
+    /// The database of a table: the first has the given name, the others have a number appended.
     fn database_of(&self, table: &str) -> Database {
         let number = self.tables.iter().position(|one| one.name == table);
         let number = number.unwrap_or(0) % self.databases.max(1) as usize;
@@ -166,7 +166,8 @@ impl MongoTarget {
         self.database.client().database(&name)
     }
 
-    /// A collection whose writes use the run's write concern; `sync`: each waits for the journal.
+    /// A collection whose writes use the run's write concern; with `sync` each write also waits for
+    /// the journal.
     fn collection(&self, name: &str, sync: bool) -> Collection<RawDocumentBuf> {
         let mut options = CollectionOptions::default();
         options.write_concern = self.write_concern.clone();
@@ -177,7 +178,7 @@ impl MongoTarget {
             .collection_with_options(name, options)
     }
 
-    /// The connection and what is known of the server's address.
+    /// The connection, with the known facts about the server.
     fn connection<'a>(&'a self, data_dir: Option<&'a std::path::Path>) -> Connection<'a> {
         Connection {
             admin: self.database.client().database("admin"),
@@ -201,7 +202,7 @@ impl MongoTarget {
             .await
     }
 
-    /// An answer that is an error is a refusal; no answer is something else.
+    /// Turns an error reply into a refusal, and a missing reply into an unreachable target.
     fn refused(&self, what: String, error: &Error) -> TargetError {
         let reason = one_line(error);
         match error.kind.as_ref() {
@@ -242,7 +243,7 @@ impl Target for MongoTarget {
     }
 
     async fn answers(&self) -> bool {
-        // The pool's client looks at a server that was gone twice a second only.
+        // The shared client checks a lost server only twice a second, so this uses a new client.
         let Ok(client) = Client::with_options(self.fresh.clone()) else {
             return false;
         };
@@ -266,7 +267,7 @@ impl Target for MongoTarget {
     }
 
     async fn prepare(&self) -> Result<(), TargetError> {
-        // When a server cannot list its collections, the lab assumes that none is in the way.
+        // If a server cannot list its collections, the lab assumes that none is in the way.
         let there = self
             .database
             .list_collection_names()
@@ -324,7 +325,7 @@ impl Target for MongoTarget {
     }
 
     async fn create_extra_table(&self, number: u32) -> Result<(), TargetError> {
-        // Only the lab uses such names, so what an earlier run left may be dropped.
+        // Only the lab uses such names, so collections of earlier runs may be dropped.
         let name = format!("{EXTRA_TABLE}{number}");
         let table = self.database.collection::<Document>(&name);
         let refused = |error: Error| self.refused(format!("table {name}"), &error);
@@ -376,7 +377,7 @@ impl Target for MongoTarget {
 
     async fn run_command(&self, command: Tree) -> Result<(), TargetError> {
         let mut command = tree_document(&command);
-        // As in a message of the protocol.
+        // `$db` selects the database, as in a message of the protocol.
         let other = command.remove("$db");
         let what = format!("the command {command}");
         let database = match other.as_ref().and_then(Bson::as_str) {

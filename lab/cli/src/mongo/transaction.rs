@@ -6,9 +6,9 @@ use mongodb::ClientSession;
 /// The transaction of a client.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
-    /// For transactions that write; kept for the next one.
+    /// The session of transactions that write; it is reused.
     pub(super) session: Option<ClientSession>,
-    /// For one state: each has its own.
+    /// The session of a snapshot transaction; each has a new one.
     pub(super) snapshot: Option<ClientSession>,
     /// The mode of the transaction under way.
     pub(super) mode: Option<Mode>,

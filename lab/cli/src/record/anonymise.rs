@@ -2,17 +2,17 @@
 //!
 //! Promises: equal values stay equal within a recording; lengths, numbers, dates, ids and field
 //! names are kept; the key is never written. The parts that control a command (its collection,
-//! operators' options, field paths in pipelines) are kept, because it must run again. A command
-//! nested deeper than a server allows is refused.
+//! operators' options, field paths in pipelines) are kept, so that the command can be run again. A
+//! command nested deeper than a server allows is refused.
 
 use sha2::{Digest, Sha256};
 
-/// Servers allow 100 to 180 levels.
+/// The largest depth; servers allow 100 to 180 levels.
 const DEPTH_MAX: u32 = 200;
-/// Only letters and digits: a text stays a text.
+/// Letters and digits for hashes of texts.
 const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// Top-level parts of commands that hold data of users.
+/// Top-level fields of commands that contain user data.
 const DATA: [&str; 14] = [
     "documents",
     "filter",
@@ -29,9 +29,9 @@ const DATA: [&str; 14] = [
     "ops",
     "min",
 ];
-/// The same, as expressions.
+/// Top-level fields of commands that contain expressions.
 const EXPRESSIONS: [&str; 1] = ["pipeline"];
-/// Whose texts are options and not data, anywhere.
+/// Fields whose texts are options and not data, at any place.
 const OPTIONS: [&str; 8] = [
     "$type",
     "$options",
@@ -42,7 +42,7 @@ const OPTIONS: [&str; 8] = [
     "$geometry",
     "$meta",
 ];
-/// Whose texts are names and options inside pipelines.
+/// Fields whose texts are names and options inside pipelines.
 const NAMES: [&str; 24] = [
     "from",
     "localField",
@@ -69,9 +69,9 @@ const NAMES: [&str; 24] = [
     "on",
     "to",
 ];
-/// Stages and operators whose texts are names.
+/// Stages and operators whose texts are names of fields or collections.
 const NAMING: [&str; 4] = ["$count", "$unset", "$out", "$merge"];
-/// Shapes; an index refuses others.
+/// Names of GeoJSON shapes, which are kept because an index refuses other names.
 const SHAPES: [&str; 7] = [
     "Point",
     "LineString",
@@ -85,43 +85,43 @@ const SHAPES: [&str; 7] = [
 /// The meaning of texts at a place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Meaning {
-    /// Nothing of users.
+    /// No user data.
     Kept,
-    /// Values of users.
+    /// User data.
     Data,
     /// An expression: texts that begin with a dollar sign are field paths.
     Expression,
 }
 
-/// Hashes by a key that lives as long as the recording.
+/// Hashes texts with a key that exists only during the recording.
 pub(crate) struct Anonymiser {
     key: [u8; 32],
 }
 
 impl Anonymiser {
-    /// With a random key that is not kept.
+    /// An anonymiser with a random key that is never stored.
     pub(crate) fn new() -> Self {
         Self {
             key: rand::random(),
         }
     }
 
-    /// Changes a command in place; `None` if it cannot be parsed to its end, and then it must not
-    /// be recorded.
+    /// Changes a command in place. `None` if it cannot be parsed to its end; then it must not be
+    /// recorded.
     pub(crate) fn apply(&self, command: &mut [u8]) -> Option<()> {
         let end = self.document(command, 0, Meaning::Kept, 0)?;
         (end == command.len()).then_some(())
     }
 
-    /// Walks the document at `at`; the place after it.
+    /// Processes the document at `at`; returns the position after it.
     fn document(&self, bytes: &mut [u8], at: usize, meaning: Meaning, depth: u32) -> Option<usize> {
         if depth > DEPTH_MAX {
             return None;
         }
         let end = at.checked_add(length(bytes, at)?)?;
         let mut place = at + 4;
-        // The first field of a command names it and its collection, even where data have that name
-        // (update).
+        // The first field of a command names the command and its collection, even if fields with
+        // data have the same name (update).
         let mut is_first = depth == 0;
         loop {
             let kind = *bytes.get(place)?;
@@ -145,7 +145,7 @@ impl Anonymiser {
         }
     }
 
-    /// Changes the value at `at`; the place after it.
+    /// Changes the value at `at`; returns the position after it.
     fn value(
         &self,
         bytes: &mut [u8],
@@ -207,7 +207,7 @@ impl Anonymiser {
         }
     }
 
-    /// The hash seeds as many bytes as are needed.
+    /// Replaces a value by bytes of the same length, generated from its hash.
     fn replace(&self, value: &mut [u8], as_letters: bool) {
         let mut seed = Sha256::new_with_prefix(self.key);
         seed.update([u8::from(as_letters)]);

@@ -1,8 +1,8 @@
 //! The file of a recording: a header, then blocks of BSON records, each block compressed and with a
 //! checksum. docs/lab/recordings.md describes it.
 //!
-//! Promises: constant memory in both directions; a file whose writer was killed is read up to its
-//! last whole block; bytes that are no recording are an error or an early end, never a panic.
+//! Promises: reading and writing need constant memory; a file whose writer was killed is read up to
+//! its last complete block; other bytes give an error or an early end, never a panic.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,11 +16,11 @@ use crate::errors::LabError;
 
 /// First bytes of each file.
 const MAGIC: [u8; 8] = *b"QLABREC\0";
-/// Grows whenever a record changes its meaning.
+/// The version of the format; it grows whenever a record changes its meaning.
 pub(crate) const VERSION: i32 = 1;
-/// Records are gathered up to this size.
+/// The size at which a block is written.
 const BLOCK: usize = 64 * 1_024;
-/// A record is at most a message of the protocol and a little more.
+/// The largest block; a record is at most a little larger than a message of the protocol.
 const BLOCK_MAX: usize = 64 * 1_024 * 1_024;
 
 /// Why a recording cannot be read or written.
@@ -34,7 +34,7 @@ pub(crate) enum RecordingError {
         /// Why.
         source: io::Error,
     },
-    /// Something else.
+    /// The file is not a recording.
     #[error("{} is no recording: {reason}", path.display())]
     Foreign {
         /// The file.
@@ -72,16 +72,16 @@ pub(crate) struct CommandRecord {
     pub(crate) op: i64,
     /// Number of its connection, from 1.
     pub(crate) connection: i64,
-    /// When its first bytes came, by a clock that never jumps, since the recording began.
+    /// When the first bytes of the command came, by a monotonic clock since the recording began.
     pub(crate) at_ns: i64,
     /// Database.
     pub(crate) database: String,
-    /// Collection, where the command has one.
+    /// Collection, if the command has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) collection: Option<String>,
     /// First key of the command.
     pub(crate) name: String,
-    /// Whether it asked for no reply.
+    /// Whether the command asked for no reply.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) unacknowledged: bool,
     /// The command with its document sequences as arrays.
@@ -97,7 +97,7 @@ pub(crate) struct ReplyFacts {
     /// Write errors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) write_errors: Option<i64>,
-    /// Documents of this batch, values of a distinct, or whether findAndModify found one.
+    /// Documents of this batch, values of a distinct, or 1 if findAndModify found a document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) returned: Option<i64>,
     /// Documents inserted, matched, deleted or counted.
@@ -111,7 +111,7 @@ pub(crate) struct ReplyFacts {
     pub(crate) cursor: Option<i64>,
 }
 
-/// A reply that came.
+/// A reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReplyRecord {
     /// Number of the command.
@@ -132,7 +132,7 @@ pub(crate) struct End {
     pub(crate) ops: i64,
     /// Replies recorded.
     pub(crate) replies: i64,
-    /// Why it ended; empty when it was asked to.
+    /// Why the recording ended early; empty if it ended as requested.
     pub(crate) reason: String,
     /// Traffic that passed without being recorded, by kind.
     pub(crate) left_out: BTreeMap<String, i64>,
@@ -170,7 +170,7 @@ impl<W: Write> Writer<W> {
     /// Writes the header.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub(crate) fn begin(mut to: W, header: &Header) -> io::Result<Self> {
         to.write_all(&MAGIC)?;
         let mut out = Self {
@@ -205,10 +205,10 @@ impl<W: Write> Writer<W> {
         self.push(&Closed { closed: connection })
     }
 
-    /// Writes what was gathered.
+    /// Writes the buffered records.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         if self.block.is_empty() {
             return Ok(());
@@ -236,7 +236,7 @@ impl<W: Write> Writer<W> {
     /// Writes the last record.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub(crate) fn finish(mut self, end: &End) -> io::Result<W> {
         self.push(&bson::doc! { "end": bson::serialize_to_bson(end).map_err(io::Error::other)? })?;
         self.flush()?;
@@ -264,7 +264,7 @@ impl Reader {
     /// Opens a file and reads its header.
     ///
     /// # Errors
-    /// It cannot be read, or is no recording of a known version.
+    /// The file cannot be read, or is no recording of a known version.
     pub(crate) fn open(path: &Path) -> Result<Self, RecordingError> {
         let foreign = |reason: String| RecordingError::Foreign {
             path: path.to_owned(),
@@ -306,8 +306,8 @@ impl Reader {
         Ok(out)
     }
 
-    /// The next record; `None` at the end. Then `cut` says why, if the file ended before its last
-    /// record.
+    /// The next record; `None` at the end. If the file ended before its last record, `cut` then has
+    /// the reason.
     ///
     /// # Errors
     /// The system cannot read the file.

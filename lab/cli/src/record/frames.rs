@@ -1,9 +1,9 @@
-//! Cuts a stream of bytes into wire messages while it passes, without holding back more than a
-//! small message.
+//! Splits a stream of bytes into wire messages while it is forwarded, without holding back more
+//! than a small message.
 //!
-//! Promises: every byte given comes out again, in order and unchanged, except that a handshake
-//! loses its list of compressors; whatever the bytes are, nothing here panics, and a stream that is
-//! no stream of messages passes on unseen. Must not know: sockets, files.
+//! Promises: every byte is forwarded, in order and unchanged, except that the list of compressors
+//! is removed from a handshake. No bytes cause a panic, and a stream that does not consist of
+//! messages is forwarded without being parsed. Must not know: sockets, files.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -12,17 +12,17 @@ use mongodb::bson::{RawDocument, RawDocumentBuf};
 
 /// The largest message of the protocol, with room for its header.
 pub(crate) const MESSAGE_MAX: usize = 48_000_000 + 16_384;
-/// A message up to this size is looked at before it is sent on: a handshake is never larger.
+/// A message up to this size is parsed before it is forwarded; a handshake is never larger.
 const HOLD_MAX: usize = 16_384;
 const HEADER: usize = 16;
-/// The message that every command uses today.
+/// The code of the message that all commands use today.
 pub(crate) const OP_MSG: i32 = 2_013;
-/// The message of old handshakes.
+/// The code of the message of old handshakes.
 pub(crate) const OP_QUERY: i32 = 2_004;
 /// Flag of a message with a checksum at its end.
 pub(crate) const CHECKSUM: u32 = 1;
 
-/// Which way a stream goes.
+/// The sender of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     /// From the client.
@@ -34,7 +34,7 @@ pub(crate) enum Side {
 /// A part of a stream as the recorder sees it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// A whole message; the time is when its first bytes came.
+    /// A whole message, with the time of its first bytes.
     Message(Instant, Vec<u8>),
     /// The bytes are not messages; the rest of the stream is not parsed.
     Lost,
@@ -44,12 +44,12 @@ pub(crate) enum Seen {
 #[derive(Debug)]
 pub(crate) struct FrameTap {
     side: Side,
-    /// The start of a message, of which the first `sent` bytes have been sent on.
+    /// The start of a message; its first `sent` bytes have been forwarded.
     held: Vec<u8>,
     sent: usize,
     begun: Option<Instant>,
     is_blind: bool,
-    /// Handshakes that lost their list of compressors.
+    /// Handshakes from which the list of compressors was removed.
     pub(crate) stripped: u64,
 }
 
@@ -60,7 +60,7 @@ enum Front {
 }
 
 impl FrameTap {
-    /// At the start of a connection.
+    /// A tap at the start of a connection.
     pub(crate) fn new(side: Side) -> Self {
         Self {
             side,
@@ -81,18 +81,18 @@ impl FrameTap {
         held
     }
 
-    /// Whether it still looks.
+    /// Whether the stream is still parsed.
     pub(crate) fn is_looking(&self) -> bool {
         !self.is_blind
     }
 
-    /// Bytes of messages that are not whole yet.
+    /// Bytes of incomplete messages.
     pub(crate) fn held(&self) -> usize {
         self.held.len()
     }
 
-    /// Takes the next bytes and returns the bytes to forward now; calls `see` for each message that
-    /// they complete.
+    /// Takes the next bytes, returns the bytes to forward now, and calls `see` for each completed
+    /// message.
     pub(crate) fn pass<'a>(
         &mut self,
         chunk: &'a [u8],
@@ -163,20 +163,19 @@ fn front(bytes: &[u8]) -> Front {
     }
 }
 
-/// A little-endian number.
+/// Reads a little-endian number.
 pub(crate) fn number(bytes: &[u8], at: usize) -> Option<i32> {
     let four = bytes.get(at..at.checked_add(4)?)?;
     Some(i32::from_le_bytes(four.try_into().ok()?))
 }
 
-/// The document that begins at `at`, by its own length.
+/// The document that begins at `at`; its length is in its first bytes.
 pub(crate) fn document(bytes: &[u8], at: usize) -> Option<&RawDocument> {
     let length = usize::try_from(number(bytes, at)?).ok()?;
     RawDocument::from_bytes(bytes.get(at..at.checked_add(length)?)?).ok()
 }
 
-/// Where a text without zero bytes ends that begins at `at`: the text, and the place after its
-/// zero.
+/// The zero-terminated text that begins at `at`, and the position after its zero.
 pub(crate) fn text(bytes: &[u8], at: usize) -> Option<(&str, usize)> {
     let rest = bytes.get(at..)?;
     let end = rest.iter().position(|byte| *byte == 0)?;
@@ -188,13 +187,13 @@ pub(crate) fn command_name(document: &RawDocument) -> Option<&str> {
     Some(document.iter_elements().next()?.ok()?.key().as_str())
 }
 
-/// Whether a command is the greeting of a driver.
+/// Whether a command is a driver's handshake.
 pub(crate) fn is_handshake(name: &str) -> bool {
     name.eq_ignore_ascii_case("hello") || name.eq_ignore_ascii_case("ismaster")
 }
 
-/// A handshake without its list of compressors; `None` if the message is no handshake or has no
-/// such list.
+/// Removes the list of compressors from a handshake; `None` if the message is not a handshake or
+/// has no such list.
 fn without_compressors(message: &[u8]) -> Option<Vec<u8>> {
     let code = number(message, 12)?;
     let at = match code {
@@ -217,7 +216,7 @@ fn without_compressors(message: &[u8]) -> Option<Vec<u8>> {
     let mut out = message.get(..at)?.to_vec();
     out.extend_from_slice(kept.as_bytes());
     if code == OP_MSG {
-        // The checksum would be wrong now, and is optional.
+        // The checksum would be wrong now; it is optional, so it is removed.
         let flags = u32::from_le_bytes(message.get(16..20)?.try_into().ok()?);
         let end = if flags & CHECKSUM != 0 {
             message.len().checked_sub(4)?
@@ -252,7 +251,7 @@ pub(crate) mod tests {
         out
     }
 
-    /// Passes bytes in pieces; what came out and what was seen.
+    /// Passes bytes in pieces; returns the forwarded bytes and the parsed messages.
     fn pass(side: Side, bytes: &[u8], piece: usize) -> (Vec<u8>, Vec<Seen>) {
         let (mut tap, mut out, mut seen) = (FrameTap::new(side), Vec::new(), Vec::new());
         let now = Instant::now();
@@ -298,14 +297,14 @@ pub(crate) mod tests {
         let kept = doc! { "hello": 1, "client": { "driver": { "name": "x" } }, "$db": "admin" };
         let (out, _) = pass(Side::Client, &message(7, 0, &greeting), 5);
         assert_eq!(out, message(7, 0, &kept));
-        // With a checksum: the flag goes with it.
+        // With a checksum, the flag is removed, too.
         let mut with_sum = message(7, 0, &greeting);
         with_sum[16] = 1;
         with_sum.extend([9, 9, 9, 9]);
         let length = (with_sum.len() as i32).to_le_bytes();
         with_sum[..4].copy_from_slice(&length);
         assert_eq!(pass(Side::Client, &with_sum, 4_096).0, message(7, 0, &kept));
-        // The old form.
+        // The old form of a handshake.
         let old = |body: &Document| {
             let body = body.to_vec().unwrap();
             let mut out = Vec::new();
@@ -323,7 +322,7 @@ pub(crate) mod tests {
             11,
         );
         assert_eq!(out, old(&doc! { "isMaster": 1, "helloOk": true }));
-        // A document that merely has such a field is left alone.
+        // A document that only has a field of that name is not changed.
         let insert = message(
             1,
             0,
@@ -344,7 +343,7 @@ pub(crate) mod tests {
                     (random >> 33) as u8
                 })
                 .collect();
-            // Half of the cases begin like a message, so that the parser reads its inside.
+            // Half of the cases begin like a message, so that the parser reads further.
             if round % 2 == 0 && bytes.len() >= 21 {
                 let length = (bytes.len() as i32).to_le_bytes();
                 bytes[..4].copy_from_slice(&length);

@@ -9,9 +9,9 @@ use mongodb::bson::{RawDocument, RawDocumentBuf};
 use super::file::ReplyFacts;
 use super::frames::{CHECKSUM, OP_MSG, OP_QUERY, command_name, document, number, text};
 
-/// Flag of a message that asks for no reply.
+/// The flag of a message that asks for no reply.
 const MORE_TO_COME: u32 = 2;
-/// The old reply.
+/// The code of the old reply.
 const OP_REPLY: i32 = 1;
 
 /// A command.
@@ -23,15 +23,15 @@ pub(crate) struct ParsedCommand {
     pub(crate) name: String,
     /// Database.
     pub(crate) database: String,
-    /// Collection, where the command has one.
+    /// Collection, if the command has one.
     pub(crate) collection: Option<String>,
     /// Whether no reply will come.
     pub(crate) is_unacknowledged: bool,
-    /// The command; its document sequences are arrays at its end.
+    /// The command, with its document sequences as arrays at its end.
     pub(crate) command: RawDocumentBuf,
 }
 
-/// Reads a command. None for messages that are no command in today's form or that of an old
+/// Reads a command. `None` for messages that are neither a command in today's form nor an old
 /// handshake.
 pub(crate) fn command(message: &[u8]) -> Option<ParsedCommand> {
     let id = number(message, 4)?;
@@ -109,7 +109,7 @@ fn sections(message: &[u8]) -> Option<(u32, &RawDocument, Vec<Sequence<'_>>)> {
                     inside += one.as_bytes().len();
                     documents.push(one);
                 }
-                // A length that ends inside a document, or before the name does, would not move on.
+                // A length that ends inside a document or inside the name is invalid.
                 if inside != stop {
                     return None;
                 }
@@ -212,7 +212,7 @@ fn count(array: &mongodb::bson::RawArray) -> i64 {
     i64::try_from(array.into_iter().count()).unwrap_or(i64::MAX)
 }
 
-/// A number, whichever type it has.
+/// A number of any numeric type.
 pub(crate) fn integer(value: RawBsonRef<'_>) -> Option<i64> {
     match value {
         RawBsonRef::Int32(value) => Some(i64::from(value)),

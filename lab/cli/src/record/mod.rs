@@ -1,8 +1,8 @@
-//! The command `record`: a proxy between any driver and any server that keeps what passes.
+//! The command `record`: a proxy between any driver and any server that records the traffic.
 //!
-//! Promises: bytes are forwarded before anything else is done with them; a failure of the recording
-//! never stops the traffic. Neighbours: `frames` cuts streams into messages, `recorder` pairs and
-//! writes them, `file` is the format.
+//! Promises: the traffic never waits for the recorder, and a failure of the recording never stops
+//! the traffic. Neighbours: `frames` splits streams into messages, `recorder` pairs and writes
+//! them, `file` is the format.
 
 pub(crate) mod anonymise;
 pub(crate) mod file;
@@ -33,9 +33,9 @@ use file::{Header, RecordingError, VERSION, Writer};
 use frames::{FrameTap, Seen, Side};
 use recorder::{RecorderHandle, Summary};
 
-/// Read from a socket at once.
+/// The most bytes read from a socket at once.
 const CHUNK: usize = 64 * 1_024;
-/// The recorder gets this long to write what it holds.
+/// The time that the recorder gets at the end to write its buffered records.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Options of `record`.
@@ -71,7 +71,7 @@ pub(crate) struct RecordArguments {
     pub(crate) anonymise: bool,
 }
 
-/// Records.
+/// Runs the proxy and the recorder.
 pub(crate) fn run(arguments: &RecordArguments) -> Result<(), LabError> {
     let upstream = host_and_port(&arguments.upstream)?;
     let failed = |source| RecordingError::Io {
@@ -219,8 +219,8 @@ struct Proxy {
 }
 
 impl Proxy {
-    /// Accepts connections until it is told to end, or until the time is over and all clients have
-    /// disconnected.
+    /// Accepts connections until the program is told to end, or until the time is over and all
+    /// clients have disconnected.
     async fn serve(self: &Arc<Self>, listener: TcpListener, time: Option<Duration>) {
         let mut clients = tokio::task::JoinSet::new();
         let end = interrupted();
@@ -245,7 +245,7 @@ impl Proxy {
                         let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
                         clients.spawn(self.clone().connection(number, client));
                     }
-                    // No descriptor left, most likely: connections that end give some back.
+                    // Most likely there is no descriptor left; connections that end release some.
                     Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
                 },
             }
@@ -266,7 +266,7 @@ impl Proxy {
         self.recorder.closed(number);
     }
 
-    /// Passes one direction on until it ends.
+    /// Forwards one direction of a connection until it ends.
     async fn pump(&self, number: u64, side: Side, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
         let mut tap = FrameTap::new(side);
         let mut chunk = vec![0; CHUNK];
@@ -282,8 +282,8 @@ impl Proxy {
                 break;
             }
             let now = Instant::now();
-            // The recorder hears of a message before its receiver does: so a reply never comes to
-            // it before its command.
+            // The recorder gets a message before its receiver does, so that it never sees a reply
+            // before its command.
             let out = tap.pass(bytes, now, &mut |seen| match seen {
                 Seen::Message(begun, message) => {
                     self.recorder.message(number, side, begun, now, message)

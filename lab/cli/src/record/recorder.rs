@@ -1,4 +1,4 @@
-//! The recorder: a thread that pairs commands with replies and writes them, away from the traffic.
+//! The recorder: a separate thread that pairs commands with replies and writes them.
 //!
 //! Promises: the proxy never waits for the recorder. If the recorder is too slow or cannot write,
 //! the recording ends with a reason that is printed once; a recording never has unreported gaps.
@@ -16,18 +16,18 @@ use super::file::{CommandRecord, End, ReplyRecord, Writer};
 use super::frames::{Side, is_handshake};
 use super::message;
 
-/// Bytes that may wait to be recorded.
+/// The most bytes that may wait to be recorded.
 const WAITING_MAX: usize = 256 * 1_024 * 1_024;
-/// The file is brought up to date at least this often.
+/// The interval at which buffered records are written to the file.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
-/// With nothing to do, the recorder looks again after this: waking it for each message would cost
-/// the traffic more than the message.
+/// The polling interval of an idle recorder; waking it for each message would cost the traffic more
+/// than the message itself.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Commands of one connection that may wait for their replies; drivers have one.
+/// The most commands of one connection that may wait for their replies; drivers have only one.
 const OPEN_MAX: usize = 10_000;
-/// Names of commands that are counted apart when they are left out.
+/// The largest number of names of omitted commands that are counted separately.
 const NAMES_MAX: usize = 50;
-/// These carry secrets, or say nothing of the load.
+/// Commands that contain secrets or do not belong to the load.
 const SECRET_COMMANDS: [&str; 9] = [
     "saslStart",
     "saslContinue",
@@ -56,11 +56,11 @@ pub(crate) struct Summary {
     pub(crate) end: End,
     /// Bytes of the file.
     pub(crate) bytes: u64,
-    /// Whether the file is whole.
+    /// Whether the file is complete.
     pub(crate) is_whole: bool,
 }
 
-/// Where connections put what they saw.
+/// The handle through which connections report events.
 #[derive(Clone, Debug)]
 pub(crate) struct RecorderHandle {
     shared: Arc<Shared>,
@@ -75,7 +75,7 @@ struct Shared {
 }
 
 impl RecorderHandle {
-    /// Starts the thread; its summary comes through the receiver.
+    /// Starts the thread; the receiver gets its summary.
     pub(crate) fn start(
         writer: Writer<File>,
         anonymiser: Option<Anonymiser>,
@@ -110,13 +110,13 @@ impl RecorderHandle {
         (Self { shared, events }, summary)
     }
 
-    /// Whether anything is recorded still.
+    /// Whether the recording still continues.
     pub(crate) fn is_on(&self) -> bool {
         self.shared.is_on.load(Ordering::Relaxed)
     }
 
-    /// Reports a whole message of a connection; `begun` is the time of its first bytes, `whole`
-    /// that of its last.
+    /// Reports a whole message of a connection; `begun` is the time of its first bytes, `whole` the
+    /// time of its last.
     pub(crate) fn message(
         &self,
         connection: u64,
@@ -142,8 +142,8 @@ impl RecorderHandle {
             .send(Event::Message(connection, side, begun, whole, bytes));
     }
 
-    /// A connection holds the start of a message: `now` bytes, `before` of which are counted
-    /// already.
+    /// Reports that a connection holds `now` bytes of an incomplete message; `before` bytes are
+    /// already counted.
     pub(crate) fn holds(&self, before: usize, now: usize) {
         if now > before {
             let waiting = self
@@ -162,17 +162,17 @@ impl RecorderHandle {
         }
     }
 
-    /// A stream that holds no messages.
+    /// Reports a stream that does not consist of messages.
     pub(crate) fn lost(&self, connection: u64) {
         let _ = self.events.send(Event::Lost(connection));
     }
 
-    /// A connection ended.
+    /// Reports that a connection has ended.
     pub(crate) fn closed(&self, connection: u64) {
         let _ = self.events.send(Event::Closed(connection));
     }
 
-    /// Ends the recording; the traffic continues. Without a reason it ended as requested.
+    /// Ends the recording; the traffic continues. An empty reason means that it ended as requested.
     pub(crate) fn stop(&self, reason: &str) {
         if self.shared.is_on.swap(false, Ordering::Relaxed) {
             let _ = self.events.send(Event::Stop(reason.to_owned()));
