@@ -20,7 +20,7 @@ pub struct Source<'a> {
     pub directory: &'a Path,
     /// Storage engine of the files.
     pub engine: &'a str,
-    /// Version of Quarry.
+    /// Version of Quarry that makes the backup.
     pub quarry: &'a str,
     /// The files have every change up to this time.
     pub optime: Option<Optime>,
@@ -35,13 +35,13 @@ pub struct Source<'a> {
 /// The result of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// Name of the backup.
+    /// Name of the new backup.
     pub id: String,
-    /// Files in it.
+    /// Number of files in the backup.
     pub files: u64,
     /// Total bytes of the files.
     pub bytes: u64,
-    /// Bytes that were read.
+    /// Bytes that were read from the source.
     pub read_bytes: u64,
     /// Bytes by which the repository grew, without the manifest.
     pub stored_bytes: u64,

@@ -40,9 +40,9 @@ pub struct Optime {
 pub struct FileEntry {
     /// Path below the data directory, `/` between its parts.
     pub path: String,
-    /// Length.
+    /// Length of the file.
     pub bytes: u64,
-    /// Permission bits.
+    /// Permission bits of the file.
     pub mode: u32,
     /// Whether it is never written again after it is complete, so that it is one piece and may be
     /// linked.
@@ -59,14 +59,14 @@ pub struct FileEntry {
 pub struct Piece {
     /// Name of the object.
     pub sha256: Digest,
-    /// Length.
+    /// Length of the piece.
     pub bytes: u64,
 }
 
 /// Identifies a file on one device that was not written to since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileIdentity {
-    /// The device.
+    /// Number of the device.
     pub device: u64,
     /// The inode number.
     pub inode: u64,

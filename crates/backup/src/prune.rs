@@ -16,10 +16,10 @@ pub struct Retention {
     pub daily: Option<u32>,
 }
 
-/// What was removed.
+/// What a call of [`prune`] has removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Names of backups.
+    /// Names of the backups.
     pub backups: Vec<String>,
     /// Pieces that no remaining backup has.
     pub pieces: u64,

@@ -44,10 +44,10 @@ pub struct Repository {
     _locks: Vec<File>,
 }
 
-/// Where a repository is.
+/// Location of a repository.
 #[derive(Debug)]
 pub enum Location {
-    /// A folder.
+    /// The repository is a folder.
     Folder(PathBuf),
     /// Another place, and a local folder for unfinished files.
     Elsewhere(Box<dyn Shelf>, PathBuf),

@@ -22,7 +22,7 @@ const UNFINISHED: &str = ".unfinished";
 /// The result of a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// Files of the backup.
+    /// Number of files in the backup.
     pub files: u64,
     /// Total bytes of the files.
     pub bytes: u64,

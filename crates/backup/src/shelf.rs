@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub struct Item {
     /// Its name from the root of the repository.
     pub name: String,
-    /// Length.
+    /// Length of the object.
     pub bytes: u64,
     /// Whether a call that is still running may have put it there.
     pub is_fresh: bool,
@@ -99,7 +99,7 @@ pub fn digest_of(from: &Path, moved: &mut Moved<'_>) -> Result<Piece> {
     }
 }
 
-/// A folder.
+/// A folder as the storage.
 #[derive(Debug)]
 pub(crate) struct Folder {
     pub(crate) path: PathBuf,

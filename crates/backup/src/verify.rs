@@ -9,13 +9,13 @@ use std::collections::HashSet;
 /// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// Backups looked at.
+    /// Number of backups checked.
     pub backups: u64,
     /// Number of different pieces.
     pub pieces: u64,
     /// Number of segments of the log; checked only together with all backups.
     pub segments: u64,
-    /// Bytes read.
+    /// Number of bytes read.
     pub bytes: u64,
     /// One line per file that is missing, truncated or altered; empty when everything is intact.
     pub findings: Vec<String>,

@@ -98,9 +98,9 @@ pub enum BatchOp<'a> {
     DeleteRange {
         /// Table of the range.
         table: Table,
-        /// First key removed.
+        /// First key that is removed.
         lower: &'a [u8],
-        /// First key kept.
+        /// First key that is not removed.
         upper: &'a [u8],
     },
     /// Adds to a counter pair; an absent key counts as zero.

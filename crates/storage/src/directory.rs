@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::error::{Result, StorageError};
 
-/// Name of the file.
+/// Name of the marker file.
 pub const MARKER: &str = "QUARRY-ENGINE";
 
 /// The content of an engine's marker file.

@@ -52,7 +52,7 @@ pub type DurableHook = Box<dyn Fn(Flushed) + Send + Sync>;
 /// Receives one named metric at a time, e.g. `doc.l0_files`; bytes end in `_bytes`, times in `_us`.
 pub type StatSink<'a> = dyn FnMut(&str, i64) + 'a;
 
-/// When a commit counts as done.
+/// How durable a commit is when `apply` returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// The commit is not journaled: any crash loses it unless `flush` came after it. For scratch
@@ -79,7 +79,7 @@ pub enum WriteClass {
 pub struct Caps {
     /// Name as users write it in the configuration.
     pub name: &'static str,
-    /// Data outlives the process.
+    /// Whether data outlives the process.
     pub persistent: bool,
     /// Longest key in bytes.
     pub key_bytes_max: usize,
@@ -87,9 +87,9 @@ pub struct Caps {
     pub value_bytes_max: usize,
     /// Largest batch in bytes, see `WriteBatch::byte_len`.
     pub batch_bytes_max: usize,
-    /// `WriteBatch::delete_range` is understood.
+    /// Whether the engine supports `WriteBatch::delete_range`.
     pub delete_range: bool,
-    /// `checkpoint` works; otherwise it answers `Unsupported`.
+    /// Whether `checkpoint` works; otherwise it fails with `Unsupported`.
     pub checkpoint: bool,
     /// Reading this many rows costs about as much as reading one, because each call is a request to
     /// another machine; readers ask for this many rows at first. 1 where the rows are in this
@@ -123,9 +123,9 @@ impl Caps {
 /// hints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CursorOpts {
-    /// Largest key first.
+    /// Deliver the largest key first.
     pub reverse: bool,
-    /// Values are delivered empty.
+    /// Deliver keys only; values are empty.
     pub keys_only: bool,
     /// Whether blocks that are read may displace others in the cache. True lets the engine decide:
     /// it stops filling the cache once the scan has read more than a part of its size (see
@@ -198,7 +198,7 @@ pub trait Snapshot: Reader {
     /// The position of the snapshot: it shows every commit up to here and none after it.
     fn pos(&self) -> CommitPos;
 
-    /// How long it has been held.
+    /// How long the snapshot has been held.
     fn age(&self) -> Duration;
 }
 
@@ -251,13 +251,13 @@ pub trait Cursor: Send {
 pub struct Verified {
     /// Bytes read and checked.
     pub bytes: u64,
-    /// One line per trouble found; empty means sound.
+    /// One line for each defect found; empty means that everything is intact.
     pub findings: Vec<String>,
 }
 
 /// A storage engine: ordered byte keys, atomic batches, snapshots, a journal.
 pub trait Engine: Reader {
-    /// Abilities and limits.
+    /// The abilities and limits of the engine.
     fn caps(&self) -> &Caps;
 
     /// Takes a snapshot of the current state of all tables.

@@ -20,18 +20,18 @@ pub enum StorageError {
     /// The device or the operating system failed; the text names the file or the step.
     #[error("input/output error: {context}")]
     Io {
-        /// Which step or file.
+        /// The step or file that failed.
         context: String,
-        /// The engine's own words.
+        /// The engine's own error.
         #[source]
         source: Option<Cause>,
     },
     /// Stored bytes differ from those that were written.
     #[error("stored data is corrupt: {context}")]
     Corrupt {
-        /// Which file, table or key.
+        /// The damaged file, table or key.
         context: String,
-        /// The engine's own words.
+        /// The engine's own error.
         #[source]
         source: Option<Cause>,
     },
@@ -45,9 +45,9 @@ pub enum StorageError {
     /// A key is empty, too long, or not below [`crate::MAX_KEY`].
     #[error("key of {len} bytes is too long, at most {max} are allowed")]
     KeyTooLong {
-        /// Bytes given.
+        /// Length of the key.
         len: usize,
-        /// Bytes allowed.
+        /// Longest length allowed.
         max: usize,
     },
     /// A value or a whole batch exceeds what the engine takes.
@@ -55,9 +55,9 @@ pub enum StorageError {
     TooLarge {
         /// `value` or `batch`.
         what: &'static str,
-        /// Bytes given.
+        /// Size in bytes.
         len: usize,
-        /// Bytes allowed.
+        /// Largest size allowed.
         max: usize,
     },
     /// The caller broke the contract (empty key, inverted range, ...): a bug in the layers above,
@@ -67,7 +67,7 @@ pub enum StorageError {
     /// The engine accepts no writes until an operator acts or the background error is resolved.
     #[error("storage is read-only: {context}")]
     ReadOnly {
-        /// Why.
+        /// The reason.
         context: String,
     },
     /// The engine was closed.
@@ -90,9 +90,9 @@ pub enum StorageError {
     /// versions.
     #[error("the state read from is {age_s} s old, the storage engine keeps it for {kept_s} s")]
     SnapshotTooOld {
-        /// Seconds since it was taken.
+        /// Seconds since the view was taken.
         age_s: u64,
-        /// Seconds it may be read.
+        /// Seconds for which a view may be read.
         kept_s: u64,
     },
     /// At open: another process holds the directory.
@@ -106,13 +106,13 @@ pub enum StorageError {
     ForeignDirectory {
         /// The directory as given.
         path: String,
-        /// What was found there.
+        /// What the directory holds.
         found: String,
     },
     /// At open: commits that were flushed to the journal are missing from it. Nothing was changed.
     #[error("the journal has lost durable commits: {found}")]
     JournalDamaged {
-        /// Which file at which byte, and what is missing.
+        /// The file, the byte in it, and what is missing.
         found: String,
     },
     /// At open: the data is encrypted and the key does not fit, or a key was given and the data is
@@ -127,7 +127,7 @@ pub enum StorageError {
     NewerFormat {
         /// Version on disk.
         found: u32,
-        /// Newest version this program reads.
+        /// Newest version that this program reads.
         supported: u32,
     },
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// A state of the data, and the announcements of its writer up to there.
 #[derive(Clone)]
 pub struct Moment {
-    /// The state.
+    /// The state of the data.
     pub snapshot: Arc<dyn Snapshot>,
     /// Two states have different bytes when something was announced between them, see
     /// [`Engine::announce`]; equal bytes mean that nothing was.

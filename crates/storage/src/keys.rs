@@ -136,7 +136,7 @@ impl IdentSet {
         self.sorted.len()
     }
 
-    /// True when nothing is dropped.
+    /// Whether it has no idents.
     pub fn is_empty(&self) -> bool {
         self.sorted.is_empty()
     }
@@ -153,7 +153,7 @@ impl IdentSet {
             .is_some_and(|ident| self.contains(u32::from_be_bytes(*ident)))
     }
 
-    /// Ascending idents.
+    /// The idents, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.sorted.iter().copied()
     }

@@ -6,7 +6,7 @@ use crate::engine::{CursorOpts, Engine};
 use crate::error::{Result, StorageError};
 use crate::keys::{KeyRange, Table};
 
-/// Rows asked for at once.
+/// Rows read in one call.
 const ROWS_MAX: usize = 1024;
 
 /// A part of a table that cannot be read.

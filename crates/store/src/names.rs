@@ -16,9 +16,9 @@ use storage::{CursorOpts, KeyRange, Table};
 /// An entry of listCollections; the collection is not opened.
 #[derive(Clone, Debug)]
 pub struct CollectionEntry {
-    /// Collection name.
+    /// Name of the collection.
     pub name: String,
-    /// Its catalog row.
+    /// Catalog row of the collection.
     pub row: CatalogRow,
 }
 

@@ -13,17 +13,17 @@ use storage::{CursorOpts, KeyRange, Table};
 /// The result of a validation.
 #[derive(Clone, Debug, Default)]
 pub struct Validation {
-    /// Documents read.
+    /// Number of documents read.
     pub documents: u64,
     /// Bytes of BSON read.
     pub bytes: u64,
-    /// Entries per index.
+    /// Number of entries in each index.
     pub index_entries: Vec<(String, u64)>,
     /// Errors found; empty when the collection is valid.
     pub errors: Vec<String>,
 }
 
-/// Keys of one document.
+/// The keys of one document, and buffers for them.
 #[derive(Default)]
 struct Buffers {
     set: KeySet,

@@ -48,7 +48,7 @@ const ROW_OVERHEAD_BYTES: u64 = 10;
 /// Options for opening.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Directory.
+    /// The data directory.
     pub path: PathBuf,
     /// Create the directory when it is missing.
     pub create: bool,

@@ -40,11 +40,12 @@ pub struct Config {
     pub block_cache_bytes: usize,
     /// All memtables together; charged to the block cache.
     pub write_buffer_bytes: usize,
-    /// Flushes and compactions at the same time.
+    /// Number of flushes and compactions that may run at the same time.
     pub background_jobs: u32,
     /// Longest time between a commit and its journal flush.
     pub journal_commit_interval_ms: u64,
-    /// Bound on open table files; each takes some memory outside of the cache.
+    /// Most table files that are open at the same time; each takes some memory outside of the
+    /// cache.
     pub open_files_max: u32,
     /// Kind of block cache.
     pub cache_kind: CacheKind,

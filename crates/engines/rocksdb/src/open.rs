@@ -41,7 +41,7 @@ pub(crate) fn unlock(config: &Config) -> Result<Option<Arc<DataKey>>> {
             ));
         }
         (Some(master), true) => cipher::open(&config.path, master),
-        // RocksDB's first file.
+        // With this file the directory has a RocksDB database already.
         (Some(_), false) if config.path.join("CURRENT").exists() => {
             return refused(format!(
                 "the data in {shown} is not encrypted; encryption begins with an empty directory"

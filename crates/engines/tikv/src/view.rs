@@ -25,7 +25,7 @@ pub(crate) struct View {
     layout: Layout,
     ts: u64,
     taken: Instant,
-    /// How long it may be read.
+    /// How long the view may be read.
     kept: Option<Duration>,
 }
 

@@ -48,11 +48,11 @@ const BATCH_BYTES: std::ops::RangeInclusive<u64> = (80 << 20)..=(128 << 20);
 /// Options for opening.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Directory.
+    /// The data directory.
     pub path: PathBuf,
     /// Create the directory when it is missing.
     pub create: bool,
-    /// WiredTiger's cache.
+    /// Size of WiredTiger's cache.
     pub cache_bytes: u64,
     /// Longest time between a commit and its flush.
     pub journal_commit_interval_ms: u64,

@@ -23,7 +23,7 @@ pub(crate) const UNUSED_BYTES: &str = "block-manager: file bytes available for r
 const LOOK_EVERY: Duration = Duration::from_secs(3);
 /// A table that did not become shorter is skipped for this many checks.
 const LOOKS_SKIPPED: u32 = 20;
-/// One turn of compaction.
+/// Length of one turn of compaction, in seconds.
 const TURN_S: u8 = 2;
 /// Less unused space is not worth moving rows for.
 const UNUSED_BYTES_MIN: i64 = 4 << 20;

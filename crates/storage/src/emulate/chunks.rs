@@ -9,7 +9,7 @@ use crate::keys::{KeyRange, Table};
 use crate::rows::RowBatch;
 use crate::unread::Unread;
 
-/// Rows copied at once, at most.
+/// Most rows copied at a time.
 const ROWS_MAX: usize = 512;
 const BYTES_MAX: usize = 256 << 10;
 
@@ -20,9 +20,9 @@ pub struct RowRequest<'a> {
     pub table: Table,
     /// Range of keys.
     pub range: KeyRange<'a>,
-    /// Largest key first.
+    /// Read the largest key first.
     pub reverse: bool,
-    /// Values are left empty.
+    /// Leave values empty.
     pub keys_only: bool,
     /// Stop after this many rows ...
     pub rows_max: usize,

@@ -10,9 +10,9 @@ use crate::error::{Result, StorageError};
 /// A planned failure.
 #[derive(Debug, Clone)]
 pub struct Fault {
-    /// Calls that still succeed.
+    /// Number of calls that still succeed.
     pub after_calls: u64,
-    /// What the failing call returns.
+    /// The error that the failing call returns.
     pub error: StorageError,
     /// Every later call fails as well.
     pub lasting: bool,

@@ -75,7 +75,7 @@ pub enum Call<'a> {
     Close,
 }
 
-/// Looks at calls.
+/// Receives the calls to an engine.
 pub trait Observer: Send + Sync {
     /// Called before the engine; an error refuses the call, and the engine never sees it.
     fn before(&self, call: &Call<'_>, caps: &Caps) -> Result<()>;

@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Measurements of a full bucket.
+/// Number of measurements in a full bucket.
 pub(crate) const ROWS_MAX: usize = 1000;
 /// Bytes of measurements after which a bucket takes no further one.
 pub(crate) const BYTES_MAX: usize = 125 * 1024;

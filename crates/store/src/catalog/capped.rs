@@ -11,9 +11,9 @@ const KEPT_BYTES: usize = 512 << 10;
 /// The limits of a capped collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Bytes of all documents.
+    /// Largest total size of the documents.
     pub(crate) bytes: u64,
-    /// Documents; `None` without a limit.
+    /// Largest number of documents; `None` without a limit.
     pub(crate) docs: Option<u64>,
 }
 
@@ -69,12 +69,12 @@ impl Oldest {
         self.docs.iter().skip(self.gone)
     }
 
-    /// Its key.
+    /// The key of a document.
     pub(crate) fn key(&self, doc: &OldDoc) -> &[u8] {
         self.bytes.get(doc.key..doc.record).unwrap_or_default()
     }
 
-    /// Its record.
+    /// The record of a document.
     pub(crate) fn record(&self, doc: &OldDoc) -> &[u8] {
         self.bytes.get(doc.record..doc.end).unwrap_or_default()
     }

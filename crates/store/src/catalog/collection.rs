@@ -88,9 +88,9 @@ const SHARE_ROWS: usize = 32;
 /// Sizes for collStats.
 #[derive(Clone, Debug, Default)]
 pub struct CollStats {
-    /// Documents.
+    /// Number of documents.
     pub count: i64,
-    /// Bytes of their BSON.
+    /// Bytes of the documents' BSON.
     pub size_bytes: i64,
     /// Estimated bytes of the documents on the device, without their keys.
     pub storage_bytes: u64,
@@ -198,7 +198,7 @@ impl Collection {
     pub fn ns(&self) -> &Namespace {
         &self.ns
     }
-    /// Its identity.
+    /// Its UUID.
     pub fn uuid(&self) -> [u8; 16] {
         self.uuid
     }

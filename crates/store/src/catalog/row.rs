@@ -20,7 +20,7 @@ pub struct CatalogRow {
     pub kind: Kind,
     /// Prefix of the documents' keys; 0 for a view.
     pub ident: u32,
-    /// Identity across renames.
+    /// UUID, which a rename does not change.
     pub uuid: [u8; 16],
     /// The options given to `create`, as listCollections shows them.
     pub options: DocBuf,
@@ -33,9 +33,9 @@ pub struct CatalogRow {
 /// One index in a catalog row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexRow {
-    /// Prefix of its keys.
+    /// Prefix of the index's keys.
     pub ident: u32,
-    /// Its specification.
+    /// Specification of the index.
     pub spec: DocBuf,
     /// False while it is being built; an index that is not ready at open is removed.
     pub ready: bool,

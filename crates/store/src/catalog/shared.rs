@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 use storage::{CommitPos, Engine, Table, WriteBatch, WriteClass};
 
-/// What all collections share.
+/// State that all collections of a store share.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) hooks: Arc<dyn Hooks>,

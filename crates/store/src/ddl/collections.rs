@@ -240,7 +240,7 @@ impl CatalogWriter<'_> {
     }
 }
 
-/// 48 NamespaceExists.
+/// The error 48 NamespaceExists.
 pub(super) fn exists(ns: &Namespace) -> MongoError {
     MongoError::new(
         code::NAMESPACE_EXISTS,

@@ -17,7 +17,7 @@ use model::{MongoError, Result};
 use std::collections::VecDeque;
 use storage::{CursorOpts, KeyRange, Reader, Table, WriteBatch, WriteClass};
 
-/// Documents read at once.
+/// Documents read in one step.
 const STEP_DOCS: usize = 1024;
 /// Bytes of documents after which a step ends.
 const STEP_BYTES: usize = 4 << 20;

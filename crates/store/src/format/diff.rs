@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 /// The paths that an update may have changed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Touched {
-    /// These paths.
+    /// Only these paths may have changed.
     Paths(Paths),
-    /// Anything.
+    /// Anything may have changed.
     Anything,
 }
 
@@ -32,7 +32,7 @@ pub struct Paths {
 /// How the value at the end of a path was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
-    /// As a whole.
+    /// The value was set as a whole.
     Whole,
     /// Elements may have been added at the end of an array.
     Appended,

@@ -17,7 +17,7 @@ const TOUCH_BYTES: usize = 12;
 /// Longest stored bound of values.
 const ZONE_BYTES: usize = 64;
 const FORMAT: u8 = 1;
-/// Most documents of a segment.
+/// Most documents in a segment.
 pub const ROWS_MAX: u32 = 1 << 20;
 
 /// The number of the column that holds the ids.
@@ -44,10 +44,10 @@ pub struct Head {
     pub columns: Vec<ColumnHead>,
 }
 
-/// One column.
+/// The head of one column.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ColumnHead {
-    /// The path.
+    /// Path of the column.
     pub path: String,
     /// Components that are not above and not below any value; `None` where a value is an array, or
     /// where a document has to be read.
@@ -237,7 +237,7 @@ impl Head {
         out
     }
 
-    /// Reads one; `None` when it is damaged.
+    /// Decodes a head; `None` when it is damaged.
     pub fn decode(bytes: &[u8]) -> Option<Head> {
         let [FORMAT, flags @ 0..=3, rest @ ..] = bytes else {
             return None;

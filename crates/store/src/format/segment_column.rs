@@ -24,11 +24,11 @@ const LISTED_ONE_OF: usize = 4;
 /// The values of a column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentColumn {
-    /// The types.
+    /// The type of each value.
     pub tags: Vec<u8>,
     /// A number itself, or start (above 32 bits) and length of a long value in `bytes`.
     pub words: Vec<u64>,
-    /// Long values.
+    /// The bytes of long values.
     pub bytes: Vec<u8>,
 }
 
@@ -65,7 +65,7 @@ impl SegmentColumn {
         self.tags.len()
     }
 
-    /// True without values.
+    /// Whether it has no values.
     pub fn is_empty(&self) -> bool {
         self.tags.is_empty()
     }

@@ -21,7 +21,7 @@ pub enum FieldKind {
 pub struct IndexField {
     /// The path of the field in the document.
     pub path: FieldPath,
-    /// How it is encoded.
+    /// How the field's value is encoded.
     pub kind: FieldKind,
 }
 

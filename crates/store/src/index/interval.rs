@@ -4,8 +4,8 @@
 /// `Index::encode_bound` and the bound bytes of `format::keys`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyInterval {
-    /// First components inside.
+    /// First components inside the interval.
     pub lower: Vec<u8>,
-    /// First components outside.
+    /// First components after the interval.
     pub upper: Vec<u8>,
 }

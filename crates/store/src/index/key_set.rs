@@ -20,7 +20,7 @@ struct Range {
 /// One key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key<'k> {
-    /// Its components.
+    /// Components of the key.
     pub components: &'k [u8],
     /// The information about its values that the components lack (`marks.rs`); empty when nothing
     /// is missing, and in indexes without marks.

@@ -29,7 +29,7 @@ impl Usage {
     pub fn add(&self) {
         self.count.fetch_add(1, Relaxed);
     }
-    /// Uses so far.
+    /// Number of uses so far.
     pub fn count(&self) -> u64 {
         self.count.load(Relaxed)
     }

@@ -14,7 +14,7 @@ use storage::{Cursor, CursorOpts, Engine, KeyRange, Table};
 /// Called with each entry and its time; false stops after it.
 pub type EachEntryOfLog<'f> = dyn FnMut(Timestamp, Doc<'_>) -> bool + 'f;
 
-/// A place in the log.
+/// A position in the log from which entries are read.
 pub struct LogReader {
     engine: Arc<dyn Engine>,
     log: Arc<Log>,

@@ -40,9 +40,9 @@ pub struct DamagedRow<'r> {
     pub ns: Option<&'r Namespace>,
     /// Its table.
     pub table: Table,
-    /// Its key.
+    /// Key of the row.
     pub key: &'r [u8],
-    /// Its value.
+    /// Value of the row.
     pub value: &'r [u8],
     /// The readable part of its value.
     pub readable: Doc<'r>,
@@ -53,7 +53,7 @@ pub struct DamagedRow<'r> {
 /// The result of a repair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repaired {
-    /// Collections read.
+    /// Number of collections read.
     pub collections: u64,
     /// Number of documents after the repair.
     pub documents: u64,
@@ -61,9 +61,9 @@ pub struct Repaired {
     pub documents_apart: u64,
     /// Rows that are not readable in full, handed to the caller.
     pub rows_apart: u64,
-    /// Index entries put.
+    /// Number of index entries put.
     pub entries_put: u64,
-    /// Index entries removed.
+    /// Number of index entries removed.
     pub entries_removed: u64,
     /// Number of counters, marks, places and catalog rows repaired.
     pub mended: u64,

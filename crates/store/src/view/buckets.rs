@@ -50,7 +50,7 @@ pub struct ShownBucket {
     pub rest: [u8; 8],
     /// The metadata of its measurements; `Missing` without.
     pub meta: OwnedValue,
-    /// In the order of their times.
+    /// The measurements in the order of their times.
     pub measurements: Vec<DocBuf>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Stored {
     pub(crate) meta: OwnedValue,
     /// Bytes of its head.
     pub(crate) head_bytes: usize,
-    /// In the order of their times.
+    /// The measurements in the order of their times.
     pub(crate) measurements: Vec<Measurement>,
     /// Insert sequences of the measurements that have rows of their own.
     pub(crate) rows: Vec<u64>,

@@ -27,7 +27,7 @@ pub struct Segment {
 
 /// The segments of a column index in one state.
 pub struct Segments {
-    /// The state.
+    /// The state in which the segments are read.
     pub view: ReadView,
     /// Non-overlapping segments in the order of their ids.
     pub list: Vec<Segment>,
@@ -54,7 +54,7 @@ pub enum NextSegment {
 }
 
 impl Segments {
-    /// Documents in segments.
+    /// Number of documents in the segments.
     pub fn rows(&self) -> u64 {
         self.list.iter().map(|s| u64::from(s.head.rows)).sum()
     }

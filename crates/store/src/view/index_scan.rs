@@ -15,7 +15,7 @@ use storage::{Cursor, CursorOpts, KeyRange, RowBatch, Table};
 
 /// How a document with several entries is shown only once.
 enum Dedupe {
-    /// No document has several entries.
+    /// Nothing to do: no document has several entries.
     None,
     /// Remembers the encoded ids shown so far.
     Seen(FxHashSet<Vec<u8>>),
@@ -61,7 +61,7 @@ pub struct IndexScan {
     view: ReadView,
     index: Arc<Index>,
     planned_multikey: u32,
-    /// Ascending, shared with the plan.
+    /// The intervals, ascending; shared with the plan.
     intervals: Arc<Vec<KeyInterval>>,
     /// How many intervals the scan has finished.
     at: usize,

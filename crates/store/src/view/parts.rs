@@ -13,7 +13,7 @@ use storage::{CursorOpts, KeyRange, Table};
 pub struct Parts {
     /// The view for reading all parts.
     pub view: ReadView,
-    /// In key order.
+    /// The parts in key order.
     pub list: Vec<Part>,
 }
 

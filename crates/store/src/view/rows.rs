@@ -6,7 +6,7 @@ use crate::view::ReadView;
 use model::{Doc, Result};
 use storage::{Engine, Table};
 
-/// Most documents fetched at once.
+/// Most documents fetched at a time.
 pub(crate) const FETCH_MAX: usize = 128;
 /// Documents fetched at first: few, for readers that stop early.
 const FETCH_FIRST: usize = 4;

@@ -23,7 +23,7 @@ pub enum Change {
 pub enum Modified {
     /// There is no such document.
     Absent,
-    /// Left as it was.
+    /// The document was left as it was.
     Kept,
     /// Replaced by the commit at this position.
     Replaced(CommitPos),

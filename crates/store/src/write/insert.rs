@@ -44,7 +44,7 @@ const SCRATCH_BYTES_MAX: usize = 2 << 20;
 /// The outcome of an insert.
 #[derive(Debug, Default)]
 pub struct Inserted {
-    /// Documents written.
+    /// Number of documents written.
     pub count: usize,
     /// Errors of refused documents, by position.
     pub errors: Vec<(usize, MongoError)>,

@@ -24,7 +24,7 @@ pub struct NewSegment {
 
 /// What the same commit deletes.
 pub struct Replaced<'r> {
-    /// Segments.
+    /// Segments that the new one replaces.
     pub segments: &'r [Segment],
     /// Notes of documents that were touched before the state from which the new segment was made.
     pub notes: &'r [Vec<u8>],

@@ -40,7 +40,7 @@ const LEFT_OPEN: usize = 16;
 struct Places {
     /// The bucket of each measurement, by position; measurements after the end are not written.
     keys: Vec<BucketKey>,
-    /// Sequence number of the first.
+    /// Sequence number of the first measurement.
     first_seq: u64,
     /// Why the measurement after them is refused.
     refused: Option<MongoError>,

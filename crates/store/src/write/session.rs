@@ -49,7 +49,7 @@ pub enum Effect {
 /// What is recorded of a statement in addition to its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// Nothing.
+    /// Record nothing more.
     Fact,
     /// The `_id` of a document an update inserts.
     Id,
@@ -66,7 +66,7 @@ pub struct StatementLog<'n> {
     pub record: &'n mut SessionRecord,
     /// Number of each statement: one per document of an insert, else one.
     pub ids: &'n [i32],
-    /// What to record.
+    /// What to record in addition to the effect.
     pub keep: Keep,
 }
 

@@ -78,7 +78,7 @@ pub(crate) fn pd() -> Option<Vec<String>> {
     }
 }
 
-/// A database of its own.
+/// The configuration of a new database.
 pub(crate) fn config(pd: &[String]) -> Config {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -19,7 +19,7 @@ pub(crate) const LEASE: Duration = Duration::from_secs(3);
 /// Longer than any pause of a busy machine.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// What the process does.
+/// The code that the process runs.
 #[test]
 fn writes_until_it_is_ended() {
     let Ok(arguments) = std::env::var(CHILD) else {
@@ -58,14 +58,14 @@ fn writes_until_it_is_ended() {
     }
 }
 
-/// The process.
+/// The writing process.
 pub(crate) struct Writer {
     child: Child,
     lines: mpsc::Receiver<String>,
 }
 
 impl Writer {
-    /// Starts one on a database.
+    /// Starts a process that writes to a database.
     pub(crate) fn start(kind: &str, config: &Config) -> Writer {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "writer::writes_until_it_is_ended", "--nocapture"])
