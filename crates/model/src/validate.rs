@@ -19,7 +19,7 @@ pub fn validate(bytes: &[u8]) -> Result<Doc<'_>> {
 /// Validates with another depth limit (at most [`MAX_DEPTH`]).
 ///
 /// # Errors
-/// As [`validate`].
+/// The errors of [`validate`].
 pub fn validate_with_limit(bytes: &[u8], depth: usize) -> Result<Doc<'_>> {
     check_doc(bytes, depth.min(MAX_DEPTH))?;
     Doc::new(bytes).ok_or_else(|| bad("document length does not match its bytes"))

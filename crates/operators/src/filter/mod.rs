@@ -69,7 +69,7 @@ impl Filter {
     /// `$pull`, projections.
     ///
     /// # Errors
-    /// As [`Filter::parse`], and 5626500 for `$near` and `$nearSphere`.
+    /// The errors of [`Filter::parse`], and 5626500 for `$near` and `$nearSphere`.
     pub fn parse_without_near(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Filter> {
         let filter = parse::refusing_near(cx, |cx| parse::document(cx, spec, parse::Place::Top))?;
         let filter = absent::following(cx.env.profile, filter);
@@ -84,7 +84,7 @@ impl Filter {
     /// element itself.
     ///
     /// # Errors
-    /// As [`Filter::parse`].
+    /// The errors of [`Filter::parse`].
     pub(crate) fn parse_element_tests(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Vec<Test>> {
         parse::refusing_near(cx, |cx| parse::element_tests(cx, spec))
     }
@@ -116,7 +116,7 @@ impl Filter {
     /// Like [`Filter::matches`], with variables in scope (`let` of `$lookup`).
     ///
     /// # Errors
-    /// As [`Filter::matches`].
+    /// The errors of [`Filter::matches`].
     pub fn matches_in<'a>(&'a self, cx: &Cx<'_, 'a>, doc: Doc<'a>) -> Result<bool> {
         eval::node(
             &self.root,
@@ -133,7 +133,7 @@ impl Filter {
     /// `$`.
     ///
     /// # Errors
-    /// As [`Filter::matches`].
+    /// The errors of [`Filter::matches`].
     pub fn matches_with_position<'a>(
         &'a self,
         doc: Doc<'a>,
@@ -205,7 +205,7 @@ impl Node {
     /// Whether the document matches.
     ///
     /// # Errors
-    /// As [`Filter::matches`].
+    /// The errors of [`Filter::matches`].
     pub(crate) fn matches<'a>(&'a self, cx: &Cx<'_, 'a>, doc: Doc<'a>) -> Result<bool> {
         eval::node(self, doc, cx, None)
     }
@@ -215,7 +215,7 @@ impl Test {
     /// Whether a value that is no array passes.
     ///
     /// # Errors
-    /// As [`Filter::matches`].
+    /// The errors of [`Filter::matches`].
     pub(crate) fn passes<'a>(&'a self, cx: &Cx<'_, 'a>, v: Value<'a>) -> Result<bool> {
         eval::test(self, v, cx, None)
     }

@@ -115,7 +115,7 @@ impl Expr for DateTrunc {
         let mut week_start = 0;
         if let Some(e) = &self.week_start {
             let v = e.eval(cx)?;
-            // Of a constant date only bins of weeks look at it.
+            // For a constant date, a nullish `startOfWeek` matters only for bins of weeks.
             if v.is_nullish() && (unit == Unit::Week || self.date.constant().is_none()) {
                 return Ok(Value::Null);
             }

@@ -140,7 +140,7 @@ impl Near {
     }
 }
 
-/// As [`distance`], and 2 for an infinite one.
+/// The same as [`distance`], but an infinite distance is refused with 2.
 fn finite_distance(what: &str, v: &Value<'_>) -> Result<f64> {
     match distance(what, v)? {
         d if d.is_finite() => Ok(d),

@@ -90,7 +90,7 @@ impl<'d> Parts<'d> {
         self.inner.as_str().ok_or_else(|| self.malformed())
     }
 
-    /// What the text stands for.
+    /// The value of the text.
     fn parsed<T>(&self, parse: impl FnOnce(&'d str) -> Option<T>) -> Result<T> {
         parse(self.text()?).ok_or_else(|| self.malformed())
     }
