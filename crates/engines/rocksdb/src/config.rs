@@ -313,9 +313,9 @@ fn set_blobs(opts: &mut Options, config: &Config, cache: &Cache) {
         DBCompressionType::None
     });
     opts.set_blob_cache(cache);
-    // Compactions move documents out of the oldest tenth of the files. With a quarter (RocksDB's
-    // default) a third more was written and no space saved; without this garbage accumulated (ADR
-    // 0014).
+    // Compactions move documents, live ones too, out of the oldest tenth of the files. With a
+    // quarter (RocksDB's default) a third more was written and no space saved; without such moves
+    // garbage accumulated (ADR 0014).
     opts.set_enable_blob_gc(true);
     opts.set_blob_gc_age_cutoff(0.1);
     opts.set_blob_gc_force_threshold(0.5);
@@ -359,8 +359,8 @@ fn block_options(table: Table, cache: &Cache) -> BlockBasedOptions {
     block.set_pin_l0_filter_and_index_blocks_in_cache(true);
     block.set_pin_top_level_index_and_filter(true);
     block.set_optimize_filters_for_memory(true);
-    // Uses a little more space so that seeks inside a block need no linear search over
-    // delta-encoded keys.
+    // Trades a little space for seeks inside a block that need no binary search over deltas of
+    // whole keys.
     block.set_index_block_restart_interval(4);
     if table != Table::Log && table != Table::Tmp {
         block.set_partition_filters(true);
