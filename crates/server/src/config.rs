@@ -187,7 +187,7 @@ pub struct ServeArgs {
     /// Metrics for a collector.
     #[command(flatten)]
     pub otlp: OtlpArgs,
-    /// The log, the process, what is slow.
+    /// The log, the process, slow operations.
     #[command(flatten)]
     pub log: LogArgs,
     /// The audit.
@@ -362,7 +362,7 @@ pub struct Settings {
     pub metrics: Option<Metrics>,
     /// Where metrics are sent; `None` sends none.
     pub otlp: Option<Otlp>,
-    /// The log, the process, what is slow.
+    /// The log, the process, slow operations.
     pub log: Logging,
     /// `None` without an audit.
     pub audit: Option<Auditing>,
@@ -459,7 +459,7 @@ impl Settings {
         })
     }
 
-    /// What the storage engine is opened with.
+    /// The options for opening the storage engine.
     pub fn engine(&self) -> EngineOptions<'_> {
         EngineOptions {
             name: &self.storage_engine,
@@ -572,7 +572,7 @@ fn oplog_bytes(megabytes: Option<u64>) -> Result<Option<u64>, String> {
     }
 }
 
-/// The default size of a new oplog: a twentieth of the free space, within [`OPLOG_MB_DEFAULT`], and
+/// The default size of a new oplog: a twentieth of the free space, within `OPLOG_MB_DEFAULT`, and
 /// on a small device no more than a quarter of it.
 pub fn oplog_bytes_default(free_bytes: u64) -> u64 {
     let (min, max) = OPLOG_MB_DEFAULT.into_inner();

@@ -36,7 +36,7 @@ pub struct VaultSettings {
     pub token_file: PathBuf,
     /// `MOUNT/data/PATH`.
     pub secret: String,
-    /// Who has signed Vault's certificate; `None` speaks plain HTTP.
+    /// CA certificate that has signed Vault's certificate; `None` speaks plain HTTP.
     pub ca_file: Option<PathBuf>,
 }
 

@@ -214,7 +214,7 @@ pub trait Folded: Send + Any {
 /// What a pipeline asks of the server. Object-safe. Every method may be called many times, and from
 /// several threads at once.
 pub trait Host: Sync {
-    /// What a name stands for.
+    /// The object that a namespace names.
     ///
     /// # Errors
     /// Those of the catalog.

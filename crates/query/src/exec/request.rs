@@ -1,9 +1,9 @@
-//! What a pipeline asks of the server and gets back, as data. Must not know who answers.
+//! Requests of a pipeline to the server, and their results, as data. Must not know who answers.
 
 use super::batch::DocBatch;
 use model::{Doc, DocBuf, Namespace, OwnedValue, Result, Value};
 
-/// What the name of a namespace stands for.
+/// The object that a namespace names.
 #[derive(Clone, Debug)]
 pub enum Resolved {
     /// Nothing of that name: reads give no documents.

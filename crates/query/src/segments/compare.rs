@@ -14,7 +14,7 @@ use store::{Collection, Index, ReadView, Segment, SegmentColumn};
 /// Documents between two checks of the interrupt.
 const STEP_DOCS: usize = 1024;
 
-/// What is wrong in the columns of an index, at most one finding for each column of a segment.
+/// Finds errors in the columns of an index; returns at most one for each column of a segment.
 ///
 /// # Errors
 /// Those of the store; the operation's interrupt.

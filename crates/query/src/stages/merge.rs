@@ -352,8 +352,7 @@ impl Stage for Merge {
     }
 }
 
-/// If it is called again after [`ErrorKind::SetAside`](model::ErrorKind::SetAside), it continues
-/// with the same document.
+/// If it is called again after [`ErrorKind::SetAside`], it continues with the same document.
 struct MergeStream {
     stage: Arc<Merge>,
     input: Box<dyn BatchStream>,

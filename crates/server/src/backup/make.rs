@@ -19,7 +19,7 @@ pub struct MakeArgs {
     /// Folder of the backups, or s3://BUCKET/PREFIX; an empty one, or none, is made one
     #[arg(value_name = "REPOSITORY")]
     pub repository: PathBuf,
-    /// What is backed up.
+    /// The source of the backup.
     #[command(flatten)]
     pub source: SourceArgs,
     /// The bound.

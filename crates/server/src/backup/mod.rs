@@ -38,7 +38,7 @@ pub use ship::ShipArgs;
 use crate::failure::Failure;
 use clap::Subcommand;
 
-/// What is done with a repository.
+/// The subcommands of `quarry backup`.
 #[derive(Subcommand, Clone, Debug)]
 pub enum BackupCommand {
     /// Back up a running server, or a data directory that no server runs on
@@ -55,7 +55,7 @@ pub enum BackupCommand {
     Drill(Box<DrillArgs>),
 }
 
-/// Does what is asked for; `tell` is given lines for people.
+/// Runs the subcommand; `tell` is given lines for people.
 ///
 /// # Errors
 /// One line and an exit code.

@@ -45,7 +45,7 @@ pub(super) struct AuditSection {
     schema: Option<String>,
 }
 
-/// What the server runs with.
+/// The effective settings of the audit.
 #[derive(Clone, Debug)]
 pub struct Auditing {
     /// Where events go.

@@ -89,7 +89,7 @@ pub(super) struct Sections {
     pub(super) redact: bool,
 }
 
-/// What the server runs with.
+/// The effective settings of the log.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
 pub struct Logging {

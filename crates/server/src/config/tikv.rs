@@ -71,7 +71,7 @@ pub struct Tikv {
     pub address: Option<String>,
     /// While another server holds the database, this one executes reads itself.
     pub reads_here: bool,
-    /// Seconds that old versions are kept; 0 leaves them to somebody else.
+    /// Seconds that old versions are kept; 0 leaves their removal to another program.
     pub keep_seconds: u64,
 }
 

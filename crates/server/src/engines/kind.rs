@@ -129,7 +129,7 @@ impl EngineKind {
     }
 }
 
-/// What an engine is opened with.
+/// The options for opening an engine.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineOptions<'a> {
     /// Its name.
@@ -167,7 +167,7 @@ pub struct Cluster<'a> {
     pub standby: bool,
     /// Where other servers reach this one.
     pub address: Option<&'a str>,
-    /// Seconds that old versions are kept; 0 leaves them to somebody else.
+    /// Seconds that old versions are kept; 0 leaves their removal to another program.
     pub keep_seconds: u64,
     /// The log to which a standby reports, repeatedly, why it cannot reach the cluster.
     pub log: Option<&'a Log>,
@@ -177,7 +177,7 @@ pub struct Cluster<'a> {
 pub struct Opened {
     /// The engine.
     pub engine: Arc<dyn Engine>,
-    /// What its files are sealed with.
+    /// The key that encrypts its files.
     pub data_key: Option<Arc<DataKey>>,
     /// A weakness that the log reports when the engine serves data.
     pub remark: Option<String>,
@@ -195,7 +195,7 @@ impl Opened {
 
 /// A database that is only read.
 pub struct Source {
-    /// The engine; what is written through it does not reach the directory.
+    /// The engine; writes through it do not reach the directory.
     pub engine: Arc<dyn Engine>,
     // Declared after the engine, so that the engine is dropped first.
     pub(super) _lent: Option<Lent>,
@@ -211,7 +211,7 @@ impl Source {
     }
 }
 
-/// What is left of a directory whose catalog of files cannot be read.
+/// The readable part of a directory whose catalog of files cannot be read.
 pub struct Rest {
     /// What can be read.
     pub source: Source,

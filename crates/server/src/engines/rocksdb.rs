@@ -63,7 +63,7 @@ fn config(options: &EngineOptions<'_>) -> Result<Config, String> {
     config.journal_commit_interval_ms = options.journal_commit_interval_ms;
     config.repair = options.repair;
     if options.linked {
-        // Otherwise RocksDB shortens obsolete files step by step before it removes them.
+        // RocksDB would shorten obsolete files before it removes them, and these are links.
         config.delete_bytes_per_s = 0;
     }
     if let Some(source) = options.key {

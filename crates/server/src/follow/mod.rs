@@ -45,7 +45,7 @@ pub struct FollowArgs {
     /// Which namespaces.
     #[command(flatten)]
     pub names: NamesArgs,
-    /// What it may cost.
+    /// Limits of the load on the source.
     #[command(flatten)]
     pub cost: CostArgs,
 }
@@ -97,7 +97,7 @@ pub struct CostArgs {
     pub parallel: u16,
 }
 
-/// What is asked of a follower.
+/// Commands to a running follower.
 #[derive(Subcommand, Clone, Debug)]
 pub enum FollowCommand {
     /// Show how far it is
@@ -214,7 +214,7 @@ impl FollowArgs {
     }
 }
 
-/// Does what is asked for; `tell` is given lines for people.
+/// Runs the command; `tell` is given lines for people.
 ///
 /// # Errors
 /// One line and an exit code.

@@ -13,7 +13,7 @@ const KEEP_LEN: usize = 1024 * 1024;
 /// The buffers of one thread.
 #[derive(Debug)]
 pub(super) struct Buffers {
-    /// Bytes from the socket. Only what the last receive returned is ever looked at.
+    /// Bytes from the socket. Only the bytes of the last receive are ever read.
     pub(super) receive: Vec<u8>,
     /// Bytes from the socket of a TLS connection, before decryption. Empty until needed.
     pub(super) records: Vec<u8>,

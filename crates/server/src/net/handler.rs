@@ -10,7 +10,7 @@ use super::inbox::{Inbox, Token, bits};
 
 /// Runs requests. Called from many threads, but for one connection never from two at once.
 pub trait Handler: Send + Sync + 'static {
-    /// What the handler keeps per connection.
+    /// The handler's state for each connection.
     type Conn: Send + 'static;
 
     /// A client has connected: returns the state of its connection.
@@ -155,7 +155,7 @@ impl std::fmt::Display for PeerAddr {
     }
 }
 
-/// What the TLS handshake has shown.
+/// The results of the TLS handshake.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entered {
     /// The client's certificate (DER), if it showed one that proves who it is.
@@ -164,7 +164,7 @@ pub struct Entered {
     pub server_name: Option<String>,
 }
 
-/// What is known of a client when it connects.
+/// The data of a client at the time it connects.
 #[derive(Debug, Clone)]
 pub struct PeerInfo {
     /// Counts from 1; `connectionId` of `hello`.

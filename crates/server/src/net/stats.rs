@@ -18,7 +18,7 @@ pub(super) fn add(counter: &AtomicU64, by: usize) {
     counter.fetch_add(by as u64, Ordering::Relaxed);
 }
 
-/// What the network layer has done since it started.
+/// Counters of the network layer since its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NetStats {
     /// Open connections.

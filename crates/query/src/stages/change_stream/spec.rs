@@ -48,7 +48,7 @@ pub(super) enum Start {
     Behind(ResumeToken),
 }
 
-/// What is watched.
+/// The collections that are watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     Collection { db: String, coll: String },
