@@ -54,7 +54,7 @@ struct Queue {
     lost_told: u64,
     /// The writer has taken lines that are not in the file yet.
     writing: bool,
-    /// Lines are held back until [`Sink::release`].
+    /// Lines are held back until [`Release::release`].
     held: bool,
     rotate: bool,
     rotated: Option<Result<Option<PathBuf>, String>>,
