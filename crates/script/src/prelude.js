@@ -1,6 +1,7 @@
-// What a script finds besides the language: BSON types as MongoDB's shell has them, and its helper
-// functions. Evaluated once for each operation, before anything of a client's, so that nothing a
-// script changes is used here. Its value is what the converters call.
+// The environment of a script besides the language: BSON types as in MongoDB's shell, and the
+// shell's helper functions. Evaluated once for each operation, before any code of a client, so that
+// nothing a script changes is used here. Its value is the object whose functions the converters
+// call.
 (function (native) {
   "use strict";
   const G = globalThis;
@@ -19,8 +20,8 @@
 
   for (const name of ["Atomics", "SharedArrayBuffer"]) delete G[name];
 
-  // The engine asks for the interrupt where code runs, but not within these: their time is that of
-  // a length, which may be large though nothing is held.
+  // The engine checks the interrupt while it runs code, but not inside these built-in functions.
+  // Their time depends on a length, which may be large even if no memory is used.
   const LENGTH_MAX = 1 << 24;
   const { apply } = Reflect;
   const bounded = (x) => {
@@ -65,7 +66,7 @@
     return apply(f, String, [strings, ...args]);
   });
 
-  // A search compares at each place: its time is that of both lengths.
+  // A search compares at each position: its time is the product of both lengths.
   const SEARCH_MAX = 2 ** 32;
   for (const name of ["includes", "indexOf", "lastIndexOf", "replace", "replaceAll", "split"]) {
     replace(String.prototype, name, (f) => function (what, ...args) {
@@ -78,7 +79,7 @@
     });
   }
 
-  // A type with a number by which converters know it. `make` gives the value kept.
+  // Defines a type with a number by which converters recognize it. `make` returns the stored value.
   function type(kind, name, make, methods) {
     const T = {
       [name]: function (...args) {
@@ -250,7 +251,7 @@
       toString() { return `{ "$${name[0].toLowerCase()}${name.slice(1)}" : 1 }`; },
       toJSON() { return { [`$${name[0].toLowerCase()}${name.slice(1)}`]: 1 }; },
     });
-    // As a value the name stands for itself.
+    // Used as a value, the name stands for an instance.
     kinds.set(T, kind);
     return new T();
   };
@@ -412,7 +413,7 @@
 
   return {
     kindOf,
-    // The value of an instance as something simple.
+    // The value of an instance in a simple form.
     simple(x, kind) {
       switch (kind) {
         case 6: return `${x.type},${x[VALUE]}`;
@@ -420,7 +421,7 @@
         case 10: return x.code;
         case 11: return `${x.id[VALUE]}${x.ns}`;
         case 12: return call(getTime, x);
-        // As it was written, without the escape that a literal would need.
+        // As it was written, without the escape that only a literal needs.
         case 13: return `${x.flags}/${x.source.replace(/\\\//g, "/")}`;
         case 14: return x.valueOf();
         default: return x[VALUE];

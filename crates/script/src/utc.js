@@ -1,5 +1,5 @@
-// Makes the local time of dates UTC, whatever zone the host is in. Evaluated after the prelude and
-// before anything of a client's.
+// Makes the local time of dates UTC, whatever time zone the host has. Evaluated after the prelude
+// and before any code of a client.
 (function () {
   "use strict";
   const G = globalThis;
@@ -15,7 +15,7 @@
   };
   const method = (name, length, f) => hidden(P, name, named(name, length, f));
 
-  // The engine's own methods for UTC stand for those of local time.
+  // The engine's own methods for UTC replace those for local time.
   for (const part of ["FullYear", "Month", "Date", "Day", "Hours", "Minutes", "Seconds",
     "Milliseconds"]) {
     for (const verb of ["get", "set"]) {
@@ -34,7 +34,7 @@
   });
   method("getTimezoneOffset", 0, function () { return apply(getTime, this, []) * 0; });
 
-  // Texts in the engine's forms.
+  // Texts in the engine's formats.
   const INVALID = "Invalid Date";
   const text = (make) => function () {
     return Number.isNaN(apply(getTime, this, [])) ? INVALID : make(this);
@@ -67,7 +67,7 @@
   method("toLocaleDateString", 0, text(localDay));
   method("toLocaleTimeString", 0, text(localTime));
 
-  // A text without a zone is of local time.
+  // A text without a zone means local time.
   const ZONE = /(?:z|gmt|utc?|[+-]\d{2}:?\d{2})\s*(?:\([^)]*\))?\s*$/i;
   const { parse: nativeParse, UTC: utcOf } = Native;
   const parse = (given) => {

@@ -1,8 +1,9 @@
-// The charts: lines over the range of time, with axes, limits and the values under the pointer.
+// The charts: lines over the time range, with axes, limits and the values under the pointer.
 
 const MARGIN = { left: 56, right: 8, top: 8, bottom: 18 };
 
-// A series: the value of a sample, its words, its colour. `least` is the least top of the axis.
+// A series: the key of its value in a sample, its label, its colour. `least` is the lowest top of
+// the axis.
 const series = (key, words, colour) => ({ key, words, colour });
 const CHARTS = [
   {
@@ -63,7 +64,8 @@ const CHARTS = [
 
 const shown = (chart, value) => (isNumber(value) ? chart.show(value) : "-");
 
-// The page names no address, that of a namespace included: its template knows it.
+// The namespace comes from the template, because the page contains no address, not even that of a
+// namespace.
 function svgElement(name, attributes, words) {
   const svg = document.getElementById("chart").content.querySelector("svg");
   const element = document.createElementNS(svg.namespaceURI, name);
@@ -87,7 +89,7 @@ class Chart {
     box.onpointerleave = () => this.point(null);
   }
 
-  // Draws the samples of a span; `latest` has the values of now.
+  // Draws the samples of a time span; `latest` has the present values.
   draw(samples, span, latest) {
     const { chart } = this;
     const width = Math.max(200, this.svg.clientWidth);
@@ -174,7 +176,7 @@ class Chart {
     this.keys.replaceChildren(...keys);
   }
 
-  // Shows the values nearest to a place of the pointer; null shows none.
+  // Shows the values nearest to the pointer; null shows none.
   point(place) {
     this.pointer = place;
     if (!this.line) return;

@@ -1,6 +1,6 @@
-// What the server answered over time: one sample of values for the charts with each answer, and the
-// counts that tables subtract from. Bounded: each second for five minutes, then each half minute
-// for six hours. Knows nothing of the page.
+// The server's answers over time: for each answer a sample of values for the charts, and the counts
+// that tables subtract. Bounded: one per second for five minutes, then one per half minute for six
+// hours. Must not know: the page.
 
 const KEPT_S = 21600;
 const EACH_SECOND_S = 300;
@@ -18,7 +18,7 @@ function latenciesOf(commands, isWanted) {
   );
 }
 
-// Values that the answer itself has.
+// Values that are in the answer itself.
 function levelsOf(answer) {
   const status = answer.status;
   const engine = status.quarry.engine;
@@ -35,7 +35,7 @@ function levelsOf(answer) {
   };
 }
 
-// Values of the time between two answers.
+// Values for the time between two answers.
 function ratesOf(older, newer, seconds) {
   const [was, is] = [older.status, newer.status];
   const rate = (section, names) =>
@@ -62,7 +62,7 @@ function ratesOf(older, newer, seconds) {
   };
 }
 
-// Drops what is too old and, after a while, what is too close to its neighbour.
+// Removes entries that are too old and, after a while, those too close to their neighbour.
 function thin(entries, now) {
   let kept = -Infinity;
   return entries.filter((entry) => {
@@ -86,7 +86,7 @@ class History {
     this.counts = [];
   }
 
-  // Takes an answer that came at a time in milliseconds.
+  // Adds an answer that arrived at `time`, in milliseconds.
   take(answer, time) {
     const hasStartedAgain =
       this.answer && answer.status.uptimeMillis < this.answer.status.uptimeMillis;
@@ -102,14 +102,14 @@ class History {
     this.counts = thin([...this.counts, { time, commands, collections }], time);
   }
 
-  // From when to when a range of so many seconds is; 0 is all there is.
+  // Start and end of a range of this many seconds; 0 means the whole history.
   span(seconds) {
     const from = seconds ? this.time - seconds * 1000 : this.samples[0].time;
     return { from, to: this.time };
   }
 
-  // What tables of a range subtract from, and what that range is: since the server's start where
-  // the range is 0, from now on where nothing is older.
+  // The counts from which the tables of a range subtract, and the length of that range: since the
+  // server's start if `seconds` is 0, otherwise since the first counts within the range.
   since(seconds) {
     const uptime = this.answer.status.uptimeMillis / 1000;
     if (!seconds) {

@@ -1,4 +1,4 @@
-// Numbers for people, and the arithmetic of latencies. Knows neither the server nor the page.
+// Numbers for people, and the arithmetic of latencies. Must not know: the server, the page.
 
 function scaled(value, step, units, from) {
   let unit = 0;
@@ -40,7 +40,7 @@ const showClock = (time, withSeconds) =>
 
 const sumOf = (numbers) => numbers.reduce((sum, number) => sum + number, 0);
 
-// A histogram is a list of [upper bound in microseconds, count], by bound.
+// A histogram is a list of [upper bound in microseconds, count], sorted by bound.
 const byBound = (counts) => [...counts].sort((a, b) => a[0] - b[0]);
 
 function addHistograms(histograms) {
@@ -56,7 +56,7 @@ function subtractHistogram(newer, older) {
   return byBound(counts).filter(([, count]) => count > 0);
 }
 
-// The bound that a share of all stays within; null of an empty histogram.
+// The bound within which this share of all values lies; null for an empty histogram.
 function quantile(histogram, share) {
   const wanted = share * sumOf(histogram.map(([, count]) => count));
   let seen = 0;
@@ -67,8 +67,8 @@ function quantile(histogram, share) {
   return null;
 }
 
-// Values of an axis from 0 to at least `most`: three to five steps of 1, 2 or 5 times a power of
-// ten, or of a power of two.
+// Tick values of an axis from 0 to at least `most`: three to five steps of 1, 2 or 5 times a power
+// of ten, or of a power of two.
 function axisTicks(most, isBinary) {
   if (!(most > 0)) return [0, 1];
   const base = isBinary ? 2 : 10;

@@ -1,4 +1,4 @@
-// The page: asks the server each second and paints what it answered for the chosen range of time.
+// The page: asks the server every second and shows the answers for the chosen time range.
 
 const ASK_EACH_MS = 1000;
 const RANGES = [

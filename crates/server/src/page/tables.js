@@ -1,11 +1,11 @@
-// The tables: commands and collections of the range of time, the engine, slow operations.
+// The tables: commands and collections in the time range, the engine, slow operations.
 
 const COMMANDS_MAX = 15;
 const KINDS = ["query", "getmore", "insert", "update", "remove", "command"];
-// What drivers add to each command.
+// Fields that drivers add to each command.
 const ADDED = ["lsid", "txnNumber", "$clusterTime", "$db", "$readPreference"];
 
-// Fills a table: the names of its columns (none: no head), its rows, the classes of its columns.
+// Fills a table with column names (without any: no head), rows, and classes for its columns.
 function fillTable(id, columns, rows, classes = []) {
   const table = document.getElementById(id);
   table.textContent = "";
@@ -57,7 +57,7 @@ function collectionRows(collections, since) {
 }
 
 function engineRows(engine) {
-  // An engine has a figure once, or once for each of its families of columns.
+  // An engine has a metric once, or once for each column family.
   const all = (name) =>
     Object.keys(engine)
       .filter((key) => key === name || key.endsWith(`.${name}`))
@@ -102,7 +102,7 @@ function searchRows(search) {
   ].map(({ words, value, show }) => [words, show(value)]);
 }
 
-// How far a migration into this server is, or the server that it is the standby of.
+// The progress of a migration into this server, or of the standby that this server is.
 function followRows(follow) {
   if (!follow || follow.phase === "none") return [];
   const isOver = follow.phase === "done";
@@ -120,7 +120,7 @@ function followRows(follow) {
   ];
 }
 
-// A command as it was sent, with what drivers add at the end.
+// A command as it was sent, with the fields that drivers add at the end.
 function commandText(command = {}) {
   const isAdded = ([name]) => ADDED.includes(name);
   const fields = Object.entries(command);
