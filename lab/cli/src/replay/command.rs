@@ -1,7 +1,7 @@
-//! A recorded command made ready to be sent again, and what a document reply says.
+//! Prepares a recorded command to be sent again, and extracts the facts of a reply.
 //!
-//! Promises: what belonged to the recorded session (its id, transaction numbers, cluster times) is
-//! gone, all else is as recorded.
+//! Promises: the fields of the recorded session (its id, transaction numbers, cluster times) are
+//! removed, and everything else is as recorded.
 
 use mongodb::bson::raw::RawBsonRef;
 use mongodb::bson::{Bson, Document, RawArrayBuf, RawDocument, RawDocumentBuf};
@@ -9,14 +9,14 @@ use mongodb::bson::{Bson, Document, RawArrayBuf, RawDocument, RawDocumentBuf};
 use crate::mongo::integer;
 use crate::record::file::ReplyFacts;
 
-/// Documents larger than this are refused by servers, so a command that came with document
-/// sequences may not fit into one.
+/// Servers refuse larger documents, so a command that came with document sequences may not fit into
+/// one.
 const COMMAND_MAX: usize = 16 * 1_024 * 1_024;
-/// Then its statements are sent in pieces of this size.
+/// The statements of such a command are sent in pieces of this size.
 const PIECE: usize = 12 * 1_024 * 1_024;
 /// Fields that may come as document sequences.
 const STATEMENTS: [&str; 3] = ["documents", "updates", "deletes"];
-/// Parts of a command that belong to its session or its cluster.
+/// Fields of a command that belong to its session or its cluster.
 const OF_SESSION: [&str; 6] = [
     "lsid",
     "txnNumber",
@@ -63,7 +63,7 @@ pub(crate) const KINDS: &str = "insert, update, remove, query, getMore, aggregat
                                 create, createIndexes, drop, dropDatabase, dropIndexes, collMod, \
                                 renameCollection, listCollections, listIndexes, listDatabases";
 
-/// Whether `given` on a command line means this kind.
+/// Whether `given`, from the command line, names this kind.
 pub(crate) fn is_kind(kind: &str, given: &str) -> bool {
     kind.eq_ignore_ascii_case(given)
         || kind
@@ -75,7 +75,7 @@ pub(crate) fn is_kind(kind: &str, given: &str) -> bool {
 /// recorded cursor ids.
 ///
 /// # Errors
-/// The recorded bytes are no command, or too many of them belong to one document.
+/// The recorded bytes are not a command, or one of its documents is too large.
 pub(crate) fn prepare(
     recorded: &RawDocument,
     cursor: Option<i64>,
@@ -110,7 +110,7 @@ pub(crate) fn prepare(
     Ok(out)
 }
 
-/// Adds what a further piece of the same command said.
+/// Adds the facts of a further piece's reply to those of the whole command.
 pub(crate) fn add(total: &mut ReplyFacts, piece: &ReplyFacts) {
     let sum = |left: Option<i64>, right: Option<i64>| {
         left.zip(right)
@@ -124,7 +124,7 @@ pub(crate) fn add(total: &mut ReplyFacts, piece: &ReplyFacts) {
     total.code = total.code.or(piece.code);
 }
 
-/// Whether statements after one that failed are not carried out.
+/// Whether a failed statement prevents the ones after it.
 pub(crate) fn is_ordered(recorded: &RawDocument) -> bool {
     recorded.get_bool("ordered").unwrap_or(true)
 }
@@ -133,7 +133,7 @@ fn broken(error: &dyn std::fmt::Display) -> String {
     format!("cannot be read: {error}")
 }
 
-/// One command, with some of its statements or all.
+/// Builds a command with all or some of its statements.
 fn without_session(
     recorded: &RawDocument,
     cursor: Option<i64>,
@@ -167,7 +167,7 @@ fn without_session(
                     out.append(key, without);
                 }
             }
-            // The replay wants each answer.
+            // The replay needs every answer.
             ("writeConcern", RawBsonRef::Document(concern), _) if is_unacknowledged(concern) => {}
             _ => out.append(key, value),
         }
@@ -215,7 +215,7 @@ pub(crate) fn cursors(command: &RawDocument) -> Vec<i64> {
         .collect()
 }
 
-/// The facts of a reply as the driver gives it.
+/// The facts of a reply of the driver.
 pub(crate) fn facts(reply: &Document) -> ReplyFacts {
     let length = |array: &Vec<Bson>| i64::try_from(array.len()).unwrap_or(i64::MAX);
     let mut out = ReplyFacts {

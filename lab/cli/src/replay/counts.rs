@@ -9,7 +9,7 @@ use metrics::LatencyHistogram;
 
 use crate::record::file::ReplyFacts;
 
-/// At most so many reasons are counted separately.
+/// The largest number of reasons that are counted separately.
 const REASONS_MAX: usize = 50;
 
 /// Counts of a whole replay.
@@ -26,13 +26,13 @@ pub(crate) struct ReplayCounts {
     pub(crate) errors: BTreeMap<String, u64>,
     /// Fetches in addition to the recorded ones.
     pub(crate) more_fetches: u64,
-    /// How late the timer was.
+    /// The delay of the lab's timer.
     pub(crate) late: LatencyHistogram,
-    /// From sending, all kinds.
+    /// Latency from sending, all kinds.
     pub(crate) service: LatencyHistogram,
-    /// Latest sending behind its time.
+    /// The longest delay of a sending.
     pub(crate) behind: Duration,
-    /// Calls without an answer, one after the other.
+    /// The current number of calls in a row without an answer.
     pub(crate) lost_in_a_row: u32,
     /// Documents returned.
     pub(crate) returned: u64,
@@ -66,7 +66,7 @@ fn count(map: &mut BTreeMap<String, u64>, what: &str) {
 }
 
 impl ReplayCounts {
-    /// One that lists the first `first_max` differences.
+    /// Counts that list the first `first_max` differences.
     pub(crate) fn new(first_max: usize) -> Self {
         Self {
             first_max,
@@ -74,7 +74,7 @@ impl ReplayCounts {
         }
     }
 
-    /// An operation was answered.
+    /// Counts an operation that was answered.
     pub(crate) fn answered(
         &mut self,
         kind: &'static str,
@@ -96,18 +96,18 @@ impl ReplayCounts {
         self.lost_in_a_row = 0;
     }
 
-    /// An error that was not recorded, or no answer.
+    /// Counts an error that was not recorded, or a missing answer.
     pub(crate) fn failed(&mut self, kind: &'static str, error: &str) {
         self.kinds.entry(kind).or_default().errors += 1;
         count(&mut self.errors, error);
     }
 
-    /// An operation was not sent.
+    /// Counts an operation that was not sent.
     pub(crate) fn not_replayed(&mut self, because: &str) {
         count(&mut self.not_replayed, because);
     }
 
-    /// An operation was sent, but there is no recorded answer to compare with.
+    /// Counts an operation that was sent but has no recorded answer to compare with.
     pub(crate) fn not_compared(&mut self, because: &str) {
         count(&mut self.not_compared, because);
     }
@@ -132,7 +132,7 @@ impl ReplayCounts {
                 replayed.returned.filter(|_| replayed.cursor.is_none()),
             ),
         ];
-        // One answer counts once: the first thing that differs explains the others.
+        // An answer counts as one difference; the first difference explains the others.
         if let Some((what, recorded, replayed)) = pairs
             .into_iter()
             .find(|(_, recorded, replayed)| recorded != replayed)
@@ -142,7 +142,7 @@ impl ReplayCounts {
         replayed.code.is_some() && replayed.code != recorded.code
     }
 
-    /// A cursor was read to its end in the recording.
+    /// Compares the number of documents of a cursor that the recording read to its end.
     pub(crate) fn compare_returned(&mut self, op_id: &OpId, recorded: u64, replayed: u64) {
         if recorded != replayed {
             self.differ(
@@ -173,7 +173,7 @@ impl ReplayCounts {
         }
     }
 
-    /// For the result: latency from the intended start by kind, and the rest.
+    /// For the result: latency from the intended start by kind, and all other counts.
     pub(crate) fn result(&self) -> (BTreeMap<String, LatencySummary>, ReplayResult) {
         let by_operation = self
             .kinds

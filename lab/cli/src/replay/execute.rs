@@ -218,7 +218,7 @@ fn new_sampling(
     }
 }
 
-/// Plays the recording while the sampler closes intervals; how long it took.
+/// Plays the recording while the sampler closes intervals; returns the time that it took.
 async fn sample_while_playing(
     arguments: &ReplayArguments,
     sender: &Arc<ReplaySender>,
@@ -233,7 +233,7 @@ async fn sample_while_playing(
     let played = play(arguments, sender).await;
     let active = sender.begun.elapsed();
     let _ = done.send(());
-    // The thread ends within moments of the signal; a panic in it is a bug that must show.
+    // The thread ends shortly after the signal; a panic in it is a bug and must be reported.
     let sampling = sampler
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -241,7 +241,7 @@ async fn sample_while_playing(
     Ok((sampling, active))
 }
 
-/// Warnings about what could not be listed or observed.
+/// Warnings about data that could not be listed or observed.
 fn of_sender(sender: &ReplaySender, instruments: &Instruments) -> Vec<Warning> {
     let mut out = Vec::new();
     if sender.slow_failed.load(Ordering::Relaxed) {

@@ -1,5 +1,5 @@
-//! The command `replay`: sends the operations of a recording to a target again and says how long
-//! they took and what was answered otherwise.
+//! The command `replay`: sends the operations of a recording to a target again and reports how long
+//! they took and which answers differ.
 //!
 //! Promises: constant memory however long the recording; a folder like that of any run; what ended
 //! early is still reported. Files: `source` reads ahead, `scheduler` keeps the time, `sender`

@@ -59,8 +59,8 @@ pub(super) fn step(
     Ok(step)
 }
 
-/// The size of a replay, in the terms of every run; what a replay has no say in is as where nothing
-/// is set.
+/// The settings of a replay in the form of any run's settings; settings that a replay does not have
+/// keep their defaults.
 pub(super) fn settings(
     arguments: &ReplayArguments,
     summary: &RecordingSummary,
@@ -155,7 +155,7 @@ pub(super) fn checks(arguments: &ReplayArguments, step: &StepResult) -> Vec<Chec
     }]
 }
 
-/// Says on the terminal what the report shows, and decides how the program ends.
+/// Prints the results of the report, and decides the exit status.
 pub(super) fn conclude(result: &RunResult, folder: &Path) -> Result<(), LabError> {
     for warning in &result.warnings {
         print_line!("warning: {}", warning.text);

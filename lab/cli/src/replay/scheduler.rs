@@ -1,7 +1,7 @@
-//! Reads the recording and hands each operation to the queue of its connection, in time.
+//! Reads the recording and puts each operation into the queue of its connection before it is due.
 //!
-//! Promises: the queues together hold a bounded number of bytes. An operation comes after the
-//! operation for which it waits in the file, so waits cannot form a cycle.
+//! Promises: the queues together hold a bounded number of bytes. In the file an operation comes
+//! after the operation for which it waits, so waits cannot form a cycle.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::counters::lock;
 use crate::errors::LabError;
 use crate::record::file::{CommandRecord, Reader, ReplyRecord};
 
-/// The queues together, in KiB; each operation takes at least one.
+/// The size of all queues together in KiB; each operation takes at least one.
 const QUEUES_KB: u32 = 64 * 1_024;
-/// An operation goes to its queue this long before it is due.
+/// The time by which an operation is put into its queue before it is due.
 const LEAD: Duration = Duration::from_millis(300);
-/// How often a wait looks whether the replay is to end.
+/// The interval at which a wait checks whether the replay must end.
 const STOP_POLL: Duration = Duration::from_millis(100);
-/// Cursors that the recording left open; more are forgotten.
+/// The largest number of open cursors that are remembered.
 const CURSORS_MAX: usize = 100_000;
 /// A cursor whose operation is not in the replay.
 const UNKNOWN_CURSOR: &str = "its cursor was opened before, or by an operation that is left out";
@@ -37,18 +37,18 @@ pub(crate) struct Scheduler<'a> {
     queues: HashMap<i64, mpsc::UnboundedSender<Op>>,
     tasks: JoinSet<()>,
     shares: Arc<Semaphore>,
-    /// Cursors by recorded id, and the turns given on each.
+    /// Cursors by recorded id, with the number of turns given on each.
     cursors: HashMap<i64, (Arc<Cursor>, u64)>,
     waiting: HashMap<i64, oneshot::Receiver<()>>,
     first_ns: Option<i64>,
-    /// Where this pass begins.
+    /// The begin of this pass.
     offset: Duration,
     last_due: Duration,
     is_first_pass: bool,
 }
 
 impl<'a> Scheduler<'a> {
-    /// At the start.
+    /// A scheduler at the start of a recording.
     pub(crate) fn new(arguments: &'a ReplayArguments, sender: Arc<ReplaySender>) -> Self {
         Self {
             arguments,
@@ -66,7 +66,7 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    /// Plays the recording; gives the tasks that still play.
+    /// Plays the recording; returns the tasks that have not ended.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -83,7 +83,7 @@ impl<'a> Scheduler<'a> {
             if !self.arguments.cyclic || self.is_over() || self.selection.taken == before {
                 break;
             }
-            // The next pass begins a moment after this one.
+            // The next pass begins shortly after the last operation of this one.
             self.offset = self.last_due + Duration::from_millis(1);
             self.is_first_pass = false;
             self.selection.begin_again();
@@ -165,7 +165,8 @@ impl<'a> Scheduler<'a> {
             done,
         };
         if let Some(op) = self.hand_over(connection, op) {
-            // A queue whose task ended: it cannot, but nothing is lost if it did.
+            // The queue's task has ended. This should not happen, but a new queue makes sure that
+            // the operation is not lost.
             self.queues.remove(&connection);
             let _ = self.hand_over(connection, op);
         }
@@ -235,7 +236,7 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    /// Gives an operation to its connection's queue; returns it if the queue has no reader.
+    /// Puts an operation into its connection's queue; returns it if the queue has no reader.
     fn hand_over(&mut self, connection: i64, op: Op) -> Option<Op> {
         let queue = self.queues.entry(connection).or_insert_with(|| {
             let (queue, mut incoming) = mpsc::unbounded_channel::<Op>();

@@ -1,12 +1,12 @@
-//! Sends operations again: in order within each recorded connection, each fetch after the operation
-//! that gave it its cursor.
+//! Sends operations again: in order within each recorded connection, and each fetch after the
+//! operation that opened its cursor.
 //!
-//! A cursor's operations share a session, as they did where they were recorded: servers take a
-//! fetch in the session only that opened the cursor.
+//! The operations of a cursor share a session, because servers accept a fetch only in the session
+//! that opened the cursor.
 //!
-//! Promises: latency from the intended start where the recording gives one, and from sending; what
-//! is answered is compared. Bounded memory: an operation holds its share of the queue until it is
-//! done.
+//! Promises: latency is measured from sending and, if operations have recorded times, also from the
+//! intended start; answers are compared with the recorded ones. Memory is bounded: an operation
+//! holds its share of the queue until it is done.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,9 +25,9 @@ use crate::counters::{RoleCounters, Window, lock};
 use crate::mongo::one_line;
 use crate::record::file::{CommandRecord, ReplyFacts, ReplyRecord};
 
-/// Calls without an answer after which the target counts as gone.
+/// The number of calls in a row without an answer after which the target counts as gone.
 const LOST_IN_A_ROW_MAX: u32 = 10;
-/// Fetches at most for a cursor that the recording had read to its end.
+/// The largest number of fetches for a cursor that the recording read to its end.
 const FETCHES_MAX: u32 = 100_000;
 /// How often a wait looks whether the replay is to end.
 const STOP_POLL: Duration = Duration::from_millis(100);
@@ -37,7 +37,7 @@ const STOP_POLL: Duration = Duration::from_millis(100);
 pub(crate) struct Cursor {
     turn: watch::Sender<u64>,
     state: Mutex<CursorState>,
-    /// Begun with the operation that opens it.
+    /// The session, which starts with the operation that opens the cursor.
     session: tokio::sync::Mutex<Option<ClientSession>>,
 }
 
@@ -50,7 +50,7 @@ struct CursorState {
 }
 
 /// The turn of an operation among the operations on its cursor. Dropping it lets the next operation
-/// run, whether this one succeeded or not.
+/// run, whether or not this one succeeded.
 #[derive(Debug)]
 pub(crate) struct Turn {
     cursor: Arc<Cursor>,
@@ -71,7 +71,7 @@ impl Cursor {
 }
 
 impl Turn {
-    /// OpId number `ticket`, from 0.
+    /// The turn of operation number `ticket` on the cursor, counted from 0.
     pub(crate) fn new(cursor: &Arc<Cursor>, ticket: u64, is_last: bool) -> Self {
         Self {
             cursor: cursor.clone(),
@@ -92,21 +92,21 @@ impl Drop for Turn {
 /// An operation to send.
 #[derive(Debug)]
 pub(crate) struct Op {
-    /// As recorded.
+    /// The recorded command.
     pub(crate) command_record: CommandRecord,
     /// Its reply, if one was recorded.
     pub(crate) reply: Option<ReplyRecord>,
     /// Its kind.
     pub(crate) kind: &'static str,
-    /// When it is due since the start, for `real`.
+    /// For `real`: when the operation is due, since the start.
     pub(crate) due: Option<Duration>,
     /// Its cursor.
     pub(crate) turn: Option<Turn>,
-    /// Whether its answer should be the recorded one.
+    /// Whether its answer is compared with the recorded one.
     pub(crate) is_first_pass: bool,
     /// Its share of the queue.
     pub(crate) share: OwnedSemaphorePermit,
-    /// Told when it is done.
+    /// Gets a message when the operation is done.
     pub(crate) done: Option<oneshot::Sender<()>>,
 }
 
@@ -115,21 +115,21 @@ pub(crate) struct Op {
 pub(crate) struct ReplaySender {
     /// The driver.
     pub(crate) client: Client,
-    /// Ends it early.
+    /// Ends the replay early.
     pub(crate) control: Arc<Control>,
     /// Counters that the sampler empties.
     pub(crate) counters: Arc<RoleCounters>,
-    /// Everything else that is counted.
+    /// All other counts.
     pub(crate) counts: Mutex<ReplayCounts>,
     /// Workers.
     pub(crate) workers: Semaphore,
     /// Longest wait for an answer.
     pub(crate) call_timeout: Duration,
-    /// When it began.
+    /// When the replay began.
     pub(crate) begun: Instant,
-    /// Where slow operations are listed, and from which latency on.
+    /// The file that lists slow operations, and the latency from which an operation is listed.
     pub(crate) slow: Option<(Mutex<std::fs::File>, Duration)>,
-    /// Whether that list could be written so far.
+    /// Whether writing that file has failed.
     pub(crate) slow_failed: AtomicBool,
 }
 
@@ -167,8 +167,8 @@ impl ReplaySender {
         }
     }
 
-    /// When its latency begins: at its time if that had come before; if the lab's timer woke it
-    /// late, when it woke.
+    /// Waits until an operation is due; returns when its latency begins. That is the due time or,
+    /// if the lab's timer woke this task late, the time of waking.
     async fn wait_until_due(&self, due: Option<Duration>) -> Option<Instant> {
         let due = self.begun + due?;
         loop {
@@ -185,7 +185,7 @@ impl ReplaySender {
         }
     }
 
-    /// Whether its turn came.
+    /// Waits for the turn; returns whether it came.
     async fn wait_for_turn(&self, turn: &Turn) -> bool {
         let mut watched = turn.cursor.turn.subscribe();
         while !self.control.is_stopping() {
@@ -342,7 +342,7 @@ impl ReplaySender {
         }
     }
 
-    /// Sends the pieces of a command one after the other; nearly always there is one.
+    /// Sends the pieces of a command one after the other; nearly always there is only one.
     async fn call_all(
         &self,
         command_record: &CommandRecord,
@@ -412,8 +412,8 @@ impl ReplaySender {
         }
     }
 
-    /// Applies an operation to its cursor; if the recording had read the cursor to its end, so does
-    /// the replay.
+    /// Applies the reply of an operation to its cursor. If the recording read the cursor to its
+    /// end, the replay does so, too.
     async fn read_to_end(
         &self,
         op: &Op,

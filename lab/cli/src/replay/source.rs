@@ -1,8 +1,8 @@
-//! Reads a recording ahead, so that each operation comes with its recorded reply, and takes from it
-//! what was asked for.
+//! Reads a recording ahead, so that each operation comes with its recorded reply, and selects the
+//! requested operations.
 //!
-//! Promises: operations in the order in which they were sent; constant memory, so a reply that came
-//! long after its command may be missed.
+//! Promises: operations come in the order in which they were sent; memory is constant, so a reply
+//! that came long after its command may be missed.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,22 +11,22 @@ use crate::record::file::{CommandRecord, Reader, Record, RecordingError, ReplyRe
 use super::arguments::ReplayArguments;
 use super::command;
 
-/// Records and bytes read ahead to find a reply.
+/// The most records and bytes that are read ahead to find a reply.
 const AHEAD_MAX: usize = 50_000;
 const AHEAD_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 
-/// What comes next.
+/// An item of the recording.
 #[derive(Debug)]
 pub(crate) enum Item {
     /// An operation and its recorded reply.
     Op(Box<CommandRecord>, Option<ReplyRecord>),
-    /// Here the reply of that operation came.
+    /// The reply of an operation came here.
     Reply(i64),
-    /// Here a connection was closed.
+    /// A connection was closed here.
     Closed(i64),
 }
 
-/// Records with some of what follows.
+/// A recording with the records that were read ahead.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) reader: Reader,
@@ -37,7 +37,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// From the start of a recording.
+    /// A source at the start of a recording.
     pub(crate) fn new(reader: Reader) -> Self {
         Self {
             reader,
@@ -99,7 +99,7 @@ impl Source {
     }
 }
 
-/// Which operations are replayed.
+/// Selects the operations that are replayed.
 #[derive(Clone, Debug)]
 pub(crate) struct Selection {
     kinds: Vec<String>,
@@ -112,7 +112,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// As the command line says.
+    /// The selection of the command line.
     pub(crate) fn of(arguments: &ReplayArguments) -> Self {
         Self {
             kinds: arguments.ops.clone(),
@@ -129,13 +129,13 @@ impl Selection {
         self.taken >= self.ops_max
     }
 
-    /// The recording begins again.
+    /// Begins the recording again.
     pub(crate) fn begin_again(&mut self) {
         self.seen = 0;
     }
 
-    /// The kind of an operation that is wanted, or why it is not (nothing where it was not asked
-    /// for).
+    /// The kind of a selected operation, or the reason why it is not replayed; the reason is `None`
+    /// if the user did not select it.
     pub(crate) fn take(
         &mut self,
         command_record: &CommandRecord,

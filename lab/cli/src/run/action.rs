@@ -1,4 +1,4 @@
-//! A step that is done once: indexes, tables, settling, a restart.
+//! Steps that are actions: indexes, tables, settling, a restart.
 
 use std::sync::PoisonError;
 use std::time::Instant;
@@ -18,7 +18,7 @@ use crate::interrupt::interrupted;
 use crate::sampler::{INTERVAL, Instruments};
 
 impl<T: Target> Run<'_, T> {
-    /// A step that is done once: no clients, one operation.
+    /// Runs a step that is an action: it has one operation and no clients.
     pub(crate) async fn run_action(
         &self,
         step: &Step,

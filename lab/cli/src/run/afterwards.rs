@@ -1,8 +1,8 @@
-//! Checks after the clients of a step have ended: whether two pipelines give the same answer by
-//! then, and how many of the exact neighbours searches find.
+//! Checks after the clients of a step have ended: whether two pipelines return the same results,
+//! and the recall of searches.
 //!
-//! Promises: a user's program that follows the target runs on until its copy was asked; an answer
-//! that stays another is a failed check, never a note. Must not know: drivers.
+//! Promises: a user's program that follows the target runs until its copy has been queried; results
+//! that stay different are a failed check, never only a note. Must not know: drivers.
 
 use std::time::{Duration, Instant};
 
@@ -18,13 +18,13 @@ use super::program::{Program, Task};
 use super::role_plan::RolePlan;
 use crate::clients::Control;
 
-/// Between two questions.
+/// The interval between two queries.
 const ASK_EVERY: Duration = Duration::from_millis(50);
-/// Searches whose answers are compared with the exact neighbours.
+/// The number of searches whose results are compared with the exact neighbours.
 const SEARCHES: usize = 50;
-/// The least recall of an exact search; the rest is rounding.
+/// The least recall of an exact search, in percent; the difference to 100 allows for rounding.
 const EXACT_PERCENT_MIN: f64 = 99.5;
-/// More of an answer is not shown.
+/// The most characters of a result that are shown.
 const SHOWN_MAX: usize = 200;
 
 /// The results of these checks.
@@ -37,7 +37,7 @@ pub(super) struct Aftermath {
 }
 
 impl<T: Target> Run<'_, T> {
-    /// Starts the user's program, if the step has a place for it.
+    /// Starts the user's program, if the step runs it.
     pub(super) fn begin_program(&self, step: &Step, folder: &std::path::Path) -> Option<Program> {
         let command = self.arguments.program.as_ref().filter(|_| step.program)?;
         Some(Program::begin(Task {
@@ -47,7 +47,7 @@ impl<T: Target> Run<'_, T> {
         }))
     }
 
-    /// Asks, and ends the program.
+    /// Runs the queries, then ends the program.
     pub(super) async fn ask_afterwards(
         &self,
         step: &Step,

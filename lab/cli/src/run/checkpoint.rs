@@ -1,4 +1,4 @@
-//! The state with which an interrupted run continues: written before each step, removed when the
+//! The state from which an interrupted run continues: written before each step, removed when the
 //! run is complete.
 //!
 //! Promises: a run that was killed at any moment can be resumed at the interrupted step. A step
@@ -36,7 +36,7 @@ pub(crate) struct Checkpoint {
     pub(crate) settings: Settings,
     /// The seed of the run.
     pub(crate) seed: u64,
-    /// Which run it is.
+    /// The identity of the run.
     pub(crate) run: RunFacts,
     /// Steps that ended.
     pub(crate) steps: Vec<StepResult>,
@@ -64,8 +64,8 @@ impl Resumed {
         Self::read_file(folder, FILE)
     }
 
-    /// Reads what the run in `folder` had when it had loaded its data. The steps say where they
-    /// come from.
+    /// Reads the state of the run in `folder` after it had loaded its data. The steps name the run
+    /// that they come from.
     pub(crate) fn read_loaded(folder: &Path) -> Result<Self, LabError> {
         let mut out = Self::read_file(folder, LOADED)?;
         let from = out.checkpoint.run.id.clone();
@@ -143,12 +143,12 @@ impl Checkpoint {
         }
     }
 
-    /// Writes it into the run's folder.
+    /// Writes the checkpoint into the run's folder.
     pub(crate) fn write(&self, folder: &Path) -> Result<(), LabError> {
         self.write_as(folder, FILE)
     }
 
-    /// Keeps it for runs that read the same data.
+    /// Keeps the checkpoint for runs that read the same data.
     pub(crate) fn keep(&self, folder: &Path) -> Result<(), LabError> {
         self.write_as(folder, LOADED)
     }
@@ -162,7 +162,7 @@ impl Checkpoint {
         Ok(write_whole(&path, &text)?)
     }
 
-    /// The run is complete.
+    /// Removes the checkpoint of a complete run.
     pub(crate) fn remove(folder: &Path) {
         let _ = std::fs::remove_file(folder.join(FILE));
     }
@@ -244,8 +244,8 @@ impl<T: Target> Run<'_, T> {
                 .map(|(operation, _)| *operation)
                 .chain([role.operation])
                 .all(|operation| match operation {
-                    // Rows that a step inserted in addition to its quota cannot be undone by their
-                    // numbers if other clients delete rows at the same time.
+                    // Rows that a step inserted without a quota cannot be deleted by their numbers
+                    // if other clients delete rows at the same time.
                     Operation::Insert => {
                         has_numbers && step.background.is_empty() && role.mix.is_empty()
                     }

@@ -1,4 +1,4 @@
-//! What stays the same during a run, and which of its steps can be done.
+//! The constant state of a run, and which of its steps can be done.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use lab_kit::workload::{Capability, DocumentKind, Index, Operation, Settings, St
 use super::arguments::RunArguments;
 use crate::load::Fleet;
 
-/// What stays the same during a run.
+/// The constant state of a run.
 pub(crate) struct Run<'a, T> {
     pub(crate) arguments: &'a RunArguments,
     pub(crate) workload: Workload,
@@ -19,13 +19,13 @@ pub(crate) struct Run<'a, T> {
     pub(crate) seed: u64,
     pub(crate) target: Arc<T>,
     pub(crate) dataset: Arc<Dataset>,
-    /// The driver that speaks to the target, for the result.
+    /// The name of the driver, for the result.
     pub(crate) driver: &'static str,
-    /// Which clients are here.
+    /// The share of the clients that run in this process.
     pub(crate) share: Share,
-    /// The machines that make the load of measured steps, if it is not this one.
+    /// The machines that generate the load of measured steps, if this one does not.
     pub(crate) fleet: Mutex<Option<Fleet>>,
-    /// Since it began here.
+    /// The clock of the run.
     pub(crate) clock: RunClock,
 }
 
@@ -39,7 +39,7 @@ impl<T: Target> Run<'_, T> {
             .collect()
     }
 
-    /// Why a step cannot be done, if so.
+    /// Why a step cannot be done, if it cannot.
     pub(crate) fn why_skipped(&self, step: &Step) -> Option<String> {
         let roles = || step.background.iter().chain([&step.work]);
         let is_custom = matches!(self.workload.data.documents, DocumentKind::Custom(_));
@@ -80,7 +80,7 @@ impl<T: Target> Run<'_, T> {
         (wants && self.settings.indexes == 0).then(|| "it needs --indexes 1 or more".to_owned())
     }
 
-    /// The steps in order; making no indexes is no step.
+    /// The steps in order; a step that would create no indexes is left out.
     pub(crate) fn planned(&self) -> Vec<Step> {
         let mut out = self.workload.steps(self.settings.rounds);
         out.retain(|step| {

@@ -31,7 +31,7 @@ use crate::progress::Progress;
 use crate::sampler::Instruments;
 
 impl<T: Target> Run<'_, T> {
-    /// Whether the clients of a step are elsewhere.
+    /// Whether the clients of a step are on other machines.
     pub(super) fn is_elsewhere(&self, step: &Step) -> bool {
         step.measured && lock(&self.fleet).is_some()
     }
@@ -52,7 +52,7 @@ impl<T: Target> Run<'_, T> {
         }
     }
 
-    /// Runs a step whose clients are elsewhere.
+    /// Runs a step whose clients are on other machines.
     pub(super) async fn run_step_elsewhere(
         &self,
         step: &Step,

@@ -1,5 +1,5 @@
-//! A database is measured by one lab of this machine at a time: what another stores or deletes
-//! would look like the target's mistake.
+//! Only one lab of this machine measures a database at a time, because the writes of another would
+//! look like errors of the target.
 
 use std::fs::{File, TryLockError};
 
@@ -8,8 +8,8 @@ use lab_kit::target::TargetError;
 
 use super::arguments::RunArguments;
 
-/// Takes the database of a server for this process; held as long as the file is open. None for
-/// targets in this process, whose directories have locks of their own.
+/// Locks the database of a server for this process while the file is open. `None` for engines in
+/// this process, whose directories have their own locks.
 ///
 /// # Errors
 /// Another lab uses it.
@@ -21,7 +21,7 @@ pub(super) fn take(arguments: &RunArguments) -> Result<Option<File>, TargetError
     let hosts = authority.rsplit('@').next().unwrap_or_default();
     let name = format!("{hosts}/{}", arguments.db);
     let folder = std::env::temp_dir().join("quarry-lab-in-use");
-    // Where no such file can be made there is no lock: a run is not refused for that.
+    // If the file cannot be made, the run goes on without a lock.
     if std::fs::create_dir_all(&folder).is_err() {
         return Ok(None);
     }
@@ -30,7 +30,7 @@ pub(super) fn take(arguments: &RunArguments) -> Result<Option<File>, TargetError
     options.read(true);
     let mut made = options.clone();
     made.write(true).create(true).truncate(false);
-    // Another user may have made it.
+    // Another user may have made the file.
     let Ok(file) = made.open(&path).or_else(|_| options.open(&path)) else {
         return Ok(None);
     };

@@ -35,7 +35,7 @@ use crate::errors::LabError;
 use crate::limit::Limit;
 use crate::sampler::Instruments;
 
-/// The input of a run.
+/// The inputs of a run.
 pub(crate) struct RunPlan<'a> {
     /// The command line.
     pub(crate) arguments: &'a RunArguments,
@@ -82,7 +82,7 @@ impl RunPlan<'_> {
             .collect()
     }
 
-    /// Clients of the step that has most.
+    /// The largest number of clients of a step.
     pub(crate) fn clients_max(&self) -> u32 {
         let of = |step: &Step| {
             let roles = step.background.iter().chain([&step.work]);
@@ -112,7 +112,7 @@ impl RunPlan<'_> {
         }
         let id = environment::run_id(&started, &self.workload.name, &self.settings.preset);
         let folder = RunFolder::create(&self.arguments.out, &id)?;
-        // A workload file may change; the run's folder says what was run.
+        // A workload file may change later, so the run's folder keeps a copy.
         if self.arguments.workload.ends_with(".toml") {
             std::fs::copy(
                 &self.arguments.workload,
@@ -148,7 +148,7 @@ impl RunPlan<'_> {
         }
     }
 
-    /// Runs it against the target that `open` opens.
+    /// Runs the plan against the target that `open` opens.
     pub(crate) async fn run<T: Target>(
         self,
         driver: &'static str,
@@ -156,7 +156,7 @@ impl RunPlan<'_> {
     ) -> Result<(), LabError> {
         let arguments = self.arguments;
         let seed = self.seed();
-        // The folder comes first: a run whose results cannot be kept should not begin.
+        // The folder comes first, because a run whose results cannot be stored should not begin.
         crate::pulse::start();
         let _in_use = exclusive::take(arguments)?;
         let (folder, about, clock) = self.folder()?;
@@ -237,7 +237,7 @@ struct Measured {
 }
 
 impl<T: Target> Run<'_, T> {
-    /// Refuses a run of which nothing measured would be left.
+    /// Refuses a run if the target supports none of its measured steps.
     fn can_begin(&self) -> Result<(), LabError> {
         if self.workload.data.capped_bytes.is_some()
             && self.target.unsupported().contains(&Capability::Capped)
@@ -339,7 +339,7 @@ impl<T: Target> Run<'_, T> {
         let is_killed = limit.as_ref().and_then(Limit::has_killed) == Some(true);
         let killed = is_killed.then(|| self.settings.memory_mb.unwrap_or(0));
         let stopped_because = ending::why_stopped(stopped_because, killed);
-        // The check may need memory that the run was not to have.
+        // The checks may need more memory than the run's limit.
         drop(limit);
         let mut checks = done
             .expected_state
@@ -370,7 +370,7 @@ impl<T: Target> Run<'_, T> {
         self.conclude(&result, folder.path())
     }
 
-    /// Runs the steps that are not done yet, until the last or one that ended early.
+    /// Runs the remaining steps, until the last one or one that ends early.
     async fn run_steps(
         &self,
         about: &RunFacts,
@@ -431,7 +431,7 @@ impl<T: Target> Run<'_, T> {
         Ok(())
     }
 
-    /// Keeps what a step showed, and what it means for the tables and for the steps before it.
+    /// Stores the result of a step, and updates the tables and the results of earlier steps.
     fn take_step(&self, step: &Step, mut end: StepEnd, progress: &mut Measured) {
         let is_whole = end.stopped_because.is_none();
         self.keep(step, &end.effect, is_whole);
@@ -472,13 +472,13 @@ impl<T: Target> Run<'_, T> {
         }
     }
 
-    /// After a step the tables' state follows what was done.
+    /// Updates the state of the tables after a step.
     fn keep(&self, step: &Step, effect: &lab_kit::work::Effect, is_whole: bool) {
         let operation = step.work.operation;
         if operation == Operation::Insert && is_whole {
             let quota = self.quota(step);
             self.dataset.stored(quota);
-            // Time ended it: the numbers of rows that were not stored are given away all the same.
+            // The step ended by time: row numbers that were not stored are nevertheless used up.
             if effect.inserted < quota {
                 self.dataset
                     .sparse
@@ -505,7 +505,7 @@ impl<T: Target> Run<'_, T> {
         }
     }
 
-    /// Says on the terminal what the report shows, and decides how the program ends.
+    /// Prints the results of the report, and decides the exit status.
     fn conclude(&self, result: &RunResult, folder: &Path) -> Result<(), LabError> {
         for (first, more) in report::by_code(&result.warnings) {
             print_line!("warning: {}", first.text);

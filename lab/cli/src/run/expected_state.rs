@@ -25,13 +25,13 @@ const SUM: &str = "sum of k grew by one for each acknowledged $inc";
 pub(crate) struct ExpectedState {
     rows: i128,
     rows_unknown: [u64; 2],
-    /// None once documents were replaced or deleted whose `k` is unknown.
+    /// The expected sum of `k`; `None` after documents with unknown `k` were replaced or deleted.
     sum: Option<i128>,
     sum_unknown: u64,
-    /// Whether something was added that a check of the sum would show.
+    /// Whether there were additions that a check of the sum would verify.
     adds: bool,
     started: bool,
-    /// Whether a statement made documents whose number is not known.
+    /// Whether the number of documents is unknown because of a statement.
     #[serde(default)]
     is_uncounted: bool,
     /// The results of each invariant before the first measured step.
@@ -41,8 +41,8 @@ pub(crate) struct ExpectedState {
 }
 
 impl ExpectedState {
-    /// Before a step: where the sum is not known but will matter, the target is asked for it; where
-    /// it will be lost, it is checked first.
+    /// Prepares for a step. If the sum is unknown but needed, the target is asked for it; if the
+    /// step will make it unknown, it is checked first.
     pub(crate) async fn begin<T: Target>(&mut self, run: &Run<'_, T>, step: &Step) {
         if !self.started {
             (self.started, self.sum) = (true, Some(0));
@@ -66,7 +66,7 @@ impl ExpectedState {
         }
     }
 
-    /// After a step.
+    /// Applies the effect of a step.
     pub(crate) fn take(&mut self, step: &Step, effect: &Effect) {
         if step.work.operation == Operation::Empty {
             (self.rows, self.rows_unknown, self.sum, self.adds) = (0, [0, 0], Some(0), false);
@@ -85,7 +85,7 @@ impl ExpectedState {
         };
     }
 
-    /// After a load that no time ended.
+    /// Checks that a load without a time limit stored all its rows.
     pub(crate) fn check_load(&mut self, step: &Step, rows: u64, effect: &Effect) {
         let stored = effect.inserted + effect.inserts_unknown;
         if stored < rows {
@@ -99,13 +99,13 @@ impl ExpectedState {
         }
     }
 
-    /// Adds checks of a step's watchers.
+    /// Adds the checks of a step's watchers.
     pub(crate) fn add_checks(&mut self, checks: Vec<Check>) {
         self.checks.extend(checks);
     }
 
-    /// At the end of the run. A target that stopped answering gets a moment only; otherwise a count
-    /// may take as long as it takes.
+    /// Runs the checks at the end of the run. A target that stopped answering gets only a short
+    /// time; otherwise a count has no time limit.
     pub(crate) async fn check<T: Target>(mut self, run: &Run<'_, T>, stopped: bool) -> Vec<Check> {
         let timeout = stopped.then_some(GRACE);
         if let Some(bytes) = run.workload.data.capped_bytes {
@@ -138,17 +138,17 @@ impl ExpectedState {
         self.checks
     }
 
-    /// After an interruption the expected sum starts with the sum in the target.
+    /// After an interruption the expected sum starts from the sum in the target.
     pub(crate) fn forget_sum(&mut self) {
         (self.sum, self.adds) = (None, false);
     }
 
-    /// Rows that must be there.
+    /// The number of rows that must exist.
     pub(crate) fn rows(&self) -> i128 {
         self.rows
     }
 
-    /// Compares the invariants at the end; a target that stopped answering is not asked.
+    /// Compares the invariants at the end, unless the target stopped answering.
     async fn compare_invariants<T: Target>(&mut self, run: &Run<'_, T>, stopped: bool) {
         let Some(before) = self.invariants.take() else {
             return;
@@ -211,7 +211,7 @@ impl ExpectedState {
         ));
     }
 
-    /// A capped collection forgets its oldest documents when it is full, and not before.
+    /// Checks that a capped collection deleted its oldest documents only after it was full.
     fn capped(&mut self, found: Asked, bytes: u64, row_bytes: u64) {
         let mut check = compare(
             "a capped collection keeps the last documents, as many as fit",
@@ -227,7 +227,7 @@ impl ExpectedState {
     }
 }
 
-/// How many documents a capped collection of so many bytes holds at the end.
+/// The range of the number of documents that a capped collection of `bytes` may contain at the end.
 fn kept(rows: i128, rows_unknown: u64, bytes: u64, row_bytes: u64) -> RangeInclusive<i128> {
     /// The most bytes that field names and the like add to a document.
     const ADDED_BYTES: i128 = 256;
@@ -274,7 +274,7 @@ async fn of_program<T: Target>(
     checks.collect()
 }
 
-/// Whether acknowledged updates are there; `None` if there is nothing to check.
+/// Checks that acknowledged updates are stored; `None` if there is nothing to check.
 async fn check_versions<T: Target>(run: &Run<'_, T>) -> Option<Check> {
     let expected = run.dataset.versions.expected();
     let rows = expected.len();
@@ -345,7 +345,7 @@ fn adds(step: &Step) -> bool {
     operations(step).any(Operation::adds_to_k)
 }
 
-/// Whether documents are replaced or deleted, and `k` with them.
+/// Whether a step replaces or deletes documents and thereby their `k`.
 fn changes_sum(step: &Step) -> bool {
     operations(step).any(|operation| {
         matches!(
@@ -358,10 +358,10 @@ fn changes_sum(step: &Step) -> bool {
     })
 }
 
-/// The target's answer, or why it could not be asked.
+/// The target's answer, or why there is none.
 type Asked = Result<i128, String>;
 
-/// Asks the target something for a check, as long as neither timeout nor the user ends.
+/// Asks the target for a value, until the timeout or an interrupt by the user.
 async fn ask<N: Into<i128>>(
     timeout: Option<Duration>,
     question: impl Future<Output = Result<N, String>>,
@@ -379,7 +379,8 @@ async fn ask<N: Into<i128>>(
     }
 }
 
-/// A server that does not answer, or that a driver leaves out, is not measured.
+/// Checks that all servers were measured: a driver may leave out a server, for example one that
+/// does not answer.
 fn check_servers(named: usize, reached: usize) -> Check {
     Check {
         name: "calls went to each server that was named".to_owned(),
@@ -390,7 +391,7 @@ fn check_servers(named: usize, reached: usize) -> Check {
     }
 }
 
-/// A number within two others.
+/// Checks that a number lies within a range.
 pub(super) fn compare(name: &str, expected: RangeInclusive<i128>, found: Asked) -> Check {
     let (low, high) = expected.into_inner();
     let mut out = Check {

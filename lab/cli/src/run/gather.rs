@@ -1,9 +1,9 @@
 //! Collects the reports of a step's generators until all have ended or are lost, and combines them
 //! with the samples taken here into intervals.
 //!
-//! Promises: it waits for no generator longer than the limits allow; an interval is the same
-//! stretch of time at all generators. Must not know: targets. Neighbours: `distributed` starts it,
-//! `merge` sums.
+//! Promises: it waits for no generator longer than the limits allow; an interval is the same period
+//! of time at all generators. Must not know: targets. Neighbours: `distributed` starts it, `merge`
+//! sums.
 
 use std::fs::File;
 use std::io::Write;
@@ -29,9 +29,9 @@ use crate::sampler::{INTERVAL, Instruments, Sampled, SampledRole};
 
 /// The file with every tick of every generator.
 const FILE: &str = "generators.csv";
-/// Events are waited for so long, between two looks at the time.
+/// The longest wait for an event between two checks of the time.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
-/// Beside the limits of calls: replies that are late, totals on their way.
+/// Added to the limits of calls, for late replies and for the transfer of totals.
 const END_SLACK: Duration = Duration::from_secs(10);
 
 /// The generators of a step and what they have reported.
@@ -43,7 +43,7 @@ pub(super) struct Merging {
     pub(super) limits: Limits,
     pub(super) file: Option<File>,
     pub(super) is_over_sent: bool,
-    /// When the others were asked to stop.
+    /// When the generators were told to stop early.
     pub(super) stopped: Option<Instant>,
 }
 
@@ -78,7 +78,7 @@ impl Merging {
         Ok(())
     }
 
-    /// Takes what a generator said.
+    /// Takes an event of a generator.
     fn take(&mut self, number: usize, event: Event, control: &Control) {
         let Some(state) = self.states.get_mut(number).filter(|state| state.is_there()) else {
             return;
@@ -112,7 +112,7 @@ impl Merging {
         }
     }
 
-    /// Marks generators as lost that are silent or do not end.
+    /// Marks generators that are silent or do not end as lost.
     fn look_at_time(&mut self, control: &Control, begun: Instant) {
         let end = self.limits.end;
         let end = end.map(|end| begun + end + self.limits.call_timeout + GRACE + END_SLACK);
@@ -132,7 +132,7 @@ impl Merging {
         }
     }
 
-    /// Lets generators end that others wait for, or all when the step ends early.
+    /// Tells the generators when the step ends early, or when the measured work of all has ended.
     fn pass_on(&mut self, control: &Control) {
         if control.is_stopping() && self.stopped.is_none() {
             self.stopped = Some(Instant::now());
@@ -152,7 +152,8 @@ impl Merging {
     fn tell_all(&self, what: &dyn Fn() -> ToAgent) {
         for (number, state) in self.states.iter().enumerate() {
             if state.is_there() {
-                // Who cannot be reached is lost, which its reader says.
+                // A generator that cannot be reached is lost; the reader of its connection reports
+                // this.
                 let _ = self.fleet.send(number, &what());
             }
         }
@@ -169,7 +170,7 @@ impl Merging {
         last.min().unwrap_or(u64::MAX)
     }
 
-    /// When the measured work of all had ended.
+    /// When the measured work of all generators had ended.
     fn end(&self) -> Duration {
         let ends = self.states.iter().map(|state| match state.stage {
             Stage::Lost(_) => state.last.at_us,
@@ -206,7 +207,7 @@ impl Merging {
     }
 }
 
-/// Makes intervals of what is reported, beside what is sampled here.
+/// Makes intervals from the reports and from the samples taken here.
 pub(super) struct Gathering {
     merging: Merging,
     sampled_roles: Vec<SampledRole>,
@@ -217,14 +218,14 @@ pub(super) struct Gathering {
     samples: Vec<Interval>,
     /// When the last sample was taken.
     pub(super) sampled: Instant,
-    /// Intervals that are closed.
+    /// The number of closed intervals.
     closed: u64,
-    /// The end of the last one.
+    /// The end of the last closed interval.
     pub(super) ended_at: Duration,
 }
 
 impl Gathering {
-    /// Lets the generators begin a moment from now.
+    /// Lets the generators begin at a common start shortly after now.
     ///
     /// # Errors
     /// The file of ticks cannot be opened, or a generator cannot be reached.
@@ -248,7 +249,7 @@ impl Gathering {
         })
     }
 
-    /// Its parts, when all generators have ended.
+    /// Returns the parts when all generators have ended.
     pub(super) fn into_parts(self) -> (Merging, Sampled) {
         let sampled = (self.sampled_roles, self.folder, self.instruments);
         (self.merging, sampled)
@@ -326,7 +327,8 @@ impl Gathering {
         }
     }
 
-    /// Closes what is left: the last interval has what came after the measured work ended.
+    /// Closes the remaining intervals; the last one includes everything after the end of the
+    /// measured work.
     fn end(&mut self, control: &Control) {
         self.sample();
         let end = self.merging.end();
@@ -345,7 +347,8 @@ impl Gathering {
         self.progress.end();
     }
 
-    /// Closes the next interval; the last one of the step ends at `last` and has all that is left.
+    /// Closes the next interval; the last one of the step ends at `last` and includes everything
+    /// that is left.
     fn close(&mut self, last: Option<Duration>, control: &Control) {
         let number = self.closed;
         self.closed += 1;

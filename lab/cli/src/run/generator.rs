@@ -34,22 +34,22 @@ use crate::load::{
 use crate::sampler::Gaps;
 use crate::wire;
 
-/// The last of the wait for the start is spent awake: timers are late.
+/// The last part of the wait for the start, which is a busy wait because timers are late.
 const AWAKE: Duration = Duration::from_millis(2);
-/// Words of an address by which drivers read files.
+/// A part of the names of address options by which drivers read files.
 const FILE_OPTIONS: &str = "file";
 
-/// The options of a run that belong to its target. All others have no use here.
+/// The options of a run that concern its target; no other options are used here.
 ///
 /// # Errors
-/// The target's address names files.
+/// The target's address contains names of files.
 pub(crate) fn arguments_of(job: &Job) -> Result<RunArguments, LabError> {
     let refused = |reason: &str| LabError::Agent(reason.to_owned());
     let options = job
         .target
         .split_once('?')
         .map_or("", |(_, options)| options);
-    // A key that is not plain letters could be an escaped form of one of these names.
+    // A key with other characters than letters could be an escaped form of one of these names.
     let names = options
         .split('&')
         .filter_map(|option| option.split('=').next());
@@ -79,7 +79,7 @@ impl<'a> RunPlan<'a> {
     /// The plan of a run that a lab sent.
     ///
     /// # Errors
-    /// The workload is not understood.
+    /// The workload cannot be parsed.
     pub(crate) fn of_job(arguments: &'a RunArguments, job: &Job) -> Result<Self, LabError> {
         Ok(Self {
             arguments,
@@ -90,7 +90,7 @@ impl<'a> RunPlan<'a> {
         })
     }
 
-    /// Makes load against an open target, step by step as the lab says.
+    /// Generates load against an open target, step by step as the lab orders.
     pub(crate) async fn make_load<T: Target>(
         self,
         target: T,
@@ -127,7 +127,7 @@ impl<'a> RunPlan<'a> {
                     run.make_step(*order, link).await?;
                 }
                 ToAgent::End => return Ok(()),
-                // Messages about a step that has already ended.
+                // Messages about a step that has already ended are ignored.
                 _ => {}
             }
         }
@@ -139,7 +139,7 @@ fn send(link: &Link, what: &FromAgent) -> Result<(), LabError> {
 }
 
 impl<T: Target> Run<'_, T> {
-    /// The tables as the lab knows them.
+    /// The tables in the state that the lab sent.
     fn dataset_of(&self, order: &StepOrder) -> Dataset {
         let data = &self.workload.data;
         let out = Dataset::new(data.documents, data.ids, self.settings.clone())
@@ -154,7 +154,7 @@ impl<T: Target> Run<'_, T> {
         out
     }
 
-    /// The step of an order, with the clients and arrivals that the lab found.
+    /// The step of an order, with the clients and arrivals that the lab determined.
     fn ordered(&self, order: &StepOrder) -> Result<Step, LabError> {
         let wrong = |reason: &str| LabError::Agent(format!("step {}: {reason}", order.step));
         let planned = self.planned();
@@ -272,7 +272,7 @@ async fn begin(link: &mut Link, control: &Control) -> Option<Instant> {
                 std::hint::spin_loop();
             }
         }
-        // Those that wait for the start are let go.
+        // Releases the clients that wait for the start.
         None => control.stop("the lab did not begin the step"),
     }
     control.start_together().await;
@@ -299,7 +299,7 @@ impl Heard {
         }
     }
 
-    /// Obeys the lab until `waiting` has ended.
+    /// Handles messages of the lab until `waiting` has ended.
     async fn while_waiting(
         &mut self,
         link: &mut Link,
@@ -324,7 +324,7 @@ impl Heard {
     }
 }
 
-/// Tells the lab every [`TICK`] what the clients did.
+/// Reports the work of the clients to the lab every [`TICK`].
 struct Ticker {
     counters: Vec<Arc<RoleCounters>>,
     control: Arc<Control>,

@@ -1,4 +1,4 @@
-//! A target whose every question has a time limit, also where its driver blocks the thread.
+//! A target with a time limit for each request, also if its driver blocks the thread.
 //!
 //! Promises: a target that hangs for ever never hangs the lab outside measured calls (`step.rs`
 //! watches those). A request that may take long, such as a count, has no time limit as long as the
@@ -15,14 +15,15 @@ use lab_kit::workload::{Capability, Index};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-/// Between two looks whether the target still answers.
+/// The interval between two checks that the target still answers.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// A settling target may end its wait a little late.
 const SETTLE_SLACK: Duration = Duration::from_secs(10);
-/// Threads for such requests are not clients: their reads are not those of measured calls.
+/// The name of threads for such requests, which differs from clients' because their reads are not
+/// those of measured calls.
 const THREAD: &str = "lab-question";
 
-/// How long questions may take.
+/// The time limits of requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimeLimits {
     /// The limit of a short request, after which a target is considered dead.
@@ -46,7 +47,7 @@ impl<T: Target> Guarded<T> {
         }
     }
 
-    /// Asks on a new thread, which is abandoned when it hangs.
+    /// Runs a request on a new thread, which is abandoned if it hangs.
     fn ask<R, F>(&self, question: impl FnOnce(Arc<T>) -> F + Send + 'static) -> JoinHandle<R>
     where
         R: Send + 'static,
@@ -66,7 +67,7 @@ impl<T: Target> Guarded<T> {
         }
     }
 
-    /// A question that the target answers at once.
+    /// Runs a request that the target answers immediately.
     async fn short<R, F>(
         &self,
         question: impl FnOnce(Arc<T>) -> F + Send + 'static,
@@ -78,7 +79,7 @@ impl<T: Target> Guarded<T> {
         Self::within(self.limits.short, self.ask(question)).await
     }
 
-    /// A question that may take as long as the target lives.
+    /// Runs a request that may take as long as the target answers new connections.
     async fn long<R, F>(
         &self,
         question: impl FnOnce(Arc<T>) -> F + Send + 'static,
@@ -101,7 +102,7 @@ impl<T: Target> Guarded<T> {
                 Err(_) => {}
             }
             let probe = self.ask(|target| async move { target.answers().await });
-            // The answer may come while the probe waits.
+            // The answer may arrive while the probe waits.
             tokio::select! {
                 answer = &mut asked => return Ok(taken(answer)),
                 answered = Self::within(self.limits.short, probe) => {
@@ -114,7 +115,7 @@ impl<T: Target> Guarded<T> {
     }
 }
 
-/// A panic of the question is the lab's own and must show.
+/// A panic in a request is a bug of the lab and must be reported.
 fn taken<R>(answer: Result<R, tokio::task::JoinError>) -> R {
     answer.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }

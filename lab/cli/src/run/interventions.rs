@@ -1,6 +1,7 @@
 //! Commands in the middle of a step, such as one that makes or drops an index.
 //!
-//! Promises: each is done once, at its time since the step began; one that fails ends the step.
+//! Promises: each command runs once, at its time since the step began; a command that fails ends
+//! the step.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,14 +14,14 @@ use super::context::Run;
 use crate::clients::Control;
 use crate::counters::lock;
 
-/// Those of a step.
+/// The commands of a step.
 pub(super) struct Interventions {
     tasks: JoinSet<()>,
     done: Arc<Mutex<Vec<String>>>,
 }
 
 impl<T: Target> Run<'_, T> {
-    /// Starts their clocks.
+    /// Starts the timers of the commands.
     pub(super) fn begin_interventions(&self, step: &Step, control: &Arc<Control>) -> Interventions {
         let mut out = Interventions {
             tasks: JoinSet::new(),

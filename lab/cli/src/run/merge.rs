@@ -21,21 +21,21 @@ use crate::load::{
 use crate::sampler::common;
 use crate::wire;
 
-/// At most so many kinds of errors of all generators are counted separately.
+/// The largest number of kinds of errors of all generators that are counted separately.
 const ERROR_KINDS_MAX: usize = 50;
-/// Of a generator that was lost nothing more is known.
+/// The number of operations that a lost generator may have done beyond its reports.
 const UNKNOWN: u64 = u32::MAX as u64;
 
-/// How far a generator is.
+/// The progress of a generator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// Its clients work.
     Works,
-    /// Those of the measured work have ended.
+    /// Its clients of the measured work have ended.
     Done,
     /// It has sent its totals.
     Ended,
-    /// It is lost: why.
+    /// It is lost, with the reason.
     Lost(String),
 }
 
@@ -44,10 +44,10 @@ pub(super) enum Stage {
 pub(super) struct GeneratorState {
     pub(super) address: String,
     pub(super) stage: Stage,
-    /// The last tick, and when it was heard.
+    /// The last tick, and when it was received.
     pub(super) last: Tick,
     pub(super) heard: Instant,
-    /// Of each role: the sum of its ticks.
+    /// For each role, the sum of operations of its ticks.
     ops: Vec<u64>,
     errors: u64,
     measured_ops: u64,
@@ -78,7 +78,7 @@ impl GeneratorState {
         }
     }
 
-    /// Whether more will come from it.
+    /// Whether more messages will come from the generator.
     pub(super) fn is_there(&self) -> bool {
         matches!(self.stage, Stage::Works | Stage::Done)
     }
@@ -97,7 +97,7 @@ impl GeneratorState {
         words
     }
 
-    /// Its totals, which must be the sum of its ticks.
+    /// Takes the totals of the generator, which must equal the sum of its ticks.
     pub(super) fn end(&mut self, ended: Ended) -> Result<(), String> {
         let acknowledged: Vec<u64> = ended.roles.iter().map(|role| role.acknowledged).collect();
         if acknowledged != self.ops {
@@ -110,7 +110,7 @@ impl GeneratorState {
         Ok(())
     }
 
-    /// Its part of the result.
+    /// The generator's part of the result.
     pub(super) fn result(&self, clients: u32, seconds: f64) -> GeneratorResult {
         let main = self.ended.as_ref().and_then(|ended| ended.roles.first());
         let lateness = main.and_then(|role| role.lateness.as_ref());
@@ -140,13 +140,14 @@ impl GeneratorState {
         }
     }
 
-    /// The tables as it left them.
+    /// The state of the tables at the generator's end.
     pub(super) fn marks(&self) -> Vec<TableCheckpoint> {
         let ended = self.ended.as_ref();
         ended.map(|ended| ended.marks.clone()).unwrap_or_default()
     }
 
-    /// The counters of its program; a lost generator may have begun that much more.
+    /// The counters of the generator's program. A lost generator may have begun up to [`UNKNOWN`]
+    /// more calls.
     pub(super) fn program(&self) -> Vec<i64> {
         match &self.ended {
             Some(ended) => ended.program.clone(),
@@ -154,7 +155,7 @@ impl GeneratorState {
         }
     }
 
-    /// Adds its totals for a role; `parts` are the parts of a mix.
+    /// Adds the generator's totals for a role; `operations` are the operations of a mix.
     pub(super) fn add_to(&self, totals: &mut Totals, role: usize, operations: &[Operation]) {
         if let Some(ended) = &self.ended {
             if let Some(end) = ended.roles.get(role) {
@@ -195,7 +196,7 @@ fn add_unknown(effect: &mut Effect, operations: &[Operation]) {
     }
 }
 
-/// Numbers that came from elsewhere do not overflow.
+/// Adds without overflow, because the numbers come from another machine.
 fn add_effect(sum: &mut Effect, more: &Effect) {
     sum.inserted = sum.inserted.saturating_add(more.inserted);
     sum.deleted = sum.deleted.saturating_add(more.deleted);
@@ -271,12 +272,12 @@ pub(super) struct RoleSum {
 pub(super) struct Sum {
     pub(super) roles: Vec<RoleSum>,
     pub(super) used: ProcessUse,
-    /// When each generator took its last tick in it.
+    /// When each generator took its last tick of the interval.
     ends_us: Vec<u64>,
 }
 
 impl Sum {
-    /// When it ended: in the middle of the generators.
+    /// When the interval ended: the middle of the generators' times.
     pub(super) fn end(&self) -> Option<Duration> {
         let count = u64::try_from(self.ends_us.len())
             .ok()
@@ -287,7 +288,7 @@ impl Sum {
     }
 }
 
-/// Where nothing was completed, and what was, of one role in one tick.
+/// The completed calls of one role in one tick, and the gaps between them.
 pub(super) struct Completed {
     pub(super) count: u64,
     pub(super) first_s: f64,
@@ -314,7 +315,7 @@ impl Merge {
         }
     }
 
-    /// A tick came.
+    /// Takes a tick.
     pub(super) fn take(
         &mut self,
         number: usize,
@@ -373,8 +374,8 @@ impl Merge {
         sum
     }
 
-    /// The next tick that all have reported, each generator's part; `reached` is the smallest of
-    /// their last ticks.
+    /// The next tick that all generators have reported, as each generator's part; `reached` is the
+    /// smallest of their last ticks.
     pub(super) fn next_tick(&mut self, reached: u64) -> Option<(u64, Vec<(usize, Tick)>)> {
         let (number, _) = self.waiting.first_key_value()?;
         if *number > reached {
@@ -407,7 +408,7 @@ impl Merge {
         sum
     }
 
-    /// Intervals that are not closed yet.
+    /// The intervals that are not yet closed.
     pub(super) fn open(&self) -> Vec<u64> {
         self.sums.keys().copied().collect()
     }
@@ -418,7 +419,7 @@ pub(super) fn interval_of(tick: u64) -> u64 {
     tick.saturating_sub(1) / TICKS_PER_INTERVAL
 }
 
-/// The work completed in a tick, and the stretches in which no generator completed any.
+/// The work completed in a tick, and the periods in which no generator completed any.
 pub(super) fn completed(parts: &[(usize, Tick)], role: usize) -> Option<Completed> {
     let seconds = |us: u64| us as f64 / 1e6;
     let mut out: Option<Completed> = None;

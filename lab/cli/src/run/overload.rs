@@ -1,4 +1,5 @@
-//! Steps that look for the number of clients that saturate a target, and those that use it.
+//! Steps that determine the number of clients that saturate a target, and steps that use this
+//! number.
 
 use lab_kit::overload::{self, saturation};
 use lab_kit::result::StepResult;
@@ -25,7 +26,7 @@ impl<T: Target> Run<'_, T> {
             .collect()
     }
 
-    /// Why a step that adds clients need not be done.
+    /// Why a step with more clients is not necessary, if it is not.
     pub(super) fn is_saturated(&self, step: &Step, done: &[StepResult]) -> Option<String> {
         let clients = saturation(&self.tried(done)).filter(|_| step.saturate)?;
         Some(format!("{clients} clients saturate the target"))

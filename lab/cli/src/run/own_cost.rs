@@ -14,7 +14,7 @@ use super::context::Run;
 use super::role_plan::RolePlan;
 use crate::errors::LabError;
 
-/// The lab's own cost is measured over so many calls, or for this long.
+/// The lab's own cost is measured over this many calls, or for the following time.
 const OWN_COST_CALLS: u32 = 2_000;
 const OWN_COST_TIME: Duration = Duration::from_millis(50);
 

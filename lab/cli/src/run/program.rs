@@ -1,4 +1,4 @@
-//! The user's program beside the work of a step: a backup, a migration, a report.
+//! The user's program that runs during a step: a backup, a migration, a report.
 //!
 //! Promises: the shell runs the program again and again while clients work. A program that still
 //! runs at the end of the step is told to end, with all processes that it started. Its output is in
@@ -16,17 +16,17 @@ use std::time::{Duration, Instant};
 use lab_kit::result::{Check, ProgramRuns};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// Between two looks at the process.
+/// The polling interval of the process.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long a program may take to end after it was told to.
 const END_MAX: Duration = Duration::from_secs(30);
-/// One that fails at once is not started without end.
+/// The number of failed runs after which the program is not started again.
 const FAILED_MAX: u64 = 3;
 
 /// The program to run.
 #[derive(Clone, Debug)]
 pub(super) struct Task {
-    /// For the shell.
+    /// The command for the shell.
     pub(super) command: String,
     /// The address of the target.
     pub(super) target: String,
@@ -34,7 +34,7 @@ pub(super) struct Task {
     pub(super) folder: PathBuf,
 }
 
-/// A program that runs.
+/// A running program.
 pub(super) struct Program {
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<Result<ProgramRuns, String>>,
@@ -48,7 +48,7 @@ enum Ended {
 }
 
 impl Program {
-    /// Starts it.
+    /// Starts the program.
     pub(super) fn begin(task: Task) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let thread = std::thread::spawn({
@@ -58,7 +58,7 @@ impl Program {
         Self { is_over, thread }
     }
 
-    /// Tells it to end, and what became of its runs.
+    /// Tells the program to end, and returns the results of its runs.
     pub(super) async fn end(self) -> (ProgramRuns, Check) {
         self.is_over.store(true, Ordering::Relaxed);
         let thread = self.thread;
@@ -128,14 +128,14 @@ fn said(folder: &Path) -> std::io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-/// Waits until it ends, or tells it to end.
+/// Waits until the program ends, or tells it to end.
 fn wait(mut child: Child, is_over: &AtomicBool) -> std::io::Result<Ended> {
     let mut told: Option<Instant> = None;
     loop {
         if let Some(status) = child.try_wait()? {
             let is_whole = status.success();
             return Ok(match told {
-                // It was told to end, so its status does not matter.
+                // The program was told to end, so its status does not matter.
                 Some(_) => Ended::Killed,
                 None if is_whole => Ended::Whole,
                 None => Ended::Failed,
@@ -157,7 +157,7 @@ fn wait(mut child: Child, is_over: &AtomicBool) -> std::io::Result<Ended> {
 fn cpu_of_children() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    // The 16th and 17th of the whole line; a tick is 10 ms on every Linux this runs on.
+    // Fields 16 and 17 of the whole line; a tick is 10 ms on every Linux that the lab supports.
     let ticks = fields.split(' ').skip(13).take(2);
     let ticks: f64 = ticks.filter_map(|one| one.parse::<f64>().ok()).sum();
     ticks / 100.0

@@ -1,9 +1,8 @@
-//! Stopping the target and starting it again by the user's command, and how long it takes until it
-//! answers.
+//! Restarts the target by the user's command and measures the time until it answers.
 //!
-//! Promises: the time counts from the start of the new process, where it can be seen, or else from
-//! the end of the old one: neither a slow shutdown nor a slow script is taken for a slow start. A
-//! command that fails or a target that does not come back ends the step with a reason.
+//! Promises: the time counts from the start of the new process if it can be observed, or else from
+//! the end of the old one, so that neither a slow shutdown nor a slow script counts as a slow
+//! start. A command that fails or a target that does not come back ends the step with a reason.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -15,7 +14,7 @@ use super::context::Run;
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 impl<T: Target> Run<'_, T> {
-    /// Restarts the target whose process is `pid`; seconds until it answered.
+    /// Restarts the target whose process is `pid`; returns the seconds until it answered.
     pub(crate) async fn restart(&self, pid: Option<u32>) -> Result<f64, String> {
         let Some(command) = &self.arguments.restart_command else {
             return Err("--restart-command is missing".to_owned());
@@ -28,10 +27,11 @@ impl<T: Target> Run<'_, T> {
             .map_err(|error| format!("cannot run the restart command: {error}"))?;
         let timeout = Duration::from_secs(self.arguments.settle_seconds);
         let begun = Instant::now();
-        // Where the process cannot be observed, shutting down is part of the time.
+        // If the process cannot be observed, the shutdown is part of the time.
         let mut gone = pid.is_none().then_some(begun);
         while begun.elapsed() < timeout {
-            // A server that stays in the foreground is no failure; a command that ends with one is.
+            // A command that stays in the foreground as the server is fine; a command that ends
+            // with an error is a failure.
             if let Ok(Some(status)) = child.try_wait()
                 && !status.success()
             {
@@ -44,13 +44,13 @@ impl<T: Target> Run<'_, T> {
                 && self.target.answers().await
             {
                 let (answered, waited) = (Instant::now(), gone.elapsed());
-                // The old connections are dead; making them again is no part of the
+                // The old connections are dead; connecting again does not count as part of the
                 // start.
                 while self.target.reconnect().await.is_err() && begun.elapsed() < timeout {
                     tokio::time::sleep(POLL_INTERVAL).await;
                 }
-                // The process that answers now is as old as its start took and its reconnecting
-                // since.
+                // The age of the new process is the time of its start plus the time of
+                // reconnecting, which is subtracted.
                 let new = self
                     .target
                     .inspect()

@@ -16,7 +16,7 @@ pub(super) struct RolePlan<'a> {
     pub(super) role: &'a Role,
     pub(super) clients: u32,
     pub(super) batch: u32,
-    /// Operations per second of all together.
+    /// Operations per second of all clients together.
     pub(super) rate: Option<f64>,
     pub(super) quota: Quota,
     pub(super) counters: Arc<RoleCounters>,

@@ -1,7 +1,8 @@
-//! Whether several machines can make the load of a run, and the message that tells them how.
+//! Checks whether several machines can generate the load of a run, and makes the message that
+//! describes the run to them.
 //!
-//! Promises: work that cannot be shared is refused before anything is done to the target. Must not
-//! know: the generators' reports.
+//! Promises: work that cannot be shared is refused before the target is changed. Must not know: the
+//! generators' reports.
 
 use lab_kit::target::Target;
 use lab_kit::workload::{Operation, Role, Step, Workload};
@@ -13,10 +14,10 @@ use crate::errors::LabError;
 use crate::load::{Fleet, Job};
 
 impl<T: Target> Run<'_, T> {
-    /// Connects to the agents that make load, if there are such.
+    /// Connects to the agents that generate load, if any were given.
     ///
     /// # Errors
-    /// One cannot be used, or the workload cannot be shared by machines.
+    /// An agent cannot be used, or several machines cannot share the workload.
     pub(super) fn open_fleet(&self) -> Result<(), LabError> {
         let addresses = &self.arguments.load_agent;
         let Some(token) = self.arguments.agent_token_file.as_deref() else {
@@ -80,7 +81,7 @@ impl<T: Target> Run<'_, T> {
             ..
         } = self.arguments.clone();
         let mut settings = self.settings.clone();
-        // Recorded times come with each step.
+        // Recorded arrivals are sent with each step.
         settings.arrivals = settings
             .arrivals
             .filter(|arrivals| !arrivals.starts_with("recorded:"));
@@ -101,7 +102,7 @@ impl<T: Target> Run<'_, T> {
     }
 }
 
-/// Why several machines cannot share the work of a step: its clients share state that lies in
+/// Why several machines cannot share the work of a step, if they cannot: its clients share state in
 /// memory.
 fn why_not_shared(step: &Step, generators: usize) -> Option<String> {
     if step.readers.is_some() {
@@ -129,7 +130,7 @@ fn why_not_shared(step: &Step, generators: usize) -> Option<String> {
     })
 }
 
-/// The operations of a role's clients: the parts of its mix, then its own.
+/// The operations of a role's clients: those of its mix, then its own.
 pub(super) fn operations(role: &Role) -> Vec<Operation> {
     let mixed = role.mix.iter().map(|(operation, _)| *operation);
     mixed.chain([role.operation]).collect()
@@ -145,7 +146,7 @@ pub(super) fn hosts(target: &str) -> impl Iterator<Item = &str> {
     hosts.split(',')
 }
 
-/// Whether HOST:PORT is this machine by a name that every machine has for itself.
+/// Whether HOST:PORT is a loopback address, which means a different machine on each machine.
 fn is_loopback(address: &str) -> bool {
     let host = match address.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,

@@ -13,7 +13,7 @@ pub(crate) struct RunState {
     pub(crate) expected_state: ExpectedState,
 }
 
-/// A step that ended, well or early.
+/// The end of a step, complete or early.
 pub(crate) struct StepEnd {
     /// Its result.
     pub(crate) result: StepResult,

@@ -30,17 +30,18 @@ use crate::interrupt::interrupted;
 use crate::progress::{Goal, Progress};
 use crate::sampler::{Instruments, Sampled, Sampling};
 
-/// A client that can give up a call does so itself; this much later the step is stopped for it.
+/// The time after a call's timeout at which the step is stopped, if the client did not give up the
+/// call itself.
 const WATCH_SLACK: Duration = Duration::from_millis(500);
 
-/// Which client of which role.
+/// A client and its role.
 struct Seat<'a> {
     role: &'a str,
     client: u32,
 }
 
 impl<T: Target> Run<'_, T> {
-    /// Runs a step whose work clients do.
+    /// Runs a step with clients.
     pub(crate) async fn run_step(
         &self,
         step: &Step,
@@ -96,12 +97,12 @@ impl<T: Target> Run<'_, T> {
         });
         wait_for_clients(&mut measured, &control, &counters, limits.call_timeout).await;
         let interventions = interventions.end(limits.call_timeout).await;
-        // Before the last interval is closed, so that it shows what was never answered or sent.
+        // This comes before the last interval is closed, so that the interval includes calls that
+        // were never answered or sent.
         for counters in &counters {
             counters.account_unfinished(&limits);
         }
-        // The last interval ends with the measured work; stragglers beside it are not waited for
-        // first.
+        // The last interval ends with the measured work, without waiting for background clients.
         control.measured_work_is_over();
         let _ = done.send(());
         wait_for_clients(&mut background, &control, &counters, limits.call_timeout).await;
@@ -133,11 +134,11 @@ impl<T: Target> Run<'_, T> {
         std::iter::once(measured).chain(beside).collect()
     }
 
-    /// When the clients of a step end, and how much they do.
+    /// The time limits and the amount of work of the clients of a step.
     pub(super) fn limits(&self, step: &Step) -> (Limits, Quota, Goal) {
         let settings = &self.settings;
-        // Preparing steps have no warm-up and end by rows alone; so do loads of a workload that
-        // also has timed steps.
+        // Preparing steps have no warm-up and end only by rows; so do loads of a workload that also
+        // has timed steps.
         let is_timed =
             step.measured && (step.stop == Stop::Seconds || !self.workload.has_timed_steps());
         let warmup = Duration::from_secs(if is_timed { settings.warmup_seconds } else { 0 });
@@ -158,8 +159,8 @@ impl<T: Target> Run<'_, T> {
         (limits, quota, goal)
     }
 
-    /// The seed of a client. Rows are never drawn twice by two clients, whatever the mode: they
-    /// would be duplicates.
+    /// The seed of a client. For inserts the mode is ignored: two clients must not draw the same
+    /// rows, which would be duplicates.
     pub(super) fn seed_of(&self, step: &Step, plan: &RolePlan<'_>, role: &str, client: u32) -> u64 {
         let mode = if plan.role.operation == Operation::Insert {
             SeedMode::Fresh
@@ -169,7 +170,8 @@ impl<T: Target> Run<'_, T> {
         mode.of(self.seed, &step.name, role, client)
     }
 
-    /// Starts the clients of all roles, which wait for one another; the seeds of the first role's.
+    /// Starts the clients of all roles, which wait for one another; returns the seeds of the first
+    /// role's clients.
     pub(super) async fn spawn_all(
         &self,
         step: &Step,
@@ -246,7 +248,7 @@ impl<T: Target> Run<'_, T> {
         if <T::Session as Session>::BLOCKING {
             let runtime = tokio::runtime::Handle::current();
             tasks.spawn_blocking(move || {
-                // So that reads of clients can be distinguished from those of the engine's own
+                // This name distinguishes the reads of clients from those of the engine's own
                 // threads.
                 let _ = std::fs::write("/proc/thread-self/comm", CLIENT_THREAD);
                 runtime.block_on(client.run());
@@ -262,8 +264,8 @@ impl<T: Target> Run<'_, T> {
         let mut sizes = self.target.sizes().await;
         let statistics = self.target.statistics().await;
         if step.work.operation == Operation::FillRandom {
-            // How many keys are distinct is what such a step is about; statistics of engines do
-            // not say, or estimate.
+            // Such a step needs the exact number of distinct keys; the statistics of engines lack
+            // or only estimate it.
             sizes.documents = self.target.count().await.ok().or(sizes.documents);
         }
         (sizes, statistics)
@@ -291,7 +293,8 @@ impl<T: Target> Run<'_, T> {
         mut end: End<'_, '_>,
     ) -> Result<(StepEnd, RunFolder, Instruments), LabError> {
         let stopped_because = end.control.reason();
-        // Before the target is asked: some engines read all their data to answer.
+        // This comes before the target is asked, because some engines read all their data to
+        // answer.
         let details = instruments.details();
         let (mut sizes, mut statistics) = match stopped_because {
             None => self.sizes(step).await,
@@ -366,13 +369,14 @@ impl<T: Target> Run<'_, T> {
     }
 }
 
-/// A thread ends within moments of its signal; a panic in it is a bug that must show.
+/// Joins a thread, which ends shortly after its signal; a panic in it is a bug and must be
+/// reported.
 fn joined<R>(thread: std::thread::JoinHandle<R>) -> R {
     let joined = thread.join();
     joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// A rate of nothing is no rate.
+/// The reason why a step without measured operations has no result: its work ended in the warm-up.
 fn ended_in_warmup(step: &StepResult) -> Option<String> {
     let is_over = step.measured && step.ops == 0 && step.warmup_ops > 0;
     is_over.then(|| {
@@ -384,7 +388,7 @@ fn ended_in_warmup(step: &StepResult) -> Option<String> {
     })
 }
 
-/// When a role works that works for a share of the measured time.
+/// The period of a role that works only during a share of the measured time.
 pub(super) fn window_of(share: [f64; 2], limits: Limits) -> Option<(Duration, Duration)> {
     let length = limits.end?.saturating_sub(limits.warmup);
     let at = |share: f64| limits.warmup + length.mul_f64(share);
@@ -396,7 +400,7 @@ pub(super) struct End<'a, 'b> {
     pub(super) watched: Watched,
     pub(super) afterwards: Aftermath,
     pub(super) plans: &'a [RolePlan<'b>],
-    /// Of each plan.
+    /// The totals of each plan.
     pub(super) totals: Vec<Totals>,
     pub(super) generators: Vec<GeneratorResult>,
     pub(super) control: &'a Control,
@@ -405,7 +409,7 @@ pub(super) struct End<'a, 'b> {
     pub(super) interventions: String,
 }
 
-/// A mistake of the lab's: each step has a role.
+/// The error for a step without a role, which is a bug of the lab.
 pub(super) fn without_work() -> LabError {
     LabError::Machine(std::io::Error::other("a step without work"))
 }
@@ -423,9 +427,9 @@ pub(super) fn is_paired(step: &Step) -> bool {
     step.work.operation == Operation::Insert && step.background.iter().any(deletes)
 }
 
-/// Waits for all clients; on an interrupt or an early stop, calls under way get a moment and are
-/// then abandoned. A call without a reply for longer than `call_timeout` stops the step, also
-/// when it holds a thread that cannot give it up itself.
+/// Waits for all clients. On an interrupt or an early stop, calls under way get a short time and
+/// are then abandoned. A call without a reply for longer than `call_timeout` stops the step, also
+/// if it blocks a thread that cannot give up the call itself.
 pub(super) async fn wait_for_clients(
     tasks: &mut JoinSet<()>,
     control: &Control,

@@ -1,4 +1,4 @@
-//! Lines on the terminal: what a step showed, and the command line that is kept in the result.
+//! The terminal lines of a step's results, and the command line that the result contains.
 
 use lab_kit::format;
 use lab_kit::result::StepResult;
@@ -77,7 +77,7 @@ fn notes(step: &StepResult) -> String {
     out
 }
 
-/// The command line as it was given, password removed.
+/// The command line as given, without passwords.
 pub(crate) fn command_line() -> String {
     let quoted = |word: String| {
         if word.contains([' ', '&', '?', '$', '*']) {

@@ -1,9 +1,9 @@
 //! Watchers of a step: readers of the changes that its clients make, and a watcher of expiring
 //! documents.
 //!
-//! Promises: each reader's events are checked one by one against what clients sent and what was
-//! acknowledged; documents that expire are counted until the last is gone. A reader that fails ends
-//! the step. Must not know: drivers.
+//! Promises: each event of a reader is checked against the sent and the acknowledged writes;
+//! documents that expire are counted until the last is gone. A reader that fails ends the step.
+//! Must not know: drivers.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -24,13 +24,13 @@ use crate::clients::Control;
 use crate::counters::{Limits, RoleCounters, lock};
 use crate::errors::LabError;
 
-/// Between two looks at documents that expire.
+/// The sampling interval of documents that expire.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// When every reader has everything, events that come twice get this long to show.
+/// When every reader has all events, the time to wait for repeated events.
 const AFTER_LAST: Duration = Duration::from_millis(300);
 const DRAIN_POLL: Duration = Duration::from_millis(5);
 
-/// Those of a step.
+/// The watchers of a step.
 #[derive(Default)]
 pub(super) struct Watchers {
     readers: Option<Readers>,
@@ -77,7 +77,7 @@ struct Shared {
 }
 
 impl<T: Target> Run<'_, T> {
-    /// Begins before the clients do, so that nothing is missed.
+    /// Starts the watchers before the clients begin, so that no event is missed.
     pub(super) async fn begin_watchers(
         &self,
         step: &Step,
@@ -137,7 +137,8 @@ impl<T: Target> Run<'_, T> {
         })
     }
 
-    /// Waits until readers have everything and what expires is gone; what was seen.
+    /// Waits until the readers have all events and the expiring documents are gone; returns the
+    /// observations.
     pub(super) async fn end_watchers(
         &self,
         watchers: Watchers,
@@ -280,7 +281,7 @@ impl Readers {
         }
     }
 
-    /// Events in order of the reader that has the fewest, and of all.
+    /// The number of in-order events of the reader with the fewest, and of all readers.
     fn given(&self) -> (u64, u64) {
         let given = self.seen.iter().map(|seen| lock(seen).deliveries.in_order);
         let given: Vec<u64> = given.collect();
@@ -411,7 +412,7 @@ impl Watched {
     }
 }
 
-/// Sets the rate of a step in which documents expired beside that of the measured step before.
+/// Compares the rate of a step in which documents expired with that of the previous measured step.
 pub(super) fn compare_expiry(result: &mut StepResult, done: &[StepResult]) {
     let rate = result.rate.average;
     let Some(expiry) = &mut result.more.expiry else {

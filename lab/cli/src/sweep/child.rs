@@ -13,7 +13,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// The message of a run when the data of a shared load are gone.
 pub(super) const CHANGED: &str = "the data that were loaded are no longer there";
 
-/// Starts a run whose folder bears the number of its process, and waits.
+/// Starts a run, whose folder is named after its process number, and waits for its end.
 pub(super) fn run_child(
     words: &[String],
     folder: &Path,
@@ -50,14 +50,14 @@ pub(super) fn run_child(
     }
 }
 
-/// Exit status of a run that does not find what another loaded.
+/// Exit status of a run that does not find the data that another run loaded.
 pub(crate) const CODE_CHANGED: u8 = 5;
 
-/// Goes on with the run in `at` and waits.
+/// Resumes the run in `at` and waits for its end.
 pub(super) fn resume_run(words: &[String], at: PathBuf) -> Result<PathBuf, LabError> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("resume").arg(&at);
-    // The target's address in the words is the only one with its password.
+    // Only the address in these words contains the target's password.
     let target = option(words, "--target");
     if let Some(target) = target.filter(|target| !target.contains(":***@")) {
         command.args(["--target", target]);
@@ -70,8 +70,8 @@ pub(super) fn resume_run(words: &[String], at: PathBuf) -> Result<PathBuf, LabEr
     }
 }
 
-/// Waits for the end of a run; an interrupt reaches the run, too, which then writes what it saw.
-/// `began` is asked until it says yes.
+/// Waits for the end of a run. An interrupt also reaches the run, which then writes its partial
+/// results. `began` is called until it returns `true`.
 fn wait(
     mut child: std::process::Child,
     began: &mut dyn FnMut() -> Result<bool, LabError>,

@@ -1,11 +1,12 @@
 //! Expands one command line into those of its runs: lists of numbers, several targets, own servers,
 //! repeats.
 //!
-//! Repeats are outermost, then targets: A, B, A, B. A drift of the machine meets all targets alike.
+//! Repeats are outermost, then targets: A, B, A, B. A drift of the machine affects all targets
+//! equally.
 
 use super::own::OwnSpec;
 
-/// At most so many options may be lists of numbers.
+/// The largest number of options that may be lists of numbers.
 const LISTS_MAX: usize = 2;
 const REPEATS_MAX: u32 = 1_000;
 /// Options that may be lists.
@@ -32,7 +33,7 @@ pub(super) const OWN_SCHEME: &str = "own:";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) words: Vec<String>,
-    /// From 1 on.
+    /// The number of the repeat, from 1.
     pub(super) repeat: u32,
 }
 
@@ -42,13 +43,13 @@ struct Dimensions {
     targets: Vec<String>,
     own: Vec<String>,
     repeats: Option<u32>,
-    /// Name and text of options of an engine's own.
+    /// Names and texts of `--engine-options`.
     engine_options: Vec<(String, String)>,
 }
 
-/// The option that names options of an engine's own.
+/// The option with an engine's own options.
 pub(super) const ENGINE_OPTIONS: &str = "--engine-options";
-/// Targets that take them.
+/// The targets that accept this option.
 const WITH_OPTIONS: [&str; 3] = ["rocksdb:", "rocksdb-library:", "wiredtiger:"];
 
 /// A target with each of the options and a distinguishing label; without options the target alone.
@@ -88,11 +89,11 @@ fn engine_options(value: &str) -> Result<(String, String), String> {
         })
 }
 
-/// The runs that `words` mean, in order.
+/// The runs of a command line, in order.
 ///
 /// # Errors
-/// More lists than two, a list with something else than numbers, an unknown own server, a number of
-/// repeats that is none.
+/// There are more than two lists, a list contains other things than numbers, an own server is
+/// unknown, or the number of repeats is invalid.
 pub(super) fn expand(words: &[String]) -> Result<Vec<Line>, String> {
     let (dimensions, rest) = take_dimensions(words)?;
     let mut targets = dimensions.targets;
@@ -146,7 +147,7 @@ fn workloads(line: &[String]) -> Vec<Vec<String>> {
     names.into_iter().map(with).collect()
 }
 
-/// Takes out targets, where there are several, own servers and repeats.
+/// Takes several targets, own servers and repeats out of the command line.
 fn take_dimensions(words: &[String]) -> Result<(Dimensions, Vec<String>), String> {
     let count = |option: &str| {
         let with_value = format!("{option}=");
@@ -195,7 +196,7 @@ fn take_dimensions(words: &[String]) -> Result<(Dimensions, Vec<String>), String
     Ok((out, rest))
 }
 
-/// One command line for each combination of values of lists, the first list outermost.
+/// Makes one command line for each combination of values of the lists; the first list is outermost.
 fn expand_lists(words: &[String]) -> Result<Vec<Vec<String>>, String> {
     let mut out = vec![Vec::new()];
     let mut lists = 0;
@@ -239,7 +240,7 @@ fn expand_lists(words: &[String]) -> Result<Vec<Vec<String>>, String> {
     Ok(out)
 }
 
-/// The command line with another value of an option that it has.
+/// The command line with a different value of an option that it has.
 pub(super) fn with(words: &[String], option: &str, value: &str) -> Vec<String> {
     let mut out: Vec<String> = Vec::with_capacity(words.len());
     for word in words {
@@ -320,7 +321,7 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(shown, [once(1), once(2)].concat());
-        // One target stays where it was given.
+        // A single target stays in its place.
         assert_eq!(
             lines("run hot --target redb:a --out x --repeats 1"),
             [words("run hot --target redb:a --out x")]
@@ -374,7 +375,7 @@ mod tests {
             "run hot --clients 2 --out x --hot-rows=4 --rows 500",
         ];
         assert_eq!(found, requested.map(words));
-        // A comma elsewhere is no list.
+        // A comma in other options does not make a list.
         assert_eq!(lines("run hot --target mongodb://a,b --out x,y").len(), 1);
     }
 

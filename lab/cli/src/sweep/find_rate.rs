@@ -1,5 +1,5 @@
-//! `--find-rate`: runs at one rate after the other until the highest is known that keeps a
-//! condition.
+//! `--find-rate`: makes runs at different rates until the highest rate at which a condition holds
+//! is known.
 //!
 //! Promises: each attempt is a separate run with its own folder; the attempts so far are written
 //! after each.
@@ -21,7 +21,7 @@ use crate::output::{make_folder, write_json, write_page};
 use crate::run::{LOADED, RunArguments};
 
 const FILE: &str = "find-rate.json";
-/// Of each rate, where the user does not say.
+/// The repeats of each rate, if the user does not set them.
 const REPEATS: u32 = 3;
 
 fn refused(reason: &str) -> LabError {
@@ -48,7 +48,7 @@ pub(super) fn search(lines: &[Line], repeats: Option<u32>) -> Result<(), LabErro
     workload.settings(&arguments.preset, arguments.overrides())?;
     let words = without_find_rate(&line.words);
     if arguments.plan {
-        // The rates that follow depend on what this first run shows.
+        // The following rates depend on the result of this first run.
         print_line!("{}", shown(&words));
         return Ok(());
     }
@@ -89,7 +89,7 @@ pub(super) fn search(lines: &[Line], repeats: Option<u32>) -> Result<(), LabErro
     )
 }
 
-/// The command line of a try.
+/// The command line of an attempt.
 fn without_find_rate(words: &[String]) -> Vec<String> {
     let mut out = Vec::new();
     let mut words = words.iter();
@@ -103,7 +103,7 @@ fn without_find_rate(words: &[String]) -> Vec<String> {
     out
 }
 
-/// What all attempts have in common.
+/// The common state of all attempts.
 struct Tries {
     words: Vec<String>,
     may_share: bool,
@@ -135,7 +135,7 @@ impl Tries {
         }
     }
 
-    /// One run; one that ended early is a result, too.
+    /// Makes one run; a run that ended early counts as a result, too.
     fn run(&mut self, rate: Option<f64>) -> Result<RunResult, LabError> {
         let (mut words, _server) = with_server(&self.folder, &self.words, self.loaded.is_some())?;
         if let Some(rate) = rate {
@@ -172,7 +172,7 @@ impl Tries {
     }
 }
 
-/// The folder of a run that was made, also of one that ended early or failed its checks.
+/// Makes a run and returns its folder, also if the run ended early or failed its checks.
 fn made(words: &[String], folder: &Path) -> Result<PathBuf, LabError> {
     let mut name = None;
     let done = run_child(words, folder, &mut |found| {

@@ -39,7 +39,8 @@ const SCHEMA: &str = "quarry-lab/sweep 1";
 #[derive(Debug, Serialize, Deserialize)]
 struct Sweep {
     schema: String,
-    /// The change in percent that repeats are made for; then no more are made.
+    /// The change in percent that the repeats must be able to detect; then no more repeats are
+    /// made.
     #[serde(default)]
     find_change: Option<f64>,
     runs: Vec<SweepRun>,
@@ -52,14 +53,14 @@ struct SweepRun {
     words: Vec<String>,
     /// Runs with the same number share the load of the first of them.
     load: usize,
-    /// Which repeat it is of, from 1 on.
+    /// The number of the repeat, from 1.
     #[serde(default)]
     repeat: u32,
     /// The name of its folder; `None` before the run has begun.
     folder: Option<String>,
 }
 
-/// Whether the command line asks for a sweep; then it is made.
+/// Makes the sweep, if the command line asks for one.
 pub(crate) fn requested() -> Option<Result<(), LabError>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words.first().map(String::as_str) != Some("run") {
@@ -130,8 +131,8 @@ fn begin(lines: Vec<Line>) -> Result<(), LabError> {
     )
 }
 
-/// The runs. Those that can share a load are next to each other, in whatever order the lists were
-/// given.
+/// The runs of a sweep. Runs that can share a load come one after the other, regardless of the
+/// order of the lists.
 fn planned(plans: &[(Line, RunArguments, Settings, Workload)]) -> Vec<SweepRun> {
     let mut loads: Vec<((u32, String, String), Settings)> = Vec::new();
     let mut runs: Vec<SweepRun> = plans
@@ -203,7 +204,7 @@ pub(crate) fn resume(folder: &Path, target: Option<&str>) -> Option<Result<(), L
     })
 }
 
-/// Takes `target`, with its password, where the sweep knows it without.
+/// Replaces the address without a password by `target`, which has one.
 fn take_target(sweep: &mut Sweep, target: &str) {
     let known = crate::credentials::without_password(target);
     let is_one = |run: &SweepRun| option(&run.words, "--target") == Some(known.as_str());
@@ -283,8 +284,8 @@ fn continue_sweep(folder: &Path, mut sweep: Sweep) -> Result<(), LabError> {
     })
 }
 
-/// The change that the repeats so far could find, if that is small enough to end before run
-/// `number`, the first of another repeat.
+/// The smallest change that the repeats so far can detect, if it is small enough to end the sweep
+/// before run `number`, the first run of the next repeat.
 fn found_enough(folder: &Path, sweep: &Sweep, number: usize) -> Option<f64> {
     let wanted = sweep.find_change?;
     let (run, before) = (
@@ -342,7 +343,7 @@ fn without(words: &[String], name: &str) -> Vec<String> {
     out
 }
 
-/// Removes what own servers stored; their settings and logs stay.
+/// Removes the data of own servers; their settings and logs stay.
 fn remove_data(folder: &Path, sweep: &Sweep) {
     let names = sweep.runs.iter().filter_map(|run| own_name(&run.words));
     for spec in names.filter_map(|name| OwnSpec::parse(name).ok()) {
@@ -350,13 +351,13 @@ fn remove_data(folder: &Path, sweep: &Sweep) {
     }
 }
 
-/// Goes on with a run that was interrupted.
+/// Resumes an interrupted run.
 fn take_up(folder: &Path, run: &SweepRun, at: PathBuf) -> Result<PathBuf, LabError> {
     let (words, _server) = with_server(folder, &run.words, true)?;
     resume_run(&words, at)
 }
 
-/// Starts run `number` of a sweep and waits for its end; its folder.
+/// Starts run `number` of a sweep and waits for its end; returns its folder.
 fn start(
     folder: &Path,
     sweep: &Sweep,

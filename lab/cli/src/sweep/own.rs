@@ -1,5 +1,5 @@
-//! Servers that the lab starts for single runs of a sweep: fresh or on what they loaded, with
-//! stated settings, and stopped when the run has ended.
+//! Servers that the lab starts for single runs of a sweep, new or with the data of a shared load,
+//! with stated settings. They are stopped when the run has ended.
 //!
 //! Promises: only the measured server runs, and it ends with the run, however the run ends. Memory:
 //! Quarry gets all of the limit, InnoDB half of it (its reads bypass the page cache), MyRocks an
@@ -24,13 +24,13 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// A running server.
 pub(super) struct OwnServer {
-    /// For `--target`.
+    /// The address for `--target`.
     pub(super) address: String,
     /// The server and how it was started; its name in results.
     pub(super) label: String,
-    /// Restarts it, where it can.
+    /// The command that restarts the server, if it supports this.
     pub(super) restart_command: Option<String>,
-    /// Held until the run has ended: dropping it stops the server.
+    /// Dropping this stops the server.
     _running: Box<dyn Any>,
 }
 
@@ -68,7 +68,7 @@ impl OwnSpec {
     /// `=` belongs to the value before it, as in `pd=HOST:PORT`.
     ///
     /// # Errors
-    /// What is allowed instead.
+    /// The allowed forms.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
@@ -114,7 +114,8 @@ impl OwnSpec {
         Ok(out)
     }
 
-    /// An engine that there is, and placement drivers for the one that needs them.
+    /// Checks that the engine exists, and that placement drivers are given for the engine that
+    /// needs them.
     fn check_engine(&self) -> Result<(), String> {
         let engine = self.value("engine");
         if let Some(given) = engine.filter(|given| !QUARRY_ENGINES.contains(given)) {
@@ -153,11 +154,11 @@ impl OwnSpec {
         Ok(out)
     }
 
-    /// Its folder in that of the sweep.
+    /// The server's folder in the folder of the sweep.
     pub(super) fn folder(&self, sweep: &Path) -> PathBuf {
         let mut name = format!("own-{}", self.kind);
         for (key, value) in &self.settings {
-            // Names of files are short, paths need not be.
+            // A path may be too long for the name of a folder.
             let value = if key == PROGRAM {
                 format!("{:016x}", lab_kit::row::contents::hash_of(value))
             } else {
@@ -197,7 +198,7 @@ impl OwnSpec {
         }
     }
 
-    /// The settings in words, as the user gave them.
+    /// The settings as the user gave them, in words.
     fn label(&self, usual: &str) -> String {
         let mut out = format!("{} with {usual}", self.kind);
         for (key, value) in &self.settings {
@@ -206,7 +207,7 @@ impl OwnSpec {
         out
     }
 
-    /// Starts it in a folder of the sweep; `keep`: on the data that are there.
+    /// Starts the server in a folder of the sweep; with `keep`, on the existing data.
     pub(super) fn start(
         &self,
         arguments: &RunArguments,
@@ -314,7 +315,7 @@ impl OwnSpec {
     }
 }
 
-/// The program: as given, beside this one, or where the user's search path leads.
+/// The path of the program: as given, beside this program, or in the user's search path.
 fn quarry(arguments: &RunArguments) -> Result<PathBuf, LabError> {
     if let Some(given) = &arguments.quarry {
         return Ok(given.clone());

@@ -1,4 +1,4 @@
-//! The own server of a run, where it is to have one.
+//! The own server of a run, if it has one.
 
 use std::path::Path;
 
@@ -7,13 +7,13 @@ use super::own::{OwnServer, OwnSpec};
 use crate::errors::LabError;
 use crate::run::RunArguments;
 
-/// The own server that a run is to have.
+/// The name of a run's own server, if it has one.
 pub(super) fn own_name(words: &[String]) -> Option<&str> {
     option(words, "--target")?.strip_prefix(OWN_SCHEME)
 }
 
-/// Starts the server of a run, if it is to have one; the words of the run with its address. The
-/// server runs as long as what is returned lives.
+/// Starts the own server of a run, if it has one, and returns the words of the run with the
+/// server's address. The server runs until the returned value is dropped.
 pub(super) fn with_server(
     folder: &Path,
     words: &[String],

@@ -1,8 +1,8 @@
-//! Which runs may read what another has loaded.
+//! Decides which runs may read the data that another run has loaded.
 
 use lab_kit::workload::{Operation, Role, Settings, Step, Workload};
 
-/// Whether everything after the load only reads, so that the next run finds what this one found.
+/// Whether everything after the load only reads, so that the next run finds the same data.
 pub(super) fn only_reads(workload: &Workload) -> bool {
     let reads = |operation: Operation| {
         matches!(
@@ -29,7 +29,7 @@ pub(super) fn only_reads(workload: &Workload) -> bool {
         && rest.all(|step: &Step| role_reads(&step.work) && step.background.iter().all(role_reads))
 }
 
-/// Whether the load of one run is good for the other.
+/// Whether two runs can share the same load.
 pub(super) fn is_same_load(one: &Settings, other: &Settings) -> bool {
     let mut other = other.clone();
     other.clients = one.clients;

@@ -1,5 +1,5 @@
-//! Messages of load generators, changed at random (ADR 0093): each line is refused or accepted, and
-//! accepted ones can be summed.
+//! Fuzzing of messages of load generators (ADR 0093): each changed line is refused or accepted, and
+//! accepted lines can be summed.
 
 use lab_kit::workload::Operation;
 use proof::Random;
@@ -77,7 +77,7 @@ fn clone_of(end: &RoleEnd) -> RoleEnd {
     serde_json::from_str(&serde_json::to_string(end).unwrap()).unwrap()
 }
 
-/// A number is put where another was, or bytes are changed.
+/// Replaces a number by another one, or changes bytes.
 fn change_lines(random: &mut Random, text: &mut Vec<u8>, other: &[u8]) {
     const NUMBERS: [&str; 9] = [
         "0",
@@ -102,7 +102,7 @@ fn change_lines(random: &mut Random, text: &mut Vec<u8>, other: &[u8]) {
     text.splice(from..to.unwrap_or(text.len()), number);
 }
 
-/// Takes what two generators said, each line from the other, and sums it.
+/// Takes the lines of two generators in turn and sums them.
 fn take_all(text: &[u8]) -> Outcome {
     let (mut merge, mut refused) = (Merge::new(ROLES, Duration::ZERO), None);
     let named = |n: usize| GeneratorState::new(format!("agent{n}:1"), ROLES);

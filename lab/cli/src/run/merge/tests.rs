@@ -1,4 +1,5 @@
-//! Ticks of several generators become one series, and what is lost is not forgotten.
+//! Tests: ticks of several generators become one series, and the work of lost generators is
+//! counted.
 
 use super::*;
 
