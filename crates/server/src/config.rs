@@ -122,10 +122,10 @@ pub struct ServeArgs {
     /// rocksdb for new data]
     #[arg(long = "storageEngine", value_name = "NAME", help_heading = "Data")]
     pub storage_engine: Option<String>,
-    /// Where WiredTiger is.
+    /// The location of WiredTiger.
     #[command(flatten)]
     pub wiredtiger: WiredTigerArgs,
-    /// Where TiKV is.
+    /// The location of TiKV.
     #[command(flatten)]
     pub tikv: TikvArgs,
     /// Longest time a commit stays out of the durable journal, in milliseconds (1 to 500) [default:

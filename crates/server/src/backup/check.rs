@@ -24,12 +24,12 @@ pub struct ValidateArgs {
     /// Data directory that no server runs on; nothing of its data is changed
     #[arg(long, value_name = "DIR")]
     pub dbpath: PathBuf,
-    /// What opening it takes.
+    /// Options for opening the data directory.
     #[command(flatten)]
     pub open: OpenArgs,
 }
 
-/// What opening a data directory may take.
+/// Options for opening a data directory.
 #[derive(Args, Clone, Debug, Default)]
 pub struct OpenArgs {
     /// Master key of encrypted data
@@ -41,7 +41,7 @@ pub struct OpenArgs {
     /// Bound of resident memory, such as 512M or 4G [default: half of what this process may use]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
-    /// Where WiredTiger is.
+    /// The location of WiredTiger.
     #[command(flatten)]
     pub wiredtiger: WiredTigerArgs,
 }

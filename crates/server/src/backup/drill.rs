@@ -24,10 +24,10 @@ pub struct DrillArgs {
     /// Name of the backup [default: the newest]
     #[arg(long, value_name = "NAME")]
     pub backup: Option<String>,
-    /// The bound.
+    /// The limit of the transfer rate.
     #[command(flatten)]
     pub rate: RateArgs,
-    /// What opening it takes.
+    /// Options for opening the data directory.
     #[command(flatten)]
     pub open: OpenArgs,
 }

@@ -29,7 +29,7 @@ pub struct VerifyArgs {
     /// One backup [default: all]
     #[arg(long, value_name = "NAME")]
     pub backup: Option<String>,
-    /// The bound.
+    /// The limit of the transfer rate.
     #[command(flatten)]
     pub rate: RateArgs,
 }
@@ -40,12 +40,12 @@ pub struct PruneArgs {
     /// Folder of the backups, or s3://BUCKET/PREFIX
     #[arg(value_name = "REPOSITORY")]
     pub repository: PathBuf,
-    /// Which backups stay.
+    /// The backups to keep.
     #[command(flatten)]
     pub retention: RetentionArgs,
 }
 
-/// Which backups stay. What either rule keeps stays, and the newest always.
+/// Rules for keeping backups. A backup is kept if either rule keeps it; the newest always is.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct RetentionArgs {
     /// Keep the newest N backups [default: all]

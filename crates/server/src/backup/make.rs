@@ -22,10 +22,10 @@ pub struct MakeArgs {
     /// The source of the backup.
     #[command(flatten)]
     pub source: SourceArgs,
-    /// The bound.
+    /// The limit of the transfer rate.
     #[command(flatten)]
     pub rate: RateArgs,
-    /// Which backups stay afterwards.
+    /// The backups to keep afterwards.
     #[command(flatten)]
     pub retention: RetentionArgs,
 }
@@ -44,7 +44,7 @@ pub struct SourceArgs {
     /// File that holds the password of the user in --uri
     #[arg(long = "passwordFile", value_name = "FILE", requires = "uri")]
     pub password_file: Option<PathBuf>,
-    /// Where WiredTiger is.
+    /// The location of WiredTiger.
     #[command(flatten)]
     pub wiredtiger: WiredTigerArgs,
 }

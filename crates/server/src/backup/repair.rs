@@ -32,7 +32,7 @@ pub struct RepairArgs {
     /// with ".set-aside-1" behind it, or the next number]
     #[arg(long = "setAside", value_name = "DIR")]
     pub set_aside: Option<PathBuf>,
-    /// What opening it takes.
+    /// Options for opening the data directory.
     #[command(flatten)]
     pub open: OpenArgs,
 }

@@ -34,10 +34,10 @@ pub struct RestoreArgs {
     /// 2026-11-26T14:05:00Z, seconds since the epoch, or an optime such as 1764165600:3
     #[arg(long, value_name = "MOMENT")]
     pub to: Option<String>,
-    /// The bound.
+    /// The limit of the transfer rate.
     #[command(flatten)]
     pub rate: RateArgs,
-    /// What opening it takes, for --to.
+    /// Options for opening the data directory, for --to.
     #[command(flatten)]
     pub open: OpenArgs,
 }

@@ -39,7 +39,7 @@ pub struct ConvertArgs {
     /// Bound of resident memory, such as 512M or 4G [default: half of what this process may use]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
-    /// Where WiredTiger is.
+    /// The location of WiredTiger.
     #[command(flatten)]
     pub wiredtiger: WiredTigerArgs,
 }

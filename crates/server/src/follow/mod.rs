@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 #[derive(Args, Clone, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct FollowArgs {
-    /// What is asked of a follower that is at work.
+    /// A command to a running follower.
     #[command(subcommand)]
     pub command: Option<FollowCommand>,
     /// Where everything comes from: a replica set or sharded cluster of MongoDB 4.2 or later, or
     /// another Quarry, as mongodb://USER@HOST:PORT/ or mongodb+srv://
     #[arg(value_name = "SOURCE", required = true)]
     pub source: Option<String>,
-    /// Where it goes.
+    /// The target.
     #[command(flatten)]
     pub target: Option<TargetArgs>,
     /// File that holds the password of the user in SOURCE
@@ -42,7 +42,7 @@ pub struct FollowArgs {
     /// source's user needs to write there then
     #[arg(long, conflicts_with_all = ["include", "exclude", "rename", "standby"])]
     pub reverse: bool,
-    /// Which namespaces.
+    /// The namespaces to follow.
     #[command(flatten)]
     pub names: NamesArgs,
     /// Limits of the load on the source.
@@ -113,7 +113,7 @@ pub enum FollowCommand {
 /// Options of `quarry follow status`.
 #[derive(Args, Clone, Debug)]
 pub struct StatusArgs {
-    /// Where it goes.
+    /// The target.
     #[command(flatten)]
     pub target: TargetArgs,
     /// One document in JSON
@@ -124,10 +124,10 @@ pub struct StatusArgs {
 /// Options of `quarry follow cutover`.
 #[derive(Args, Clone, Debug)]
 pub struct CutoverArgs {
-    /// Where it goes.
+    /// The target.
     #[command(flatten)]
     pub target: TargetArgs,
-    /// Who keeps the source from being written to.
+    /// How writes to the source are stopped.
     #[command(flatten)]
     pub quiet: QuietArgs,
 }
@@ -143,7 +143,7 @@ pub struct PromoteArgs {
     pub force: bool,
 }
 
-/// One of two.
+/// How writes to the source are stopped: one of the two ways.
 #[derive(Args, Clone, Debug)]
 #[group(required = true, multiple = false)]
 pub struct QuietArgs {
