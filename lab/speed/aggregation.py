@@ -5,10 +5,10 @@ beside PostgreSQL's jsonb.
     lab/speed/aggregation.py [--documents N] [--rounds N] [--out FILE]
 
 Needs pymongo, a release build of `quarry` (QUARRY_BIN) and of the example `scan_group`
-(SCAN_GROUP_BIN); PostgreSQL is left out, and said so, where its programs are missing. All sides run
-on the same documents, one after the other, warm;
-the best of the rounds counts (for PostgreSQL with its usual parallel workers, and once more
-without). CPU is that of the server's processes. Results are compared before any time is printed.
+(SCAN_GROUP_BIN); PostgreSQL is left out, with a message, if its programs are missing. All sides run
+on the same documents, one after the other, warm; the best of the rounds counts (for PostgreSQL with
+its usual parallel workers, and once more without). CPU is that of the server's processes. Results are
+compared before any time is printed.
 """
 
 import argparse
@@ -125,7 +125,7 @@ class Quarry:
 
 
 class Postgres:
-    """A private cluster, owned by the user the programs insist on."""
+    """A private cluster, owned by the user that PostgreSQL's programs require."""
 
     def __init__(self, folder):
         self.bin = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin"))), None)

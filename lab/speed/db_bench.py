@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The measuring measured on an engine: the same calls on the same build of RocksDB, with the same
-options, by quarry-lab and by RocksDB's own db_bench in turn.
+"""Compares the lab with RocksDB's own db_bench: the same calls on the same build of RocksDB, with
+the same options, by quarry-lab and by db_bench in turn.
 
     lab/speed/db_bench.py --lab target/release/quarry-lab --dir DIR [--pairs 5] [--seconds 10]
     [--rows 1000000] [--only cached|past] [--json FILE]
@@ -8,11 +8,11 @@ options, by quarry-lab and by RocksDB's own db_bench in turn.
 Needs Debian's rocksdb-tools and librocksdb-dev, and a lab built with the feature rocksdb-library.
 Both load that shared library; db_bench takes its options from the file that the library wrote for
 the lab. Keys of 21 bytes, values of 400, half of which compress, no compression, closed loop, a
-log that nobody waits for. Rows are stored in key order (fillseq), over what is there (overwrite),
-and read at random (readrandom), in a cache that holds all, and past it: a cache of 32 MiB and direct
-reads. Who begins changes from pair to pair. Prints one line per test with the median of the pairs'
-ratios of lab by db_bench, and between which ratios the middle half of the pairs lies; leaves 1 if a
-rate or a p99 is further than 5 % from 1.
+log that no call waits for. Rows are stored in key order (fillseq), overwritten (overwrite), and read
+at random (readrandom): with a cache that holds all rows, and with a cache of 32 MiB and direct reads.
+The two programs take turns in beginning a pair. Prints one line per test with the median of the
+pairs' ratios of lab by db_bench, and the range of the middle half of the pairs; ends with status 1
+if a rate or a p99 is further than 5 % from 1.
 """
 
 import argparse
@@ -31,9 +31,9 @@ VALUE_BYTES = 400
 KEY_BYTES = 21
 TESTS = ["fillseq", "overwrite", "readrandom"]
 # Name, clients that read, cache in MiB, options in RocksDB's words.
-# Index blocks stay outside of the cache: db_bench makes a cache of its own, whatever its file of
-# options says (high_pri_pool_ratio 0, where the library's default is 0.5), and with them in a small
-# cache the two are not alike.
+# Index blocks stay outside the cache: db_bench makes its own cache, whatever its file of options says
+# (high_pri_pool_ratio 0, where the library's default is 0.5). With index blocks in a small cache the
+# two programs would differ.
 OUTSIDE = "block_based_table_factory={cache_index_and_filter_blocks=false}"
 CASES = [
     ("cached", 1, 2048, OUTSIDE),
@@ -136,7 +136,7 @@ def main():
             shutil.copy(newest_options(ours), options_file)
             return found
 
-        # So that both are given the same options from the first pair on.
+        # So that both get the same options from the first pair on.
         lab()
         other = lambda: by_db_bench(arguments, theirs, options_file, case)
         pairs = []

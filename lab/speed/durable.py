@@ -8,7 +8,7 @@ switches per update, and latency.
 An OPTION goes to the server, such as --standalone, which keeps no oplog; innodb-log keeps a binary
 log of rows and flushes it at each commit, as a member of a replica set keeps its oplog.
 
-Every server stands on an empty directory below DIR; Quarry answers after its journal is flushed
+Every server gets an empty directory below DIR; Quarry answers after its journal is flushed
 (w: majority), InnoDB flushes its log at each commit.
 With --sync-us DIR must be on tmpfs, and a flush takes that long. Compiles the clients of durable.c.
 """

@@ -4,12 +4,12 @@ over JSON and over typed columns.
 
     lab/speed/jsonbench.py [--events N] [--seed N] [--rounds N] [--dir DIR] [--out FILE]
 
-Needs pymongo and duckdb, and a release build of `quarry` (QUARRY_BIN); PostgreSQL is left out, and
-said so, where its programs are missing. Events have the form of those of Bluesky's stream and are
-drawn, not recorded, so that figures are comparable only with others of this program. Every side
+Needs pymongo and duckdb, and a release build of `quarry` (QUARRY_BIN); PostgreSQL is left out, with
+a message, if its programs are missing. Events have the form of those of Bluesky's stream, but are
+drawn, not recorded, so figures can be compared only with others of this program. Every side
 gets the same file of events, one side after the other, and answers all questions; an answer that
-differs from the others ends the program before any time is printed. The best of the rounds
-counts, warm; CPU is that of the process that answers with its children. Sizes are those of data and
+differs from the others ends the program before any time is printed. The best warm round
+counts; CPU is that of the answering process and its children. Sizes are those of data and
 indexes, without journals.
 """
 
@@ -218,7 +218,7 @@ class QuarrySide:
         return stage
 
     def wait_for_segments(self):
-        """Until no more documents come into segments: too few may be left for one more."""
+        """Waits until no more documents are put into segments; the rest may be too small for a segment."""
         before = None
         for _ in range(600):
             time.sleep(2)
@@ -239,7 +239,7 @@ class QuarrySide:
         return self.server.pids()
 
     def close(self):
-        # What is in files by then; journals are counted for no side.
+        # The size of files at that time; journals are counted for no side.
         self.server.stop()
         self.server.start()
         size = self.server.db.command("collStats", "events")["totalSize"]
@@ -330,7 +330,7 @@ def measure(side, file, rounds):
 
 
 def compare(results):
-    """Ends the program where two sides answer differently."""
+    """Ends the program if two sides answer differently."""
     first, (answers, _) = next(iter(results.items()))
     for name, (others, _) in results.items():
         for question, (_, _, rows) in answers.items():

@@ -1,4 +1,4 @@
-"""What the comparisons here ask of processes. Promises: counters of the kernel, as they are."""
+"""Facts about processes for the comparisons here. Promises: the kernel's counters, unchanged."""
 
 import os
 import pathlib

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""What the lab's YCSB workloads ask for beside what YCSB and go-ycsb ask for, counted instead of timed: a
-proxy before one server reads the requests of the lab and of go-ycsb, YCSB's own BasicDB prints its.
+"""Compares the requests of the lab's YCSB workloads with those of YCSB and go-ycsb, counted instead of timed: a
+proxy in front of one server reads the requests of the lab and of go-ycsb; YCSB's own BasicDB prints its requests.
 
     lab/speed/requests.py --lab target/release/quarry-lab --quarry target/release/quarry --dir DIR
     [--go-ycsb PROGRAM] [--ycsb CLASSPATH] [--workloads abcdef] [--rows 10000] [--calls 20000]
     [--seconds 30] [--json FILE]
 
-Wants a Python with PyMongo (for its reader of BSON). --go-ycsb is a build by lab/speed/go-ycsb.sh; --ycsb
-the class path of site.ycsb's core 0.17.0 and what it needs, from Maven. Both get the settings of YCSB's own
-workload files, from which those of go-ycsb's files differ. Compared are the share of each operation, the
+Needs a Python with PyMongo (for its reader of BSON). --go-ycsb is a build by lab/speed/go-ycsb.sh; --ycsb
+the class path of site.ycsb's core 0.17.0 and its dependencies, from Maven. Both get the settings of YCSB's own
+workload files, which differ from those of go-ycsb's files. It compares the share of each operation, the
 bytes of its requests and replies, the fields an update sets, the lengths of scans, and how often each key is
-asked for: keys are sorted by how often they came, and the shares of the first 1, 10, 100 and 1,000 stand
+requested: keys are sorted by frequency, and the shares of the first 1, 10, 100 and 1,000 are printed
 side by side, with the largest distance between two curves. The status is 1 if a share of an operation,
-the mean length of scans or the curves lie further apart than two samples of one distribution do in one
+the mean length of scans or the curves are further apart than two samples of one distribution are in one
 of a thousand comparisons.
 """
 
@@ -78,7 +78,7 @@ class Request:
 
 
 class Proxy:
-    """Passes everything on and keeps what was asked of `usertable`."""
+    """Forwards everything and records the requests for `usertable`."""
 
     def __init__(self, upstream):
         self.upstream, self.requests, self.lock = upstream, [], threading.Lock()
@@ -256,7 +256,7 @@ def summary(requests, prefers_newest=False):
 
 
 def of_newest(requests):
-    """Of reads after so many inserts the shares that ask for one of the last."""
+    """For reads after so many inserts, the shares that ask for one of the last documents."""
     order, reads, hits = {}, 0, dict.fromkeys(NEWEST, 0)
     for request in requests:
         if request.kind == "insert":
@@ -270,7 +270,7 @@ def of_newest(requests):
 
 
 def beyond_chance(shares, counts):
-    """Whether two shares of so many lie further apart than in one of a thousand comparisons."""
+    """Whether two shares of samples of these sizes differ more than chance allows once in a thousand times."""
     middle = (shares[0] * counts[0] + shares[1] * counts[1]) / sum(counts)
     spread = math.sqrt(middle * (1 - middle) * sum(1 / count for count in counts))
     return abs(shares[0] - shares[1]) > 3.29 * spread
@@ -287,7 +287,7 @@ def distance(one, other):
 
 
 def far(one, other):
-    """What lies further apart than chance has it in one of a thousand comparisons."""
+    """The differences that are larger than chance allows once in a thousand times."""
     out = []
     for kind in sorted(one["kinds"].keys() | other["kinds"].keys()):
         shares = [found["kinds"].get(kind, {}).get("share", 0.0) for found in (one, other)]
@@ -302,7 +302,7 @@ def far(one, other):
         if abs(lengths[0][1] - lengths[1][1]) > 3.29 * spread:
             out.append("length of scans")
     if "newest" in one:
-        # Which are the newest depends on how many inserts there were, so keys have no common ranks.
+        # The newest documents depend on the number of inserts, so keys have no common ranks.
         for newest in NEWEST[1:]:
             shares = [found["newest"]["shares"][newest] for found in (one, other)]
             if beyond_chance(shares, [found["newest"]["reads"] for found in (one, other)]):
@@ -358,7 +358,7 @@ def main():
 
 
 def show(workload, sides):
-    """Prints what each asked for and how far they are apart; what is further than chance has it."""
+    """Prints the requests of each program and their distances; returns the differences beyond chance."""
     print(f"YCSB {workload.upper()}", flush=True)
     for name, found in sides.items():
         kinds = []

@@ -9,9 +9,9 @@
 
 `generate` writes the data once: short texts of 8 to 12 words by Zipf's law, and vectors that are
 clusters of gaussians of few dimensions turned into many, of length 1, with the true neighbours.
-Without --uri a server is started for the run (QUARRY_BIN, QUARRY_OPTIONS); then its memory and disk
-are told too. `text` also inserts documents with and without an index that follows. Needs numpy and
-pymongo, for the peers tantivy, usearch, hnswlib, faiss-cpu. Each run prints one JSON document.
+Without --uri a server is started for the run (QUARRY_BIN, QUARRY_OPTIONS), and its memory and disk
+are reported, too. `text` also inserts documents with and without an index that is kept up to date.
+Needs numpy and pymongo, for the peers tantivy, usearch, hnswlib, faiss-cpu. Each run prints one JSON document.
 """
 
 import argparse
@@ -97,7 +97,7 @@ def generate(folder, documents, vectors, dimensions):
 
 
 class Server:
-    """A server of the run, or one that is there."""
+    """A server of the run, or an existing one."""
 
     def __init__(self, uri):
         self.process, self.folder = None, None
@@ -159,7 +159,7 @@ def wait_ready(coll, name):
 
 
 def rests(db):
-    """Whether the worker that builds graphs does nothing for a while."""
+    """Whether the worker that builds graphs has been idle for a while."""
 
     def busy():
         workers = db.client.admin.command("serverStatus")["quarry"]["workers"]
@@ -257,7 +257,7 @@ def text(folder, uri, seconds):
             for clients in (1, 16):
                 found = measure(server, "texts", pipelines, clients, seconds)
                 result[f"{what}, {clients} clients"] = found
-        # Writes beside an index that follows, and without.
+        # Writes with and without an index that is kept up to date.
         more = lines[:100_000]
         for kind in ("without", "with", "without again", "with again"):
             name = "w_" + kind.replace(" ", "_")
@@ -322,7 +322,7 @@ def vectors(folder, uri, quantization, seconds):
         coll.create_search_index(index)
         wait_ready(coll, "vectors")
         result["index_s"] = round(time.perf_counter() - begun, 1)
-        # Graphs are built behind: until the worker of search indexes rests.
+        # Graphs are built in the background: wait until the worker of search indexes is idle.
         while not rests(db):
             pass
         result["graph_s"] = round(time.perf_counter() - begun - result["index_s"] - REST, 1)
@@ -447,7 +447,7 @@ class Usearch:
 
 
 class Hnswlib:
-    """Filters: a function that is asked about each vector that is reached."""
+    """Filters: a function that is called for each vector that the walk reaches."""
 
     def __init__(self, base):
         import hnswlib

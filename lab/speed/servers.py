@@ -4,13 +4,13 @@
     lab/speed/servers.py --lab target/release/quarry-lab --quarry target/release/quarry --dir DIR
     [--pairs 3] [--seconds 15] [--rows 50000] [--clients 4] [--json FILE]
 
-Three processes of the lab at a time, each with a database and clients of its own: first all on one
-server, then each on another of three that listen at once. PD and a store for tests run beside them
+Runs three processes of the lab at a time, each with its own database and clients: first all on one
+server, then each on another of three servers. PD and a store for tests run on the same machine
 (scripts/cluster.sh build). Prints for each workload and number of servers the rate of each process,
 their sum, and the CPU per operation of the server that holds the database, of the others, of the
 store and PD, and of the lab, each over whole runs with their loads; and the ratio of three to one,
-as the median of the pairs and all of them. All processes share the processors of one machine: the
-sums say what handing over costs, not what three machines could do.
+as the median of the pairs and for each pair. All processes share the processors of one machine: the
+sums show the cost of forwarding, not the speed of three machines.
 """
 
 import argparse
@@ -62,7 +62,7 @@ class Cluster:
 
 
 class Servers:
-    """So many servers on a database of their own; the first one holds it."""
+    """Servers on a new database; the first one holds it."""
 
     def __init__(self, arguments, pd, count, name):
         self.processes, self.ports = [], free_ports(count)
@@ -90,7 +90,7 @@ class Servers:
 
 
 def run(arguments, cluster, workload, options, servers):
-    """Rates and operations of three processes at once, and what they have cost."""
+    """Rates and operations of three simultaneous processes, and their CPU costs."""
     groups = {
         "holder": [servers.processes[0].pid],
         "others": [process.pid for process in servers.processes[1:]],

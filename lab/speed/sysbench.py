@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The measuring measured: the same statements on the same rows of a private MariaDB, by quarry-lab
-and by sysbench in turn.
+"""Compares the lab with sysbench: the same statements on the same rows of a private MariaDB, by
+quarry-lab and by sysbench in turn.
 
     lab/speed/sysbench.py --lab target/release/quarry-lab --dir DIR [--pairs 3] [--seconds 30]
     [--warmup-seconds 5] [--only lazy] [--case oltp_update_index] [--rows 100000] [--json FILE]
@@ -8,10 +8,10 @@ and by sysbench in turn.
 
 Needs Debian's mariadb-server and sysbench. Both clients use prepared statements over TCP and a
 closed loop; ids are uniform. The server's CPU per statement is read from /proc for both in the same
-way; sysbench's percentiles are from its histogram, whose steps are 1.8 % wide. What a client spends
-between its calls is clients / rate less the mean latency. Who begins
-changes from pair to pair. Prints one line per case with the median of the pairs' ratios of lab by
-sysbench, and between which ratios the middle half of the pairs lies; leaves 1 if a rate or a p99 is
+way; sysbench's percentiles are from its histogram, whose steps are 1.8 % wide. The time of a client
+between its calls is clients / rate minus the mean latency. The two programs take turns in
+beginning a pair. Prints one line per case with the median of the pairs' ratios of lab by
+sysbench, and the range of the middle half of the pairs; ends with status 1 if a rate or a p99 is
 further than 5 % from 1. --table writes the machine, the command and the ratios as Markdown.
 """
 
@@ -182,7 +182,7 @@ def by_sysbench(server, script, table, rows, clients, times):
 
 
 def table_of(found):
-    """The ratios as Markdown, under what they were measured on."""
+    """The ratios as Markdown, below the machine and the command."""
     model = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
     load = pathlib.Path("/proc/loadavg").read_text().split()[0]
     mean = lambda case, side, key: statistics.mean(pair[side][key] for pair in case["pairs"])

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The cases in which another engine was ahead, each beside the other side in one run: one page.
+"""Measures again the cases in which another engine was faster, both sides in one run, on one page.
 
     lab/speed/table.py --lab target/release/quarry-lab --quarry target/release/quarry --out DIR
         [--repeats 3] [--cases NAME,...]
 
-Needs root for the limit on memory, MariaDB, and a machine that does nothing else; 25 minutes on two
-processors. The sides of a case take turns, --repeats times; what DIR holds already is not run again.
+Needs root for the limit on memory, MariaDB, and an otherwise idle machine; takes 25 minutes on two
+processors. The sides of a case take turns, --repeats times; runs that DIR already has are not repeated.
 A figure is the geometric mean of the ratios of the pairs with its interval of 95 % (Student's t over
 their logarithms); a case of one side has the mean and its interval. The verdict is "met" or "missed"
-where the whole interval says so, "open" otherwise. Writes table.md, table.html and table.json.
+if the whole interval says so, "open" otherwise. Writes table.md, table.html and table.json.
 """
 
 import argparse
@@ -24,8 +24,8 @@ from typing import Callable
 
 # Student's t for 95 %, by degrees of freedom.
 T_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
-# Warnings of the lab with which a figure is not worth quoting. Its warning of a load average before
-# the run is not among them: the run before has left it.
+# Warnings of the lab that make a figure unfit for quoting. The warning about the load average before
+# the run is not among them: the previous run causes it.
 UNTRUSTED = {"others-busy", "cpu-stolen", "swap-in-use", "errors", "lab-stood-still"}
 
 
@@ -55,7 +55,7 @@ def goodput(step):
 
 @dataclass
 class Figure:
-    """What is read of a step, and the bound of the first side by the second, or of one side."""
+    """A value of a step, and the bound for the ratio of the sides, or for one side."""
 
     title: str
     step: str
@@ -291,7 +291,7 @@ def main():
     for case in (case for case in CASES if case.name in names):
         runs = [[] for _ in case.sides]
         for repeat in range(1, arguments.repeats + 1):
-            # The sides take turns, and so does who begins.
+            # The sides take turns, also in beginning.
             order = list(range(len(case.sides)))
             for side in order if repeat % 2 else order[::-1]:
                 runs[side].append(run(arguments, case, side, repeat))

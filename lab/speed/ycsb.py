@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""The measuring measured on MongoDB's protocol: the same reads and updates of the same documents of one
-server, by quarry-lab and by YCSB's programs in turn.
+"""Compares the lab with YCSB's programs: reads and updates of documents of one server over MongoDB's
+protocol, by quarry-lab and by YCSB's programs in turn.
 
     lab/speed/ycsb.py --lab target/release/quarry-lab --quarry target/release/quarry --dir DIR
     [--go-ycsb PROGRAM] [--java CLASSPATH] [--pairs 3] [--seconds 10] [--rows 50000]
     [--clients 1,4] [--json FILE] [--table FILE]
 
 --go-ycsb is a build of github.com/pingcap/go-ycsb v1.0.3; --java the class path of site.ycsb's
-mongodb-binding. Each program loads documents of its own form (ten fields of 100 bytes under a text
-key) into a database of its own and reads by Zipf (workload C), then reads and updates one field
-alike (A), in a closed loop. The server's CPU is read from /proc for all in the same way, a client's
-from the process or, of the lab, from its result. Who begins changes from pair to pair. What a
-client spends between its calls is clients / rate less the mean latency.
+mongodb-binding. Each program loads documents in its own form (ten fields of 100 bytes under a text
+key) into its own database. It reads by Zipf (workload C), then reads and updates one field equally
+often (A), in a closed loop. The server's CPU is read from /proc for all in the same way, a client's
+from the process or, for the lab, from its result. The programs take turns in beginning a pair. The
+time of a client between its calls is clients / rate minus the mean latency.
 """
 
 import argparse
@@ -85,7 +85,7 @@ def by_lab(arguments, server, workload, clients):
 
 
 def timed(command, server):
-    """What it printed, and the CPU of it and of the server."""
+    """The program's output, and the CPU of the program and of the server."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN), cpu_seconds(server.process.pid)
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN), cpu_seconds(server.process.pid)
