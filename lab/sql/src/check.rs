@@ -1,4 +1,4 @@
-//! Checks the rows that a server returned: they must be those that the lab stored, in the requested
+//! Checks the rows that a server returned: they must be rows that the lab stored, in the requested
 //! order.
 
 use std::cmp::Ordering;
@@ -14,26 +14,26 @@ use mysql::Row;
 /// The rows that a reply must have.
 #[derive(Debug)]
 pub enum Expected {
-    /// The contents are unknown.
+    /// Any rows, because the contents are unknown.
     Anything,
     /// Whole rows of a table.
     Rows(Arc<Contents>, RowSet),
-    /// Fields of an index in its order, after these values.
+    /// The fields of an index, in index order, from these values on.
     Entries(Vec<Value>),
 }
 
-/// Which rows.
+/// The expected rows.
 #[derive(Debug)]
 pub enum RowSet {
     /// Any.
     Any,
-    /// The one with this id.
+    /// The row with this id.
     One(Key),
-    /// The same, of which some fields may hold certain values only.
+    /// The row with this id, some fields of which must have one of the given values.
     Version(Key, Vec<(&'static str, Vec<u64>)>),
-    /// Those with these ids, each once.
+    /// The rows with these ids, each once.
     Some(BTreeSet<Key>),
-    /// In the order of their ids.
+    /// Rows in the order of their ids.
     InOrder(InOrder),
 }
 

@@ -6,11 +6,11 @@ pub(crate) enum Interface {
     /// `SELECT`.
     #[default]
     Select,
-    /// `HANDLER ... READ`, past the optimizer.
+    /// `HANDLER ... READ`, which bypasses the optimizer.
     Handler,
 }
 
-/// The server's own words on one line.
+/// The server's message on one line.
 pub(crate) fn one_line(error: &mysql::Error) -> String {
     let text = match error {
         mysql::Error::MySqlError(error) => format!("{} ({})", error.message, error.code),

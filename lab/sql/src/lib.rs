@@ -1,8 +1,8 @@
 //! MySQL and MariaDB as targets of the lab, with any of their storage engines, by SELECT or by
 //! HANDLER.
 //!
-//! Promises: prepared statements only, found rows counted (not changed ones), values bound and
-//! never pasted. Must not know: workloads.
+//! Promises: all statements are prepared; updates count the rows found, not the rows changed;
+//! values are bound and never inserted into the text. Must not know: workloads.
 
 mod check;
 mod connection;

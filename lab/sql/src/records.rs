@@ -1,7 +1,7 @@
 //! Records and transactions of programs on a MySQL server.
 //!
-//! Promises: values are bound; deadlocks and waits for locks that took too long ask for another
-//! attempt. Must not know: programs.
+//! Promises: values are bound; deadlocks and lock wait timeouts ask for another attempt. Must not
+//! know: programs.
 
 use lab_kit::records::{
     Column, Equals, Field, Found, Mode, Query, Record, RecordTable, Records, RecordsError, Set,
@@ -13,7 +13,8 @@ use crate::connection::one_line;
 use crate::session::SqlSession;
 use crate::statements;
 
-/// A lock was waited for too long; a deadlock; the row changed since the snapshot was taken.
+/// Errors that ask for another attempt: a lock wait timeout, a deadlock, a row that changed since
+/// the snapshot was taken.
 const TRY_AGAIN: [u16; 3] = [1205, 1213, 1020];
 
 fn judged(error: mysql::Error) -> RecordsError {
@@ -33,7 +34,7 @@ fn bound(field: &Field) -> Value {
     match field {
         Field::Int(number) => Value::Int(*number),
         Field::Text(text) => Value::Bytes(text.clone().into_bytes()),
-        // Lists are only given to targets that take them.
+        // Only targets that accept lists get them.
         Field::Null | Field::List(_) => Value::NULL,
     }
 }
@@ -109,7 +110,7 @@ impl Records for SqlSession {
     }
 
     async fn insert(&mut self, table: &'static RecordTable, records: &[Record]) -> Found<()> {
-        /// Values of one statement: the protocol counts them in 16 bits.
+        /// The largest number of values of one statement; the protocol counts them in 16 bits.
         const VALUES_MAX: usize = 60_000;
         let per_record = records.first().map_or(1, |record| record.0.len()).max(1);
         for chunk in records.chunks(VALUES_MAX / per_record) {

@@ -28,11 +28,11 @@ pub struct Settings {
     pub directory: PathBuf,
     /// `innodb` or `rocksdb`.
     pub engine: String,
-    /// Cache of that engine.
+    /// Cache of the engine, in MiB.
     pub cache_mb: u64,
     /// `none`, `lazy` or `sync`.
     pub durability: String,
-    /// Page size of InnoDB.
+    /// Page size of InnoDB, in KiB.
     pub page_kb: u32,
     /// Whether the binary log is written.
     pub change_log: bool,
@@ -40,7 +40,7 @@ pub struct Settings {
     pub flush_neighbors: u8,
     /// Library of a memory allocator that is loaded first.
     pub allocator: Option<PathBuf>,
-    /// Whether to start on what the directory holds.
+    /// Whether to start with the existing data of the directory.
     pub keep: bool,
 }
 
@@ -51,7 +51,7 @@ pub struct MariaDb {
     port: u16,
     engine: String,
     directory: PathBuf,
-    /// Held as long as the server runs.
+    /// The directory, kept locked while the server runs.
     _own: OwnDirectory,
 }
 
@@ -66,8 +66,8 @@ impl MariaDb {
     /// Makes the data directory, starts the server and waits until it answers.
     ///
     /// # Errors
-    /// A setting is wrong, MariaDB is not installed, files that the lab did not make are there, or
-    /// it does not come up.
+    /// A setting is wrong, MariaDB is not installed, the directory contains files that the lab did
+    /// not make, or the server does not start.
     pub fn start(settings: &Settings) -> Result<Self, lab_kit::target::TargetError> {
         let directory = &settings.directory;
         let text = settings_text(settings).map_err(|reason| failed("the settings", reason))?;
@@ -80,12 +80,12 @@ impl MariaDb {
         let data = directory.join(DATA);
         let port = free_port().map_err(|error| failed("a port", error))?;
         let file = directory.join(SETTINGS_FILE);
-        // Servers that are made at the same time in one folder for temporary files delete each
-        // other's.
+        // Servers that are initialised at the same time with the same folder for temporary files
+        // delete each other's files.
         let temporary = directory.join(TEMPORARY);
         fs::create_dir_all(&temporary)
             .map_err(|error| failed("the folder for temporary files", error))?;
-        // The path of a socket may have 107 bytes: it is taken from the data directory.
+        // The path of a socket may have at most 107 bytes, so it is relative to the data directory.
         let text = format!(
             "{text}datadir = {data}\ntmpdir = {tmp}\nsocket = server.sock\npid-file = \
                 {directory}/{PID_FILE}\nport = {port}\nbind-address = 127.0.0.1\n",
@@ -137,12 +137,12 @@ impl MariaDb {
         )
     }
 
-    /// Its process.
+    /// The server's process number.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// A shell command that stops it and starts it again on its data.
+    /// A shell command that stops the server and starts it again with its data.
     ///
     /// # Errors
     /// MariaDB is no longer installed.
@@ -155,7 +155,7 @@ impl MariaDb {
         };
         let path = |file: &str| self.directory.join(file).display().to_string();
         let (pid, settings, log) = (path(PID_FILE), path(SETTINGS_FILE), path(LOG_FILE));
-        // It takes its file of the process number away when it has closed everything.
+        // The server removes its process number file when it has closed everything.
         let stop =
             format!("kill -TERM \"$(cat '{pid}')\" && while [ -e '{pid}' ]; do sleep 0.02; done");
         Ok(format!(
@@ -164,7 +164,7 @@ impl MariaDb {
         ))
     }
 
-    /// The process that a restart command left, if one did.
+    /// The process that a restart command started, if there is one.
     fn successor(&self) -> Option<u32> {
         let text = fs::read_to_string(self.directory.join(PID_FILE)).ok()?;
         let pid = text
@@ -173,13 +173,13 @@ impl MariaDb {
             .ok()
             .filter(|pid| *pid != self.child.id())?;
         let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
-        // A number may have been given to another process since.
+        // The number may have been reused by another process.
         words
             .contains(&*self.settings_file().to_string_lossy())
             .then_some(pid)
     }
 
-    /// The file that states its settings.
+    /// The file with the server's settings.
     pub fn settings_file(&self) -> PathBuf {
         self.directory.join(SETTINGS_FILE)
     }
@@ -217,7 +217,7 @@ impl MariaDb {
         }
     }
 
-    /// Waits until it ends by itself; returns its status.
+    /// Waits until the server ends by itself; returns its status.
     pub async fn wait_for_end(&mut self) -> String {
         loop {
             match self.child.try_wait() {
@@ -228,7 +228,7 @@ impl MariaDb {
         }
     }
 
-    /// Asks it to end and waits; one that does not is ended by force.
+    /// Asks the server to end and waits; if it does not end, it is killed.
     pub fn stop(&mut self) {
         let pid_of = |number: u32| i32::try_from(number).ok().and_then(Pid::from_raw);
         if let Some(successor) = self.successor() {
@@ -267,7 +267,7 @@ fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// The first of these programs that exists; daemons are in folders outside a user's search path.
+/// The first of these programs that exists. Daemons may be in folders outside a user's search path.
 fn find(names: &[&str]) -> Result<PathBuf, lab_kit::target::TargetError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path)
@@ -303,7 +303,7 @@ fn install(file: &Path, data: &Path) -> Result<(), lab_kit::target::TargetError>
         return Ok(());
     }
     let text = String::from_utf8_lossy(&done.stderr);
-    // The last of its lines only says that it gives up.
+    // The first error line has the cause; the last one only reports that the server gives up.
     let first = text.lines().find(|line| line.contains("[ERROR]"));
     let last = || text.lines().rfind(|line| !line.trim().is_empty());
     let reason = first.or_else(last).unwrap_or("no message");
@@ -320,7 +320,7 @@ fn last_error(directory: &Path) -> String {
     line.unwrap_or("no message").trim().to_owned()
 }
 
-/// The settings that matter for measuring, each stated.
+/// The text of the settings file, with every setting that matters for measuring.
 fn settings_text(settings: &Settings) -> Result<String, String> {
     let flush = match settings.durability.as_str() {
         "none" => 0,
@@ -434,7 +434,7 @@ mod tests {
         }
     }
 
-    /// They deleted each other's temporary files, and one in four was not made.
+    /// Servers once deleted each other's temporary files, and one in four could not be initialised.
     #[test]
     fn servers_are_made_at_the_same_time() {
         if find(&["mariadbd", "mysqld"]).is_err() {

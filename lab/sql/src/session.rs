@@ -14,7 +14,7 @@ use crate::check::{Expected, RowSet};
 use crate::connection::{Interface, one_line};
 use crate::statements;
 
-/// The protocol counts the values of a statement in 16 bits.
+/// The largest number of values of a statement; the protocol counts them in 16 bits.
 const VALUES_MAX: usize = 60_000;
 
 /// One client.
@@ -34,7 +34,7 @@ pub enum SqlCall {
     Unsupported,
     /// A transaction of a program.
     Program(Box<ProgramCall>),
-    /// Statements of one transaction that count by what they were given.
+    /// Statements of one transaction; `ops` and not the server's counts gives the operations.
     Store {
         /// Text and values.
         statements: Vec<(String, Vec<mysql::Value>)>,
@@ -50,13 +50,13 @@ pub enum SqlCall {
         /// The rows that it must return.
         expected: Expected,
     },
-    /// A write that counts by the rows it matched.
+    /// A write whose matched rows are counted.
     Change {
         /// Text.
         statement: String,
         /// Values.
         values: Vec<mysql::Value>,
-        /// Whether each row is an operation (deletes) or all are one.
+        /// Whether each row is an operation (deletes), or the whole write is one.
         by_row: bool,
     },
     /// Read `k` of a row, then store it one higher.
@@ -74,7 +74,7 @@ fn sql(value: &Value) -> mysql::Value {
         Value::Long(number) | Value::Date(number) => mysql::Value::Int(*number),
         Value::Double(number) => mysql::Value::Double(*number),
         Value::Text(text) => mysql::Value::Bytes(text.clone().into_bytes()),
-        // Servers with columns do not take documents; the lab says so before it begins.
+        // Servers with columns do not take documents; the lab refuses such runs before they begin.
         Value::Tree(_) => mysql::Value::NULL,
     }
 }
@@ -154,7 +154,8 @@ impl SqlSession {
         }
     }
 
-    /// Counted by what was given: the server counts a replaced row twice.
+    /// Stores a whole row. The operations are those of the call, because the server counts a
+    /// replaced row twice.
     fn put(&self, table: usize, row: &Row) -> SqlCall {
         let statement = statements::store("REPLACE", &self.name(table), row, 1);
         SqlCall::Store {
@@ -360,7 +361,7 @@ impl Session for SqlSession {
         };
         match self.execute(encoded) {
             Ok(outcome) => outcome,
-            // The server answered: nothing of a statement that failed is stored.
+            // The server answered with an error, so nothing of the failed statement is stored.
             Err((mysql::Error::MySqlError(error), _)) => {
                 CallOutcome::failed(&format!("{} {}", error.code, error.state), error.message)
             }

@@ -7,9 +7,9 @@ use lab_kit::row::{FieldType, Row};
 use lab_kit::target::Table;
 use lab_kit::workload::Index;
 
-/// Rows longer than this do not fit a column with a length.
+/// Longer texts need a column type without a length.
 const VARCHAR_MAX: u32 = 16_000;
-/// Bytes of the longest text id.
+/// The largest length of a text id in bytes.
 const ID_BYTES_MAX: u32 = 64;
 
 /// Makes a table without secondary indexes.
@@ -27,7 +27,7 @@ pub(crate) fn create_table(table: &Table, engine: Option<&str>) -> String {
             FieldType::Int => "INT NOT NULL".to_owned(),
             FieldType::Long | FieldType::Date => "BIGINT NOT NULL".to_owned(),
             FieldType::Double => "DOUBLE NOT NULL".to_owned(),
-            // A pad of no bytes is left out of rows.
+            // Rows omit an empty pad.
             FieldType::Text(0) => text(table.payload, "NOT NULL DEFAULT ''"),
             FieldType::Text(length) => text(length, "NOT NULL"),
         };
@@ -68,7 +68,7 @@ pub(crate) fn create_records(table: &RecordTable, engine: Option<&str>) -> Strin
     out
 }
 
-/// A condition: columns that equal bound values, and one between two.
+/// A condition: columns equal to bound values, and optionally a column between two bound values.
 pub(crate) fn having(equals: Equals<'_>, between: Option<&str>) -> String {
     let equal = equals.iter().map(|(name, _)| format!("`{name}` = ?"));
     let between = between.map(|name| format!("`{name}` BETWEEN ? AND ?"));
@@ -102,7 +102,7 @@ pub(crate) fn select_records(query: &Query<'_>, columns: &[&str]) -> String {
     out
 }
 
-/// Stores so many records like this one.
+/// Stores `records` records with the columns of `like`.
 pub(crate) fn insert_records(table: &str, like: &Record, records: usize) -> String {
     let list = like.0.iter().map(|(name, _)| format!("`{name}`"));
     let marks = format!("({})", vec!["?"; like.0.len()].join(","));
@@ -156,7 +156,7 @@ fn names(keys: &[String]) -> String {
         .join(", ")
 }
 
-/// `INSERT` or `REPLACE` of so many rows like this one.
+/// `INSERT` or `REPLACE` of `rows` rows with the columns of `like`.
 pub(crate) fn store(verb: &str, table: &str, like: &Row, rows: usize) -> String {
     let mut columns: Vec<&str> = like.fields.iter().map(|(name, _)| *name).collect();
     if like.id.is_some() {
@@ -174,7 +174,7 @@ pub(crate) fn store(verb: &str, table: &str, like: &Row, rows: usize) -> String 
     )
 }
 
-/// `SELECT` of rows by a list of so many ids.
+/// `SELECT` of rows by a list of `ids` ids.
 pub(crate) fn select_in(table: &str, ids: usize) -> String {
     format!(
         "SELECT * FROM `{table}` WHERE id IN ({})",
@@ -182,7 +182,7 @@ pub(crate) fn select_in(table: &str, ids: usize) -> String {
     )
 }
 
-/// `DELETE` of rows by a list of so many ids.
+/// `DELETE` of rows by a list of `ids` ids.
 pub(crate) fn delete_in(table: &str, ids: usize) -> String {
     format!(
         "DELETE FROM `{table}` WHERE id IN ({})",
@@ -196,7 +196,7 @@ pub(crate) fn range(table: &str, limit: u32, reverse: bool) -> String {
     format!("SELECT * FROM `{table}` WHERE id {operator} ? ORDER BY id{direction} LIMIT {limit}")
 }
 
-/// Entries of an index from a tuple of so many leading values on; values are bound prefix by
+/// Entries of an index from a tuple of `values` leading values on. Values are bound prefix by
 /// prefix, the longest first.
 pub(crate) fn index_range(table: &str, index: &Index, values: usize, limit: u32) -> String {
     let list = names(&index.keys);

@@ -1,4 +1,4 @@
-//! A server, connected: preparing tables, counting, sizes, statistics.
+//! A MySQL server as a target: connecting, preparing tables, counting, sizes, statistics.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use crate::statements;
 pub struct Options {
     /// `mysql://USER:PASSWORD@HOST:PORT/DATABASE?engine=innodb&interface=select`.
     pub address: String,
-    /// The same for people: without the password.
+    /// The address for people, without the password.
     pub shown: String,
     /// The database, if the address names none.
     pub database: String,
@@ -38,13 +38,13 @@ pub struct SqlTarget {
     interface: Interface,
     tables: Arc<Vec<Table>>,
     indexes: Mutex<Vec<Index>>,
-    /// For everything outside measured calls.
+    /// The connection for everything except measured calls.
     conn: Mutex<Conn>,
     is_sync: bool,
 }
 
 impl SqlTarget {
-    /// Connects and makes the database if it is not there.
+    /// Connects, and makes the database if it does not exist.
     ///
     /// # Errors
     /// The address is not valid, no server answers, or the server refuses.
@@ -94,7 +94,8 @@ impl SqlTarget {
         } else {
             "innodb_flush_log_at_trx_commit"
         };
-        // The target is refused if this is unknown, which results would show as no durability.
+        // If this value cannot be read, the target is refused, because the result would otherwise
+        // report no durability.
         let flushed: Option<i64> =
             conn.query_first(format!("SELECT @@{variable}"))
                 .map_err(|error| TargetError::Refused {
@@ -358,7 +359,7 @@ impl Target for SqlTarget {
         let mut out = Sizes::default();
         for table in self.tables.iter() {
             let mut conn = self.conn();
-            // Statistics of a table are as old as its last analysis.
+            // Without this the table's statistics are those of its last analysis.
             let _ = conn.query_drop(format!("ANALYZE TABLE `{}`", table.name));
             let question = "SELECT data_length, index_length, table_rows FROM \
                 information_schema.tables \

@@ -15,7 +15,7 @@ use lab_kit::workload::Capability;
 const KEYSPACE: &str = "rows";
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Opens a database in a directory. `blobs=true` keeps large values apart from keys.
+/// Opens a database in a directory. `blobs=true` stores large values separately from keys.
 ///
 /// # Errors
 /// The directory cannot be used, or a parameter is unknown.
@@ -40,7 +40,7 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn LabEngine>, EngineErro
     let lazy = database.clone();
     let flush = (options.durability == Durability::Lazy).then(|| {
         BackgroundFlush::start(move || {
-            // A flush that fails shows in the next synced write.
+            // The next synced write reports a failed flush.
             let _ = lazy.persist(PersistMode::SyncData);
         })
     });
@@ -58,7 +58,7 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn LabEngine>, EngineErro
 }
 
 struct Fjall {
-    /// Before the database, so that its last flush comes first.
+    /// Declared before the database, so that it is dropped and flushes first.
     _flush: Option<BackgroundFlush>,
     database: Database,
     rows: Keyspace,
@@ -128,8 +128,8 @@ impl EngineSession for Session {
             _ if sync => Some(PersistMode::SyncData),
             Durability::Sync => Some(PersistMode::SyncData),
             Durability::Lazy => Some(PersistMode::Buffer),
-            // fjall has no writing without its journal; what is left out is handing it to the
-            // system.
+            // fjall always writes its journal; without durability it only skips passing the journal
+            // to the system.
             Durability::None => None,
         };
         let mut batch = self.database.batch().durability(mode);

@@ -1,11 +1,11 @@
 //! `ForestDB`, from the user's own shared library, as a target of the lab. The lab does not link
 //! it: the library is opened at run time.
 //!
-//! Promises: a clear message when the library is absent or lacks a function; separate handles for
-//! each session, as `ForestDB` needs. Needs version 1 or later (the key-value store interface). The
-//! engine keeps its default settings unless a threshold is given: its settings structure differs by
-//! version, so a small adapter is then compiled against the user's header. Must not know: rows,
-//! workloads.
+//! Promises: a clear message if the library is absent or lacks a function; separate handles for
+//! each session, as `ForestDB` needs. Requires version 1 or later (the key-value store interface).
+//! The engine keeps its default settings unless a threshold is given. In that case a small adapter
+//! is compiled against the user's header, because the settings structure differs between versions.
+//! Must not know: rows, workloads.
 
 mod library;
 mod settings;
@@ -28,8 +28,8 @@ use store::{KeyIterator, StoreHandle};
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
 
 /// Opens a database below a directory. `library` names the shared library, `libforestdb.so` by
-/// default; `threshold` is the share of garbage in percent at which a file is compacted; `files`
-/// spreads keys over so many files.
+/// default; `threshold` is the percentage of garbage at which a file is compacted; `files` is the
+/// number of files over which keys are spread.
 ///
 /// # Errors
 /// The library is absent or too old, a file cannot be used, or a parameter is unknown.
@@ -104,9 +104,9 @@ impl LabEngine for ForestDb {
 }
 
 struct Session {
-    /// One for each file; keys are spread over them.
+    /// One handle for each file; keys are spread over the files.
     stores: Vec<StoreHandle>,
-    /// The handles above refer to it.
+    /// The handles above refer to these settings.
     _settings: Arc<settings::ResolvedSettings>,
     always_commit: bool,
     committed: Instant,
@@ -128,7 +128,7 @@ impl Session {
     }
 
     fn store(&self, key: &[u8]) -> Result<&StoreHandle, EngineError> {
-        // The same file in every build and run: FNV-1a.
+        // FNV-1a, so that a key is in the same file in every build and run.
         let mix = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         let sum = key.iter().fold(0xcbf2_9ce4_8422_2325, mix);
         let at = usize::try_from(sum >> 32).unwrap_or(0) % self.stores.len().max(1);
@@ -139,8 +139,8 @@ impl Session {
 }
 
 impl EngineSession for Session {
-    /// With several files a batch is one commit per file: a crash between them may keep a part of
-    /// it.
+    /// With several files a batch is one commit per file, so a crash between two commits may keep
+    /// only part of it.
     fn write(&mut self, batch: &[KeyChange], sync: bool) -> Result<(), EngineError> {
         for change in batch {
             match change {

@@ -5,15 +5,15 @@ use std::ffi::{c_char, c_int, c_void};
 use lab_kit::engine::EngineError;
 use libloading::Library as Shared;
 
-/// Something that only the library looks into.
+/// A value whose contents only the library knows.
 pub(crate) type Opaque = c_void;
 
 /// The status of every successful call.
 pub(crate) const SUCCESS: c_int = 0;
-/// There is no such key.
+/// The status of a key that does not exist.
 pub(crate) const KEY_NOT_FOUND: c_int = -9;
 
-/// A document as iterators return it, since version 1. Fields after `body` are left alone.
+/// A document as iterators return it, since version 1. Fields after `body` are not declared.
 #[repr(C)]
 pub(crate) struct Doc {
     pub(crate) keylen: usize,
@@ -34,15 +34,14 @@ macro_rules! functions {
         /// The library and its functions.
         pub(crate) struct Library {
             $(pub(crate) $name: unsafe extern "C" fn($($argument),*) -> c_int,)*
-            /// Keeps the functions where they are.
+            /// Keeps the library loaded, so that the functions stay valid.
             _shared: Shared,
         }
 
         impl Library {
             /// Opens the library `name` and finds every function.
             pub(crate) fn load(name: &str) -> Result<Self, EngineError> {
-                // SAFETY: opening runs the library's start-up code; it is the one that the user
-                // named.
+                // SAFETY: opening runs the start-up code of the library that the user named.
                 let shared = unsafe { Shared::new(name) }.map_err(|error| {
                     let reason = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
                     EngineError(format!("ForestDB's library cannot be opened ({reason}); install \
@@ -89,7 +88,7 @@ functions! {
 unsafe impl Sync for Library {}
 
 impl Library {
-    /// An error that names the function.
+    /// Turns an error status into an error that names the function.
     pub(crate) fn check(&self, function: &str, status: c_int) -> Result<(), EngineError> {
         if status == SUCCESS {
             return Ok(());
@@ -98,5 +97,5 @@ impl Library {
     }
 }
 
-/// Not every step is called by name; its type must be that of the fields.
+/// Checks at compile time that both functions have the type `Step`.
 const _: fn(&Library) -> [Step; 2] = |library| [library.iterator_next, library.iterator_prev];

@@ -1,4 +1,4 @@
-//! The settings of `ForestDB` in an address, and its settings structure when one is needed.
+//! The settings of `ForestDB` in an address, and the engine's settings structure if one is needed.
 
 use std::ffi::{CString, c_uint, c_ulonglong};
 use std::os::unix::ffi::OsStrExt;
@@ -15,11 +15,11 @@ const ADVICE: &str = "a threshold needs a C compiler and libforestdb/forestdb.h 
     ?include=DIR, beside library=PATH";
 const PARAMETERS: &str = "library, include, threshold (1 to 99), files (1 to 256)";
 const FILES_MAX: usize = 256;
-/// The compactor looks at the files this often, as in the study of 2015; its default is eight
-/// hours.
+/// The interval of the compactor's checks in seconds, as in the study of 2015; the engine's default
+/// is eight hours.
 const SLEEP_SECONDS: c_uint = 15;
 
-/// An address in `ForestDB`'s terms.
+/// The parsed settings of an address.
 pub(crate) struct Settings {
     pub(crate) library: String,
     include: Option<String>,
@@ -29,7 +29,7 @@ pub(crate) struct Settings {
     path: PathBuf,
 }
 
-/// The settings as the library takes them.
+/// The settings in the library's form.
 pub(crate) struct ResolvedSettings {
     pub(crate) library: String,
     pub(crate) about: String,
@@ -42,7 +42,7 @@ struct Config {
     adapter: libloading::Library,
 }
 
-// SAFETY: the structure is only read once it is made.
+// SAFETY: after its creation the structure is only read.
 unsafe impl Send for Config {}
 // SAFETY: as above.
 unsafe impl Sync for Config {}
@@ -54,14 +54,14 @@ impl Drop for Config {
             self.adapter
                 .get::<unsafe extern "C" fn(*mut Opaque)>(b"lab_config_free\0")
         } {
-            // SAFETY: the structure came from the adapter and is given back once.
+            // SAFETY: the structure came from the adapter and is freed once.
             unsafe { free(self.pointer) };
         }
     }
 }
 
 impl Settings {
-    /// Takes what is its own out of `given` and complains about the rest.
+    /// Takes the engine's settings out of `given` and refuses all others.
     pub(crate) fn take(mut given: EngineOptions) -> Result<Self, EngineError> {
         let number = |given: &mut EngineOptions, name: &str, most: usize| match given.take(name) {
             None => Ok(None),
@@ -87,7 +87,7 @@ impl Settings {
         Ok(out)
     }
 
-    /// Makes the structure, if there must be one.
+    /// Makes the settings structure, if one is needed.
     pub(crate) fn resolve(self) -> Result<ResolvedSettings, EngineError> {
         let config = self
             .threshold
@@ -136,7 +136,7 @@ impl Settings {
             )
         };
         let resolve = *resolve.map_err(EngineError::of)?;
-        // SAFETY: the function takes any numbers.
+        // SAFETY: the function accepts any numbers.
         let pointer = unsafe { resolve(self.cache_bytes, c_uint::from(threshold), SLEEP_SECONDS) };
         if pointer.is_null() {
             return Err(EngineError("no memory for ForestDB's settings".to_owned()));

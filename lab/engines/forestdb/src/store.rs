@@ -1,4 +1,4 @@
-//! One file of `ForestDB` as one session uses it, and a walk through its keys.
+//! One session's handle of a file of `ForestDB`, and an iterator over its keys.
 
 use std::ffi::CString;
 use std::ptr;
@@ -19,8 +19,8 @@ pub(crate) struct StoreHandle {
     store: *mut Opaque,
 }
 
-// SAFETY: a handle may move between threads as long as one uses it at a time; a session is owned by
-// one client.
+// SAFETY: a handle may move between threads as long as only one thread at a time uses it; a session
+// is owned by one client.
 unsafe impl Send for StoreHandle {}
 
 impl Drop for StoreHandle {
@@ -105,19 +105,19 @@ impl StoreHandle {
         library.check("fdb_get_kv", status)?;
         out.clear();
         if !value.is_null() {
-            // SAFETY: the library returned a block of that length, which is ours until it is given
-            // back below.
+            // SAFETY: the library returned a block of that length, which stays valid until it is
+            // freed below.
             out.extend_from_slice(unsafe {
                 std::slice::from_raw_parts(value.cast::<u8>(), length)
             });
-            // SAFETY: the block came from the library and is given back once.
+            // SAFETY: the block came from the library and is freed once.
             unsafe { (library.free_block)(value) };
         }
         Ok(true)
     }
 }
 
-/// A walk through the keys of one file, at one of them or at its end.
+/// An iterator over the keys of one file, positioned at a key or at the end.
 pub(crate) struct KeyIterator<'a> {
     store: &'a StoreHandle,
     iterator: *mut Opaque,
@@ -134,7 +134,7 @@ impl Drop for KeyIterator<'_> {
 }
 
 impl<'a> KeyIterator<'a> {
-    /// At the first key of `from..end`, or the last.
+    /// Positions a new iterator at the first key of `from..end` or, with `reverse`, at the last.
     pub(crate) fn begin(
         store: &'a StoreHandle,
         from: &[u8],
@@ -149,7 +149,7 @@ impl<'a> KeyIterator<'a> {
         } else {
             from.as_ptr().cast()
         };
-        // SAFETY: both keys live through the call, which copies them; a null one means from the
+        // SAFETY: both keys live through the call, which copies them; a null key stands for the
         // beginning; the out-pointer is valid.
         let status = unsafe {
             (library.iterator_init)(
@@ -176,7 +176,7 @@ impl<'a> KeyIterator<'a> {
         Ok(out)
     }
 
-    /// The document under the iterator; every failure means that there are no more keys.
+    /// Reads the document at the iterator; every failure means that there are no more keys.
     fn read(&mut self) {
         // SAFETY: the iterator is open and the out-pointer valid.
         let status = unsafe { (self.store.library.iterator_get)(self.iterator, &mut self.doc) };
@@ -187,13 +187,13 @@ impl<'a> KeyIterator<'a> {
 
     fn leave(&mut self) {
         if !self.doc.is_null() {
-            // SAFETY: the document came from the library and is given back once.
+            // SAFETY: the document came from the library and is freed once.
             unsafe { (self.store.library.doc_free)(self.doc) };
             self.doc = ptr::null_mut();
         }
     }
 
-    /// To the next key in the walk's direction.
+    /// Moves to the next key in the iterator's direction.
     pub(crate) fn step(&mut self) {
         self.leave();
         let library = &self.store.library;
@@ -215,10 +215,10 @@ impl<'a> KeyIterator<'a> {
 
     /// The current key and value; `None` at the end.
     pub(crate) fn row(&self) -> Option<(&[u8], &[u8])> {
-        // SAFETY: the document is the library's and is given back only by `leave`, which needs this
-        // borrow to be over.
+        // SAFETY: the document belongs to the library and is freed only by `leave`, which cannot
+        // run during this borrow.
         let doc = unsafe { self.doc.as_ref() }?;
-        // SAFETY: key and body have the lengths that the library says.
+        // SAFETY: key and body have the lengths that the library returned.
         Some(unsafe { (block(doc.key, doc.keylen), block(doc.body, doc.bodylen)) })
     }
 }
@@ -229,6 +229,6 @@ unsafe fn block<'a>(pointer: *mut Opaque, length: usize) -> &'a [u8] {
     if pointer.is_null() {
         return &[];
     }
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller guarantees this.
     unsafe { std::slice::from_raw_parts(pointer.cast::<u8>(), length) }
 }

@@ -17,7 +17,7 @@ use lab_kit::engine::{
 use lab_kit::target::Settled;
 use lab_kit::workload::Capability;
 
-/// Size of the map; address space, not memory. `map=SIZE` changes it.
+/// The default size of the map, which is address space and not memory. `map=SIZE` changes it.
 const MAP_BYTES: u64 = 1 << 40;
 const READERS_MAX: u32 = 8_192;
 
@@ -39,10 +39,10 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn LabEngine>, EngineErro
         EnvFlags::NO_READ_AHEAD
     };
     // SAFETY: NO_SYNC leaves the order of writes to the system, so that a crash of the machine may
-    // damage the file. The lab's data can be made again, and the result names the durability.
+    // damage the file. The lab can make its data again, and the result names the durability.
     // NO_READ_AHEAD only advises the system.
     unsafe { builder.flags(EnvFlags::NO_SYNC | read_ahead) };
-    // SAFETY: the directory is the lab's own (its mark was checked or made), so that no other
+    // SAFETY: the directory belongs to the lab (its mark was checked or made), so that no other
     // program changes the mapped file.
     let env = unsafe { builder.open(&options.path) }.map_err(EngineError::of)?;
     let mut write = env.write_txn().map_err(EngineError::of)?;
@@ -183,7 +183,7 @@ impl EngineSession for Session {
         visit: Visit<'_>,
     ) -> Result<(), EngineError> {
         let read = self.0.env.read_txn().map_err(EngineError::of)?;
-        // LMDB has no empty keys, not even to compare with.
+        // LMDB does not accept an empty key, not even as a bound.
         let first = if from.is_empty() {
             Bound::Unbounded
         } else {

@@ -3,7 +3,7 @@
 //! the engine is opened.
 //!
 //! Promises: one dictionary of bytes; a batch is a transaction; reads use snapshots without locks;
-//! deletes are sent down the tree without a look. Must not know: rows, workloads.
+//! deletes are sent down the tree without reading the key. Must not know: rows, workloads.
 
 use lab_kit::engine::{Counters, EngineError, EngineOptions, LabEngine};
 use lab_shim::{AdapterSpec, EngineSpec, Statistics, count};
@@ -74,15 +74,16 @@ const WRITTEN: &[&str] = &[
     "ft: nonleaf nodes flushed to disk (for checkpoint) (bytes)",
 ];
 
-/// The tree flushes messages downwards in the background; it is at rest when no more nodes are
-/// written.
+/// Whether the tree still flushes messages downwards in the background: whether nodes were written
+/// since the earlier statistics.
 fn is_compacting(before: &Statistics, now: &Statistics) -> bool {
     WRITTEN
         .iter()
         .any(|name| before.get(*name) != now.get(*name))
 }
 
-/// By the names of PerconaFT; another version's names leave a metric unknown.
+/// Reads the counters by the names of PerconaFT. If another version has other names, a counter is
+/// unknown.
 fn counters(found: &Statistics) -> Counters {
     Counters {
         user_bytes: count(found, USER),
@@ -101,7 +102,7 @@ mod tests {
 
     const FAKE: &str = "tests/fake";
 
-    /// Builds the stand-in; `None`, with a message, if there is no C compiler.
+    /// Compiles the fake library; `None`, with a message, if there is no C compiler.
     fn fake(directory: &Path) -> Option<String> {
         let library = directory.join("libfake.so");
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
@@ -152,7 +153,7 @@ mod tests {
         )
         .unwrap();
         let mut session = engine.session().unwrap();
-        // The stand-in refuses each seventh transaction.
+        // The fake library refuses each seventh transaction.
         for batch in 0..60_u32 {
             let rows: Vec<_> = (0..50)
                 .map(|n| KeyChange::Put((batch * 50 + n).to_be_bytes().to_vec(), vec![1; 10]))

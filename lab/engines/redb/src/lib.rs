@@ -72,7 +72,7 @@ impl Shared {
 struct Redb {
     shared: Arc<Shared>,
     cache_bytes: u64,
-    /// redb keeps pages of unsynced commits until a synced one follows.
+    /// redb keeps pages of unsynced commits until a synced commit follows.
     _flush: BackgroundFlush,
 }
 

@@ -1,9 +1,9 @@
-//! `RocksDB` of any version, from the user's own shared library and header, as a target of the lab,
-//! to compare two builds of it, or the lab with its `db_bench`. The lab does not link it: the
-//! adapter is compiled when the engine is opened.
+//! `RocksDB` of any version, from the user's own shared library and header, as a target of the lab.
+//! It serves to compare two builds of `RocksDB`, or the lab with `db_bench`. The lab does not link
+//! it: the adapter is compiled when the engine is opened.
 //!
-//! Promises: one column family of bytes; a batch is one write; every setting that matters is in the
-//! name, the version as the library itself writes it down. Must not know: rows, workloads, and the
+//! Promises: one column family of bytes; a batch is one write; the name contains every setting that
+//! matters and the version that the library itself reports. Must not know: rows, workloads, and the
 //! `RocksDB` that the lab may be linked with.
 
 use lab_kit::engine::{Counters, Durability, EngineError, EngineOptions, LabEngine};
@@ -18,7 +18,8 @@ const PARAMETERS: &str = "style (leveled, universal), compression (lz4, none, sn
 const BLOCK_BYTES: u64 = 4 << 10;
 const BLOOM_BITS: u32 = 10;
 const BLOOM_BITS_MAX: u32 = 64;
-/// Unflushed writes, unless the address says otherwise: a quarter of the cache within these.
+/// The smallest and the largest default memtable; the default is a quarter of the cache within
+/// these bounds.
 const MEMTABLE_BYTES: (u64, u64) = (1 << 20, 64 << 20);
 
 /// Opens a database in a directory.
@@ -51,7 +52,7 @@ struct Settings {
     block_bytes: u64,
     memtable_bytes: u64,
     bloom_bits: u32,
-    /// Options in the engine's own words, over all else.
+    /// Options in the engine's own syntax, which override all others.
     own: Option<String>,
 }
 
@@ -82,7 +83,7 @@ impl Settings {
         })
     }
 
-    /// In the engine's own words.
+    /// The settings in the engine's own syntax.
     fn text(&self, cache_bytes: u64) -> String {
         let style = match self.style.as_str() {
             "universal" => "kCompactionStyleUniversal",
@@ -138,7 +139,8 @@ fn is_compacting(_: &Statistics, now: &Statistics) -> bool {
     .any(|name| now.get(*name).is_some_and(|units| *units > 0.0))
 }
 
-/// By the library's names; another version's names leave a metric unknown.
+/// Reads the counters by the library's names. If another version has other names, a counter is
+/// unknown.
 fn counters(found: &Statistics) -> Counters {
     let pending = count(found, "estimate-pending-compaction-bytes");
     let unflushed = count(found, "cur-size-all-mem-tables");
@@ -160,7 +162,7 @@ mod tests {
     use super::*;
     use lab_kit::engine::{KeyChange, contract};
 
-    /// Whether there is something to test against; the reason why not is printed.
+    /// Whether the library is installed for tests; otherwise a message is printed.
     fn is_there() -> bool {
         let directory = tempfile::tempdir().unwrap();
         let opened = open(EngineOptions::parse(&directory.path().display().to_string()).unwrap());

@@ -1,8 +1,8 @@
 //! `RocksDB`, without a server, as a target of the lab: leveled or universal compaction, with or
 //! without blob files.
 //!
-//! Promises: one column family of bytes, its settings in the name that the report shows; counters
-//! grow by a merge operator. Must not know: rows, workloads, and how Quarry's server uses the same
+//! Promises: one column family of bytes; the name in the report contains the settings; a merge
+//! operator adds to counters. Must not know: rows, workloads, and how Quarry's server uses the same
 //! library.
 
 mod settings;
@@ -53,7 +53,7 @@ pub fn open(given: EngineOptions) -> Result<Box<dyn LabEngine>, EngineError> {
     let lazy = db.clone();
     let flush = (durability == Durability::Lazy).then(|| {
         BackgroundFlush::start(move || {
-            // A flush that fails shows in the next synced write.
+            // The next synced write reports a failed flush.
             let _ = lazy.flush_wal(true);
         })
     });
@@ -75,7 +75,7 @@ fn sum(operands: &MergeOperands) -> i64 {
     operands.iter().map(operand).fold(0, i64::wrapping_add)
 }
 
-/// Never fails: after a failing operator reads and compactions fail for ever.
+/// Never fails, because after a failed merge reads and compactions fail forever.
 fn merge_full(_: &[u8], existing: Option<&[u8]>, operands: &MergeOperands) -> Option<Vec<u8>> {
     let added = sum(operands);
     let row = existing.and_then(|row| add_to_row(row, added));
@@ -87,7 +87,7 @@ fn merge_partial(_: &[u8], _: Option<&[u8]>, operands: &MergeOperands) -> Option
 }
 
 struct Rocks {
-    /// Before the database, so that its last flush comes first.
+    /// Declared before the database, so that it is dropped and flushes first.
     _flush: Option<BackgroundFlush>,
     db: Arc<DB>,
     options: Options,
@@ -172,7 +172,7 @@ impl LabEngine for Rocks {
             let Some((name, count)) = line.split_once(" COUNT : ") else {
                 continue;
             };
-            // Histograms have more columns; tickers are a name and a number.
+            // Tickers are a name and a number; histograms have more columns.
             if let Ok(count) = count.trim().parse::<u64>() {
                 out.insert(name.trim_start_matches("rocksdb.").to_owned(), count.into());
             }
@@ -180,7 +180,7 @@ impl LabEngine for Rocks {
         out.into()
     }
 
-    /// The options that the engine itself writes down.
+    /// The options from the file that the engine writes.
     fn configuration(&self) -> BTreeMap<String, String> {
         let files = std::fs::read_dir(self.db.path())
             .into_iter()
@@ -204,7 +204,7 @@ impl LabEngine for Rocks {
         out
     }
 
-    /// Flushes and compactions count what they wrote to blob files, too.
+    /// The bytes of flushes and compactions include those written to blob files.
     fn counters(&self) -> Counters {
         let of = |ticker| Some(self.options.get_ticker_count(ticker));
         Counters {
@@ -302,7 +302,8 @@ mod tests {
     #[test]
     fn counts_what_it_wrote_and_how_long_it_held_writers_up() {
         let directory = tempfile::tempdir().unwrap();
-        // Any debt is above the soft limit, so that writers are slowed down to the rate.
+        // Any compaction debt is above the soft limit, so that writers are slowed down to the given
+        // rate.
         let address = format!(
             "{}?wbuf=64K&compression=none&delayed_write_rate=1M&soft_limit=1&hard_limit=1G",
             directory.path().display()
@@ -338,7 +339,7 @@ mod tests {
         );
     }
 
-    /// As the documents say of `durability=lazy`.
+    /// Checks the documented behaviour of `durability=lazy`.
     #[test]
     fn what_was_written_without_waiting_is_on_storage_after_a_second() {
         for (durability, is_flushed) in [("lazy", true), ("none", false)] {
@@ -386,7 +387,7 @@ mod tests {
         );
         let trigger = own.get("CFOptions.level0_file_num_compaction_trigger");
         assert_eq!(trigger.map(String::as_str), Some("9"));
-        // The engine's own file is understood again.
+        // The engine's own options file can be read back.
         let mut files: Vec<_> = std::fs::read_dir(directory.path().join("own"))
             .unwrap()
             .map(|entry| entry.unwrap().path())

@@ -1,12 +1,12 @@
-//! The settings of `RocksDB` in an address, as its options and in words.
+//! The settings of `RocksDB` in an address: parsed, as the engine's options, and in words.
 //!
-//! Promises: what was asked for is in the words, so that every result records it; the engine's own
-//! defaults apply where nothing was asked.
+//! Promises: the words contain every given setting, so that results record it; settings that are
+//! not given keep the engine's defaults.
 
 use lab_kit::engine::{EngineError, EngineOptions};
 use rust_rocksdb::{BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Options};
 
-/// Unflushed writes; as large as the cache would be a bad use of little memory.
+/// The largest memtable. With little memory, one as large as the cache would waste it.
 const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 const MEMTABLE_BYTES_MIN: u64 = 64 << 10;
 /// Values at least this large go to blob files.
@@ -20,7 +20,7 @@ const PARAMETERS: &str = "style (leveled, universal), blobs (true, false), compr
     direct (true, false), wbuf, bloom, delayed_write_rate, soft_limit, hard_limit, options (a \
     string of the engine's), options-file";
 
-/// An address in `RocksDB`'s terms.
+/// The parsed settings of an address.
 pub(crate) struct Settings {
     style: String,
     compression: String,
@@ -34,22 +34,23 @@ pub(crate) struct Settings {
     soft_limit_bytes: Option<u64>,
     hard_limit_bytes: Option<u64>,
     cache_bytes: u64,
-    /// The engine's own options, over all others.
+    /// Options in the engine's own syntax, which override all others.
     own: Option<OwnOptions>,
 }
 
-/// Options in the engine's own words.
+/// Options in the engine's own syntax.
 struct OwnOptions {
-    /// As the engine takes them.
+    /// The text for the engine.
     text: String,
-    /// Where they come from, for people.
+    /// The source of the options, for people.
     about: String,
 }
 
-/// Options that the lab needs unchanged: the order of keys, and how counters are added.
+/// Options that must not be changed, because the lab depends on the order of keys and on the
+/// addition of counters.
 const KEPT: [&str; 2] = ["comparator", "merge_operator"];
 
-/// The options of a file of the engine's (`OPTIONS-000005`), as one string.
+/// The options of an options file of the engine (`OPTIONS-000005`), as one string.
 fn of_file(text: &str) -> String {
     let (mut options, mut blocks, mut section) = (Vec::new(), Vec::new(), String::new());
     for line in text.lines().map(str::trim) {
@@ -119,7 +120,7 @@ fn within(name: &str, value: u64, low: u64, high: u64) -> Result<u64, EngineErro
 }
 
 impl Settings {
-    /// Takes what is its own out of `given` and complains about the rest.
+    /// Takes the engine's settings out of `given` and refuses all others.
     pub(crate) fn take(mut given: EngineOptions) -> Result<Self, EngineError> {
         let given = &mut given;
         let style = given.take_one_of("style", &["leveled", "universal"])?;
@@ -177,7 +178,7 @@ impl Settings {
         Ok(out)
     }
 
-    /// As options, without what every form shares.
+    /// The engine's options for these settings, without those that are always the same.
     pub(crate) fn options(&self) -> Options {
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let mut options = Options::default();
@@ -224,12 +225,12 @@ impl Settings {
         options
     }
 
-    /// The engine's own options, as it takes them.
+    /// The options in the engine's own syntax, if given.
     pub(crate) fn own(&self) -> Option<&str> {
         self.own.as_ref().map(|own| own.text.as_str())
     }
 
-    /// In words.
+    /// Describes the settings.
     pub(crate) fn about(&self) -> String {
         let mut out = format!("{}, {}", self.style, self.compression);
         if self.has_blobs {
@@ -266,7 +267,7 @@ impl Settings {
     }
 }
 
-/// A size in the largest unit that leaves it whole.
+/// A size in the largest unit in which it is a whole number.
 fn size_text(bytes: u64) -> String {
     [(30, "GiB"), (20, "MiB"), (10, "KiB")]
         .into_iter()

@@ -1,4 +1,4 @@
-//! The adapter of an address, compiled and loaded; how, `adapter` knows.
+//! Compiles and loads the adapter of an address.
 
 use adapter::Spec;
 use lab_kit::engine::EngineError;
@@ -20,7 +20,7 @@ impl AdapterSpec {
         }
     }
 
-    /// Why it cannot be made, in one line.
+    /// The error, in one line, of an adapter that cannot be made.
     pub(crate) fn failed(&self, reason: &str) -> EngineError {
         EngineError(self.spec().failed(reason))
     }

@@ -22,8 +22,8 @@ use crate::spec::{AdapterSpec, EngineSpec, Statistics};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Compiles the adapter, loads it and opens the engine with `settings`, pairs that the adapter
-/// understands.
+/// Compiles the adapter, loads it and opens the engine with `settings`, which are pairs for the
+/// adapter.
 ///
 /// # Errors
 /// There is no compiler, header or library, or the engine refuses.
@@ -44,9 +44,9 @@ pub fn open(
     let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
     pointers.push(ptr::null());
     let (mut handle, mut said) = (ptr::null_mut(), [0_u8; 512]);
-    // SAFETY: path and options end as the adapter expects and live through the call; the
-    // out-pointers are valid, and the buffer has the length given, less the zero that stays at its
-    // end.
+    // SAFETY: path and options are terminated as the adapter expects and live through the call; the
+    // out-pointers are valid, and the buffer is one byte longer than the given length, for the zero
+    // at its end.
     let status = unsafe {
         (functions.open)(
             path.as_ptr(),
@@ -94,8 +94,8 @@ pub fn open(
     }))
 }
 
-/// The settings of configuration strings, by the name of the string and their own; the last word
-/// on one counts, as in the engine.
+/// The settings in configuration strings, by the name of the string and of the setting. If a
+/// setting occurs twice, the last value counts, as in the engine.
 fn configuration_of(settings: &[(&str, String)]) -> BTreeMap<String, String> {
     let mut out = BTreeMap::new();
     for (of, text) in settings {
@@ -189,7 +189,7 @@ impl Shim {
     }
 }
 
-/// Whole numbers without a decimal point.
+/// A JSON number; whole numbers have no decimal point.
 fn number(value: f64) -> serde_json::Value {
     if value.fract() == 0.0 && value.abs() < 9e15 {
         (value as i64).into()

@@ -4,17 +4,17 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use libloading::Library;
 
-/// Something that only the adapter looks into.
+/// A value whose contents only the adapter knows.
 pub(crate) type Opaque = c_void;
 
-/// The transaction lost against another one.
+/// The status of a transaction that lost a conflict with another one.
 pub(crate) const AGAIN: c_int = 1_000_001;
 const NO_MEMORY: c_int = 1_000_002;
 
-/// Sees a key and its value; 0 ends the walk.
+/// A callback that gets a key and its value; returning 0 ends the scan.
 pub(crate) type Visitor =
     unsafe extern "C" fn(*mut c_void, *const c_void, usize, *const c_void, usize) -> c_int;
-/// Takes a statistic.
+/// A callback that gets a statistic.
 pub(crate) type Emitter = unsafe extern "C" fn(*mut c_void, *const c_char, f64);
 
 macro_rules! functions {
@@ -22,7 +22,7 @@ macro_rules! functions {
         /// The adapter and its functions.
         pub(crate) struct Functions {
             $(pub(crate) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
-            /// Keeps the functions where they are.
+            /// Keeps the library loaded, so that the functions stay valid.
             _library: Library,
         }
 
@@ -87,7 +87,8 @@ fn words(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
     }
-    // SAFETY: the adapter returns text that ends with a zero and stays, and it is copied at once.
+    // SAFETY: the adapter returns zero-terminated text that stays valid, and it is copied
+    // immediately.
     unsafe { CStr::from_ptr(text) }
         .to_string_lossy()
         .into_owned()

@@ -13,7 +13,7 @@ use crate::functions::{AGAIN, Opaque};
 use crate::shared::Shared;
 use crate::spec::Statistics;
 
-/// A transaction is tried so often before its loss is an error.
+/// The number of attempts after which a transaction that always loses conflicts is an error.
 const TRIES: u32 = 200;
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
@@ -22,8 +22,8 @@ pub(crate) struct Session {
     handle: *mut Opaque,
 }
 
-// SAFETY: a session may move between threads as long as one uses it at a time; it is owned by one
-// client.
+// SAFETY: a session may move between threads as long as only one thread at a time uses it; it is
+// owned by one client.
 unsafe impl Send for Session {}
 
 impl Drop for Session {
@@ -33,7 +33,7 @@ impl Drop for Session {
     }
 }
 
-/// A visitor that C calls back, and the panic to pass on.
+/// A visitor that C code calls, and the panic to resume afterwards.
 struct Visitor<'a, 'b> {
     visit: Visit<'a>,
     panic: &'b mut Option<Box<dyn Any + Send>>,
@@ -46,10 +46,10 @@ unsafe extern "C" fn visit(
     value: *const c_void,
     value_length: usize,
 ) -> c_int {
-    // SAFETY: `with` is the context that `visit_all` handed over, and nothing else uses it during
-    // the call.
+    // SAFETY: `with` is the context that `visit_all` passed, and nothing else uses it during the
+    // call.
     let visitor = unsafe { &mut *with.cast::<Visitor<'_, '_>>() };
-    // SAFETY: the adapter promises two blocks of these lengths that live through the call.
+    // SAFETY: the adapter guarantees two blocks of these lengths that live through the call.
     let (key, value) = unsafe { (block(key, key_length), block(value, value_length)) };
     match catch_unwind(AssertUnwindSafe(|| (visitor.visit)(key, value))) {
         Ok(goes_on) => c_int::from(goes_on),
@@ -61,7 +61,7 @@ unsafe extern "C" fn visit(
 }
 
 unsafe extern "C" fn emit(with: *mut c_void, name: *const c_char, value: f64) {
-    // SAFETY: `with` is the map that `statistics` handed over; the name ends with a zero and lives
+    // SAFETY: `with` is the map that `statistics` passed; the name ends with a zero and lives
     // through the call.
     let (out, name) = unsafe { (&mut *with.cast::<Statistics>(), CStr::from_ptr(name)) };
     out.insert(name.to_string_lossy().into_owned(), value);
@@ -73,7 +73,7 @@ unsafe fn block<'a>(pointer: *const c_void, length: usize) -> &'a [u8] {
     if length == 0 {
         return &[];
     }
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller guarantees this.
     unsafe { std::slice::from_raw_parts(pointer.cast::<u8>(), length) }
 }
 
@@ -111,19 +111,19 @@ impl Session {
 
     pub(crate) fn statistics(&self) -> Result<Statistics, EngineError> {
         let mut out = Statistics::new();
-        // SAFETY: the handle is open; the map lives through the call and is used by `emit` alone.
+        // SAFETY: the handle is open; the map lives through the call, and only `emit` uses it.
         let status =
             unsafe { (self.shared.functions.statistics)(self.handle, emit, (&raw mut out).cast()) };
         self.checked("statistics", status).map(|()| out)
     }
 
-    /// Brings commits to storage; a flush that fails shows in the next synced commit.
+    /// Syncs commits to storage. The next synced commit reports a failed flush.
     pub(crate) fn flush(&self) {
         // SAFETY: the handle is open.
         unsafe { (self.shared.functions.flush)(self.handle) };
     }
 
-    /// One try; the status, and in which call.
+    /// Makes one attempt; returns the status and the name of the call that returned it.
     fn transact(
         &self,
         batch: &[KeyChange],

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::functions::{Functions, Opaque};
 use crate::spec::EngineSpec;
 
-/// The open engine; closed when its last session is gone.
+/// The open engine, which is closed when this and all sessions are dropped.
 pub(crate) struct Shared {
     pub(crate) functions: Functions,
     pub(crate) handle: *mut Opaque,
@@ -15,7 +15,8 @@ pub(crate) struct Shared {
     pub(crate) configuration: BTreeMap<String, String>,
 }
 
-// SAFETY: the handle is the adapter's, whose engine-wide functions may be called from every thread.
+// SAFETY: the handle belongs to the adapter, whose engine-wide functions may be called from every
+// thread.
 unsafe impl Send for Shared {}
 
 // SAFETY: as above.

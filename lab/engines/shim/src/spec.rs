@@ -14,16 +14,17 @@ pub struct AdapterSpec {
     pub engine: &'static str,
     /// The adapter's text in C.
     pub source: &'static str,
-    /// The directory of the header; the compiler's own places without it.
+    /// The directory of the header; without it the compiler searches its default directories.
     pub include: Option<String>,
     /// The shared library: a path, or a name that the linker finds.
     pub library: String,
-    /// Advice when it cannot be compiled.
+    /// Advice for the user if the adapter cannot be compiled.
     pub advice: &'static str,
 }
 
 impl AdapterSpec {
-    /// With the header and library that an address names by `include` and `library`.
+    /// A specification with the header and library that an address names by `include` and
+    /// `library`.
     pub fn of(
         options: &mut EngineOptions,
         engine: &'static str,

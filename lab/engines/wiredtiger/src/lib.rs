@@ -15,12 +15,12 @@ const ADVICE: &str =
 const PARAMETERS: &str = "style (btree, lsm), compression (none, snappy, lz4, zstd, zlib), \
     extension (PATH, builtin), page, chunk, options (of the connection), table-options, include, \
     library";
-/// Each client has one; the engine reserves room for all.
+/// The largest number of sessions. Each client has one, and the engine reserves memory for all.
 const SESSIONS_MAX: u32 = 4_096;
 const PAGE_BYTES: u64 = 32 << 10;
-/// Pages are multiples of this, unless they are smaller.
+/// The allocation unit of pages, unless pages are smaller.
 const ALLOCATION_BYTES: u64 = 4 << 10;
-/// Chunks of the merge tree in memory, as far as the cache allows: several must fit into it.
+/// The largest in-memory chunk of the merge tree; several must fit into the cache.
 const CHUNK_BYTES_MAX: u64 = 100 << 20;
 const CHUNK_BYTES_MIN: u64 = 512 << 10;
 
@@ -59,7 +59,7 @@ struct Settings {
     extension: Option<String>,
     page_bytes: u64,
     chunk_bytes: u64,
-    /// Configuration strings in the engine's own words, which override all others.
+    /// Configuration strings in the engine's own syntax, which override all others.
     own_connection: Option<String>,
     own_table: Option<String>,
 }
@@ -113,7 +113,7 @@ impl Settings {
     }
 
     fn connection(&self, options: &EngineOptions, has_log: bool) -> String {
-        // Log files made ahead of need, 100 MB each, would count as the size of the data.
+        // Preallocated log files of 100 MB each would count as data.
         let extensions = self
             .extension
             .as_ref()
@@ -162,7 +162,7 @@ impl Settings {
     }
 }
 
-/// In a configuration string the last word on a setting counts.
+/// Appends the user's configuration: in a configuration string the last value of a setting counts.
 fn followed_by(own: Option<&String>) -> String {
     own.map_or_else(String::new, |own| format!(",{own}"))
 }
@@ -171,7 +171,7 @@ fn told(name: &str, own: Option<&String>) -> String {
     own.map_or_else(String::new, |own| format!(", {name} {own}"))
 }
 
-/// Merges are queued, or something was written since.
+/// Whether merges are queued, or data were written since the earlier statistics.
 fn is_merging(before: &Statistics, now: &Statistics) -> bool {
     let queued = [
         "LSM: merge work units currently queued",
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
     use lab_kit::engine::contract;
 
-    /// Whether there is something to test against; the reason why not is printed.
+    /// Whether the library is installed for tests; otherwise a message is printed.
     fn is_there() -> bool {
         let directory = tempfile::tempdir().unwrap();
         let opened = open(EngineOptions::parse(&directory.path().display().to_string()).unwrap());
