@@ -67,7 +67,7 @@ impl Agent {
         (stream, reader, greeting)
     }
 
-    /// Its answer to bytes after its greeting, until it disconnects.
+    /// Sends bytes after the agent's greeting; returns its answer until it disconnects.
     fn told(&self, bytes: &[u8]) -> String {
         let (mut stream, mut reader, greeting) = self.greeted();
         assert!(greeting.starts_with("quarry-lab agent 1 "), "{greeting}");
@@ -176,11 +176,11 @@ fn strangers_are_told_nothing_and_the_agent_goes_on() {
     ] {
         assert_eq!(agent.told(&bytes), refused, "{bytes:?}");
     }
-    // Too long, not text, cut off: parted with, without an answer.
+    // Requests that are too long, not text or truncated are disconnected without an answer.
     for bytes in [vec![b'a'; 1_000_000], vec![0xff, b'\n'], b"half".to_vec()] {
         assert_eq!(agent.told(&bytes), "", "{} bytes", bytes.len());
     }
-    // It disconnects further clients; silent connections end by themselves.
+    // The agent disconnects further clients; silent connections end by themselves.
     let held: Vec<TcpStream> = (0..40)
         .map(|_| TcpStream::connect(&agent.address).unwrap())
         .collect();

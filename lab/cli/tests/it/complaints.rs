@@ -1,5 +1,5 @@
-//! Runs that cannot begin, end early or do wrong work: one clear line each, and a status that says
-//! which.
+//! Runs that cannot begin, end early or do wrong work: each gives one clear line and its own exit
+//! status.
 
 use mongodb::bson::doc;
 

@@ -1,12 +1,12 @@
-//! A disk of results that fills during a run: the run ends early, its page says why, and the run
-//! can continue once there is space again.
+//! The disk of the results fills during a run: the run ends early, its page gives the reason, and
+//! the run can continue when there is space again.
 
 use std::process::Command;
 
 use crate::fake::{Fake, Faults};
 use crate::lab;
 
-/// Runs in a separate mount namespace: a small disk takes the results, and is filled when the
+/// Runs in a separate mount namespace: the results go to a small disk, which is filled when the
 /// measured step has written two intervals. The disk's final contents are kept.
 const SCRIPT: &str = r#"
 set -e

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use crate::fake::{Fake, Faults};
 use crate::run_into;
 
-/// The documents of the lab, and others that name it.
+/// The documents of the lab, and others that mention it.
 const PAGES: [(&str, &str); 10] = [
     ("lab.md", include_str!("../../../../docs/lab.md")),
     ("files.md", include_str!("../../../../docs/lab/files.md")),
@@ -33,7 +33,7 @@ const PAGES: [(&str, &str); 10] = [
     ("README.md", include_str!("../../../../README.md")),
 ];
 
-/// The lines of a page's blocks of code that call the lab, each whole and without its comment.
+/// The command lines in a page's blocks of code that call the lab, without comments.
 fn commands(page: &str) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let (mut is_code, mut goes_on) = (false, false);
@@ -64,7 +64,7 @@ fn commands(page: &str) -> Vec<String> {
     out
 }
 
-/// Runs a line of a shell in a directory where the lab is found.
+/// Runs a shell line in a directory, with the lab in the search path.
 fn shell(line: &str, directory: &Path) -> Output {
     let program = Path::new(env!("CARGO_BIN_EXE_quarry-lab"));
     let folder = program.parent().unwrap().display().to_string();
@@ -77,7 +77,8 @@ fn shell(line: &str, directory: &Path) -> Output {
         .unwrap()
 }
 
-/// The things that the documents assume: the user's files, and servers for `A` and `B`.
+/// A directory with everything that the documents assume: the user's files, and servers for `A` and
+/// `B`.
 fn workplace() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let example = include_str!("../../../examples/01-orders.toml");
@@ -103,7 +104,7 @@ fn the_lab_takes_each_command_as_it_stands() {
             count += 1;
             let directory = workplace();
             let kind = command.split(' ').nth(1).unwrap_or_default();
-            // A plan reads all words and begins nothing; the help reads them as far as they are.
+            // `--plan` parses all words and starts nothing; `--help` parses the words before it.
             let end = if kind == "run" { "--plan" } else { "--help" };
             let output = shell(&format!("{} {end}", filled_in(&command)), directory.path());
             let complaint = String::from_utf8_lossy(&output.stderr);
@@ -115,8 +116,8 @@ fn the_lab_takes_each_command_as_it_stands() {
     assert!(count >= 50, "{count} commands");
 }
 
-/// Commands of measured runs: a reader who repeats them uses today's lab. Words that are
-/// placeholders (`HOST`, `...`, `a|b`) are no command.
+/// Commands of measured runs: a reader who repeats them uses today's lab. Lines with placeholders
+/// (`HOST`, `...`, `a|b`) are not commands.
 #[test]
 fn the_lab_takes_the_commands_of_measured_runs() {
     let runs = std::path::absolute("../runs").unwrap();
@@ -149,7 +150,7 @@ fn the_lab_takes_the_commands_of_measured_runs() {
     assert!(count >= 10, "{count} commands");
 }
 
-/// The commands that read results, run as written on results of the smallest size.
+/// Runs the commands that read results, as written, on results of the smallest size.
 #[test]
 fn commands_that_read_results_do_so() {
     let fake = Fake::start(Faults::default());
@@ -201,7 +202,7 @@ fn functions_below(folder: &Path, out: &mut Vec<String>) {
     }
 }
 
-/// Whether a name has these pieces, the first at its begin and the last at its end.
+/// Whether a name contains these pieces, the first at its beginning and the last at its end.
 fn is_meant(name: &str, pieces: &[&str]) -> bool {
     let [first, .., last] = pieces else {
         return pieces == [name];
@@ -210,7 +211,7 @@ fn is_meant(name: &str, pieces: &[&str]) -> bool {
     middle && name.starts_with(first) && name.ends_with(last)
 }
 
-/// Each test and script that the page on honesty names exists.
+/// Checks that each test and script that the page on honesty names exists.
 #[test]
 fn what_keeps_the_lab_honest_exists() {
     let root = std::path::absolute("../..").unwrap();

@@ -1,4 +1,4 @@
-//! Settings that change what a workload does: each shows in what was stored or measured.
+//! Settings that change a workload: each has a visible effect on the stored or measured data.
 
 use lab_kit::engine::EngineOptions;
 use lab_kit::kv::{KvTarget, OwnDirectory};
@@ -209,7 +209,7 @@ fn collections_lie_in_as_many_databases_as_asked_for() {
     let words = [&small[..], &["--databases", "1,2"]].concat();
     let output = crate::run_into(out.path(), "insert-rounds", &fake.uri(), &words);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    // Of four collections the second and the fourth lie in the second database.
+    // Of four collections the second and the fourth are in the second database.
     let names = fake.collections();
     let beside = names
         .iter()

@@ -1,5 +1,5 @@
-//! A target that stands still: every scheduled call is counted, every stall is seen, and the lab
-//! never hangs with it.
+//! A target that is paused: every scheduled call is counted, every stall is detected, and the lab
+//! itself never hangs.
 
 use std::time::{Duration, Instant};
 
@@ -43,10 +43,10 @@ fn an_open_loop_counts_the_calls_that_a_frozen_target_kept_from_being_sent() {
         "{} unsent",
         step.more.unsent_calls
     );
-    // A third of the calls waited, those due first for the whole time.
+    // A third of the calls waited; those that were due first waited for the whole time.
     let p99 = step.latency.percentile(99.0).unwrap();
     assert!(p99 > 2_500_000.0, "p99 {p99} us");
-    // The chart over time has what the numbers have: the calls that were never sent, too.
+    // The chart over time includes the same calls as the numbers, also those that were never sent.
     let in_chart: u64 = step.series.iter().map(|point| point.calls).sum();
     assert_eq!(in_chart, calls);
     let last = step.series.last().unwrap();

@@ -2,7 +2,7 @@
 
 use lab_kit::result::RunResult;
 
-/// Thirty results like that of one real run, around a rate, slower from `at` on.
+/// Makes thirty results like that of one real run, with a rate that drops from run `at` on.
 fn plant(folder: &std::path::Path, at: usize, slowdown: f64) {
     let text = include_str!("../../../kit/tests/data/point.json");
     for number in 0..30_usize {
@@ -51,7 +51,7 @@ fn a_slowdown_of_five_percent_is_found_and_none_where_there_is_none() {
         metrics.contains("# TYPE quarry_lab_rate gauge"),
         "{metrics}"
     );
-    // Values are kept in a file and read together with new runs: each run counts once.
+    // Values from a file are read together with new runs, and each run counts once.
     let kept = dir.path().join("kept.csv");
     let words = ["history", folder, "--values", kept.to_str().unwrap()];
     assert_eq!(crate::lab(&words).status.code(), Some(0));

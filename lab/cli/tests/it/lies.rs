@@ -1,4 +1,4 @@
-//! Servers that lie: each lie is found out, and a server that does not lie is called right.
+//! Servers that return false answers: each one is detected, and a correct server passes.
 
 use std::path::Path;
 use std::time::Duration;
@@ -51,7 +51,7 @@ fn against(faults: Faults) -> Ended {
     run(&workload, &fake.uri(), &["--warmup-seconds", "0"])
 }
 
-/// The lie is reported, and the exit status says so.
+/// Checks that the lab reports the fault, also by its exit status.
 fn found_out(faults: Faults, said: &str) {
     let ended = against(faults);
     let complaint = ended.complaint();
@@ -210,8 +210,7 @@ fn a_limit_on_connections_does_not_make_a_load_lose_rows() {
     assert_eq!(result.checks[0].found, "1600");
 }
 
-/// Of three servers that are to share a database one does not listen: a driver leaves it out and
-/// says nothing.
+/// Of three servers that share a database one does not listen: a driver silently leaves it out.
 #[test]
 fn a_server_that_was_named_and_not_reached_is_found_out() {
     let faults = Faults {
@@ -237,8 +236,8 @@ fn a_server_that_was_named_and_not_reached_is_found_out() {
     );
 }
 
-/// A driver leaves out servers that answer 15 ms later than the nearest one, as one does on a busy
-/// machine; the lab asks all that were named.
+/// By default a driver leaves out servers that answer 15 ms later than the nearest one, which
+/// happens on a busy machine. The lab uses all servers of the address.
 #[test]
 fn a_server_that_answers_later_gets_calls_too() {
     let faults = Faults {

@@ -1,5 +1,5 @@
-//! Agents that make load: several together do the same work as one lab, and when an agent is lost,
-//! none of its reported work is.
+//! Agents that generate load: several together do the same work as one lab, and if an agent is
+//! lost, its reported work still counts.
 
 use std::io::{BufRead, Read, Write};
 use std::net::TcpStream;
@@ -24,7 +24,7 @@ fn addresses(agents: &[Agent]) -> String {
     addresses.join(",")
 }
 
-/// A run whose load the agents make.
+/// Makes a run whose load the agents generate.
 fn by(agents: &[Agent], workload: &str, target: &str, more: &[&str]) -> Ended {
     let (addresses, token) = (addresses(agents), agents[0].token());
     let load = [
@@ -47,7 +47,7 @@ fn whole(ended: &Ended) -> RunResult {
     result
 }
 
-/// Percentiles of the step are those of the generators' samples put together.
+/// Checks that the percentiles of the step are those of the generators' samples together.
 fn assert_merged(step: &StepResult) {
     let mut merged = LatencyHistogram::new();
     let mut ops = 0;
@@ -58,7 +58,7 @@ fn assert_merged(step: &StepResult) {
     assert_eq!((ops, merged.count()), (step.ops, step.calls));
     for (percentile, us) in &step.latency.percentiles_us {
         let found = merged.percentile_us(*percentile);
-        // The longest of all is known exactly in one and as its bucket in the other.
+        // One side knows the longest latency exactly, and the other only its bucket.
         assert!(
             (found - us).abs() <= us * 0.001,
             "p{percentile}: {found} is not {us}"
@@ -113,7 +113,7 @@ fn two_generators_of_a_closed_loop_are_one_run() {
         .filter(|row| row[1] == agents[0].address)
         .count();
     assert!(of_first >= 35, "{of_first} ticks in 4 s");
-    // One agent serves run after run.
+    // The same agent serves several runs, one after the other.
     let ended = by(
         &agents[..1],
         "hot",
@@ -157,7 +157,7 @@ fn a_schedule_is_split_evenly_and_its_sum_is_the_schedule() {
     }
     let lateness = step.more.lateness.as_ref().unwrap();
     assert_eq!(lateness.calls, fake.updates());
-    // Recorded arrivals are read by the lab alone and split too.
+    // Only the lab reads recorded arrivals, which are divided among the agents, too.
     let dir = tempfile::tempdir().unwrap();
     let times = dir.path().join("times");
     let text: String = (0..90)
@@ -173,7 +173,7 @@ fn a_schedule_is_split_evenly_and_its_sum_is_the_schedule() {
     assert_eq!(each, [30, 30, 30]);
 }
 
-/// Everything but the warm-up of a workload that inserts beside reads.
+/// A workload of reads with background inserts, without its warm-up.
 const INSERTS: &str = r#"
 name = "beside"
 [data]
@@ -261,7 +261,7 @@ fn inserts_of_generators_never_collide_and_are_those_of_one_lab() {
     assert!((20..=40).contains(&beside.ops), "{beside:?}");
 }
 
-/// A run during which a test does something to one of its agents.
+/// Starts a run during which a test stops or kills one of the agents.
 fn begun(agents: &[Agent], target: &str, out: &std::path::Path, seconds: &str) -> Child {
     let child = Command::new(env!("CARGO_BIN_EXE_quarry-lab"))
         .args([
@@ -339,7 +339,7 @@ fn a_generator_that_dies_or_hangs_ends_the_run_which_names_it() {
         let [first, lost] = &step.more.generators[..] else {
             panic!("{:?}", step.more.generators);
         };
-        // The work that it had reported is in the sum and in the message.
+        // The work that the lost agent had reported is in the sum and in the message.
         assert!(first.lost.is_none() && lost.ops > 0, "{lost:?}");
         assert_eq!(first.ops + lost.ops, step.ops);
         assert!(
@@ -347,13 +347,13 @@ fn a_generator_that_dies_or_hangs_ends_the_run_which_names_it() {
             "{told}"
         );
         assert!(step.ops <= fake.updates(), "more than the target did");
-        // Nothing is called wrong that is not known.
+        // A check whose value is unknown does not fail.
         let failed = result
             .checks
             .iter()
             .any(|check| check.passed == Some(false));
         assert!(!failed, "{:?}", result.checks);
-        // The other one has stopped and can be used again.
+        // The other agent has stopped its load and can be used again.
         let after = fake.updates();
         if which == Signal::KILL {
             std::thread::sleep(Duration::from_millis(300));
@@ -397,7 +397,7 @@ fn load_ends_with_the_lab_that_asked_for_it() {
     let out = tempfile::tempdir().unwrap();
     let mut child = begun(&agents, &fake.uri(), out.path(), "30");
     wait_for_updates(&fake);
-    // Meanwhile it serves no other lab, whatever the database.
+    // Meanwhile the agent serves no other lab, for any database.
     let ended = by(
         &agents,
         "hot",
@@ -421,7 +421,7 @@ fn load_ends_with_the_lab_that_asked_for_it() {
         &fake.uri(),
         &["--rows", "100", "--seconds", "1"],
     ));
-    // A signal ends an agent that has made load as any other.
+    // A signal also ends an agent that has generated load.
     signal(agents[0].pid(), Signal::TERM);
     let begun = Instant::now();
     while TcpStream::connect(&agents[0].address).is_ok() {
@@ -537,7 +537,7 @@ fn other_versions_and_hostile_bytes_are_refused_and_the_agent_goes_on() {
         let begun = Instant::now();
         let (answer, rest) = asked(&agents[0], &own, bytes);
         assert_eq!(answer, "load\n");
-        // At most a word that it ends, sealed.
+        // The rest is at most a sealed message that the connection ends.
         assert!(rest < 1_000, "{rest} bytes");
         assert!(begun.elapsed() < Duration::from_secs(10), "{bytes:?}");
     }

@@ -1,5 +1,5 @@
-//! The lab as its users see it: the binary, its exit status, its one-line errors and its folder,
-//! against a small fake server.
+//! Tests of the lab as its users see it: the binary, its exit status, its one-line errors and its
+//! folder, against a small fake server.
 //!
 //! The fake (test code only) answers the few commands that the lab sends and can lose documents,
 //! refuse or die on purpose.

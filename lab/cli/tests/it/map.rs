@@ -14,7 +14,7 @@ fn commands() -> Vec<Vec<String>> {
         .collect()
 }
 
-/// A command in small, on engines.
+/// A command with small sizes, on engines.
 fn shrunk(words: &[String], dir: &Path) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let mut servers = 0;
@@ -23,7 +23,7 @@ fn shrunk(words: &[String], dir: &Path) -> Vec<String> {
     while let Some(word) = words.next() {
         let mut value = || words.next().unwrap().clone();
         match word.as_str() {
-            // Engines have one database; features.rs tries it on a server.
+            // Engines have only one database; features.rs tests several on a server.
             "--preset" | "--databases" | "--times-memory" | "--memory-mb" | "--repeats"
             | "--out" => {
                 value();
@@ -43,9 +43,9 @@ fn shrunk(words: &[String], dir: &Path) -> Vec<String> {
             "--own" => servers += value().split(',').count(),
             "--clients" | "--payload" | "--hot-rows" => {
                 let list: Vec<String> = value().split(',').map(str::to_owned).collect();
-                // More clients than the few rows below would be refused.
+                // More clients than the few rows would be refused.
                 let small = list.iter().filter(|one| one.parse::<u32>().unwrap() <= 20);
-                // Lists themselves are tried where runs are short.
+                // Lists are tested only with short runs.
                 let count = if is_short { 2 } else { 1 };
                 let first = small.take(count).cloned().collect::<Vec<_>>();
                 out.extend([word.clone(), first.join(",")]);
@@ -103,7 +103,7 @@ fn the_other_half() {
     make(1, 2);
 }
 
-/// The documents' own words: none is refused, whatever the size of its runs.
+/// The commands exactly as in the documents: none is refused, whatever the size of its runs.
 #[test]
 fn commands_are_taken_as_they_stand() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,17 +1,18 @@
-//! Pages in a real browser: every page kept under `lab/runs`, and a fresh one, opens without a
-//! script error, all switches pressed. Skipped, and said so, where no Chromium is installed.
+//! Pages in a real browser: every page under `lab/runs` and a new one open without a script error,
+//! also when all switches are pressed. Without an installed Chromium the tests are skipped with a
+//! message.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::{lab, run};
 
-/// Collects errors from before the page's own scripts run.
+/// Collects errors, starting before the page's own scripts run.
 const BEFORE: &str = "<script>window.seen=[];\
     addEventListener('error',e=>seen.push(String(e.message)));\
     addEventListener('unhandledrejection',e=>seen.push(String(e.reason)));</script>";
-/// Presses every button twice, opens every fold, moves over every chart, then writes down what was
-/// seen.
+/// Presses every button twice, opens every fold, moves over every chart, then writes the findings
+/// into the page.
 const AFTER: &str = "<script>\
     for(let i=0;i<2;i++)for(const b of document.querySelectorAll('button'))b.click();\
     for(const d of document.querySelectorAll('details'))d.open=true;\
@@ -21,8 +22,8 @@ const AFTER: &str = "<script>\
     document.documentElement.dataset.charts=String(document.querySelectorAll('svg').length);\
     document.documentElement.dataset.seen=seen.length?'ERRORS '+seen.join(' | '):'none';</script>";
 
-/// Gives each row of steps the longest figure that it may hold, and writes down what lies beyond
-/// the window's edge, or a cell's, where it would be hidden or run into its neighbour.
+/// Gives each row of steps the longest possible figure, and reports everything that exceeds the
+/// edge of the window or of its cell, where it would be hidden or overlap its neighbour.
 const FITS: &str = "<script>{const out=[];\
     for(const row of document.querySelectorAll('.steps tbody tr'))\
       row.lastElementChild.textContent='12,362\u{a0}\u{b1}\u{a0}142.6';\
@@ -55,8 +56,8 @@ fn open(browser: &str, page: &Path, scratch: &Path) -> (String, usize) {
     )
 }
 
-/// A page in a frame of so many pixels, whose findings are passed to the outer page: without a
-/// screen, no window can be that narrow.
+/// A page in a frame of `width` pixels, whose findings are passed to the outer page. The frame is
+/// necessary because a headless browser has no windows that narrow.
 fn framed(page: &Path, script: &str, width: u32) -> String {
     let text = std::fs::read_to_string(page).unwrap() + script;
     let text = text.replace('&', "&amp;").replace('"', "&quot;");
@@ -132,7 +133,7 @@ fn pages_open_in_a_browser_without_a_script_error() {
         assert!(charts > 0 || !is_run, "{} has no chart", page.display());
     }
 
-    // The same eyes see a fault where there is one.
+    // The same check detects a fault if there is one.
     let broken = scratch.path().join("broken.html");
     let text = std::fs::read_to_string(&pages[0]).unwrap();
     std::fs::write(
@@ -156,7 +157,7 @@ fn a_page_of_several_steps_fits_a_wide_and_a_narrow_window() {
     let ended = run("kinds-of-write", &target, &more);
     assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
     let page = ended.folder().join("report.html");
-    // One page of two targets: its tables have a row for each and ten figures in it.
+    // One page of two targets: its tables have a row for each, with ten figures.
     let other = format!("fjall:{}", data.path().join("other").display());
     let other = run("kinds-of-write", &other, &more);
     assert_eq!(other.status(), Some(0), "{}", other.complaint());

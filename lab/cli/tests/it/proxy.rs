@@ -1,7 +1,8 @@
-//! A proxy between the lab and an honest server: the lab finds every change that the proxy makes to
-//! requests and replies, and finds nothing when it makes none.
+//! A proxy between the lab and a correct server: the lab detects every change that the proxy makes
+//! to requests and replies, and reports nothing if there is no change.
 //!
-//! The server is Quarry where it is built beside the lab (or `QUARRY_BIN` names it), else the fake.
+//! The server is Quarry if it is built in the same repository (or `QUARRY_BIN` names it), else the
+//! fake server.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -21,34 +22,34 @@ use crate::{Ended, lab, run};
 /// The change that the proxy makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lie {
-    /// Passes everything on.
+    /// Forwards everything.
     None,
-    /// Changes one in so many replies to a find.
+    /// Changes every n-th reply to a find.
     Find(FindFault, usize),
-    /// Acknowledges one in so many commands of this name without forwarding it.
+    /// Acknowledges every n-th command of this name without forwarding it.
     Drop(&'static str, usize),
-    /// After so many commands of this name, acknowledges further ones without forwarding them.
+    /// After n commands of this name, acknowledges further ones without forwarding them.
     DropAfter(&'static str, usize),
-    /// Forwards one in so many updates twice.
+    /// Forwards every n-th update twice.
     Double(usize),
-    /// At that update passes nothing on for so long, on any connection.
+    /// At the update with this number, forwards nothing for this time on any connection.
     Freeze(usize, Duration),
-    /// Accepts so many connections at once, and closes further ones at once.
+    /// Accepts at most this number of connections; closes further ones immediately.
     Connections(usize),
-    /// Says that the server is of this revision.
+    /// Claims that the server has this revision.
     Revision(&'static str),
 }
 
 #[derive(Debug)]
 struct Shared {
     lie: Lie,
-    /// Connections that are open.
+    /// The number of open connections.
     open: AtomicUsize,
-    /// Commands that came, by name.
+    /// The number of received commands, by name.
     seen: Mutex<HashMap<String, usize>>,
-    /// Held for writing while nothing is passed on.
+    /// Locked for writing while nothing is forwarded.
     gate: RwLock<()>,
-    /// For how long nothing was passed on.
+    /// The time for which nothing was forwarded.
     frozen: Mutex<Duration>,
 }
 
@@ -94,7 +95,7 @@ impl Proxy {
     }
 }
 
-/// A message as it came.
+/// A received message.
 struct Message {
     id: i32,
     answers: i32,
@@ -134,20 +135,21 @@ fn reply_of(answers: i32, document: &Document) -> Vec<u8> {
 /// A change of the reply to a request.
 #[derive(Clone, Copy)]
 enum Change {
-    /// It is not passed on.
+    /// The reply is not forwarded.
     Swallow,
-    /// Its documents are changed.
+    /// The documents of the reply are changed.
     Find(FindFault),
-    /// It names another revision.
+    /// The reply names another revision.
     Revision(&'static str),
 }
 
 type Changes = Mutex<HashMap<i32, Change>>;
 
-/// Passes a connection's messages on, both ways, until one side closes it.
+/// Forwards a connection's messages in both directions, until one side closes it.
 fn pass(client: &TcpStream, server: &TcpStream, shared: &Shared) {
     let changes = Changes::default();
-    // Only one thread at a time writes to the client: the proxy's replies or those of the server.
+    // Only one thread at a time may write to the client: the proxy's replies or those of the
+    // server.
     let to_client = Mutex::new(());
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -175,7 +177,7 @@ fn pass(client: &TcpStream, server: &TcpStream, shared: &Shared) {
     });
 }
 
-/// Passes a request on, or gives the answer to it.
+/// Forwards a request, or answers it.
 fn request(
     message: &Message,
     mut server: &TcpStream,
@@ -221,7 +223,7 @@ fn request(
         _ => {}
     }
     let _open = shared.gate.read().unwrap();
-    // A server that closed the connection is seen where its replies are read.
+    // The thread that reads the replies notices if the server closed the connection.
     let _ = server.write_all(&message.bytes);
     None
 }
@@ -260,7 +262,7 @@ fn changed(message: Message, change: Option<Change>) -> Vec<u8> {
     reply_of(message.answers, &reply)
 }
 
-/// A server that does not lie.
+/// A correct server.
 enum Honest {
     Quarry(Server),
     Fake(Fake),
@@ -288,7 +290,7 @@ fn through(proxy: &Proxy, workload: &str, more: &[&str]) -> Ended {
     run(workload, &proxy.uri(), &options)
 }
 
-/// Runs the workload whose answers can be checked through a proxy.
+/// Runs the workload with checkable answers through a proxy.
 fn lied(server: &Honest, lie: Lie) -> Ended {
     let directory = tempfile::tempdir().unwrap();
     let workload = write(directory.path(), WORKLOAD);
@@ -381,7 +383,7 @@ fn runs_of_another_build_behind_one_address_are_not_averaged() {
         assert!(build.contains(&format!("revision {revision}")), "{build}");
     }
     let folders: Vec<_> = runs.iter().map(Ended::folder).collect();
-    // At the same address, as two servers that took turns there.
+    // Both runs have the same address, as of two servers that used it one after the other.
     let addresses: Vec<String> = runs.iter().map(|one| one.result().target.uri).collect();
     let path = folders[1].join("result.json");
     let text = std::fs::read_to_string(&path).unwrap();

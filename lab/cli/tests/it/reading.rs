@@ -1,4 +1,4 @@
-//! The commands that read results and look at processes: report, compare, claims, profile.
+//! The commands that read results or observe processes: report, compare, claims, profile.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ fn side(dir: &Path, name: &str, rates: &[f64], clients: u32) -> String {
 
 fn complaint(words: &[&str]) -> String {
     let output = lab(words);
-    // The request is impossible or makes no sense.
+    // The request is impossible or invalid.
     assert!(matches!(output.status.code(), Some(1 | 2)), "{words:?}");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(
@@ -137,7 +137,7 @@ fn claims_are_listed_and_judged_from_folders() {
         "claims", "--only", "C30,c08", "--judge", &one, "--judge", &many, "--out", &out,
     ]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // The switches are the same at 1 and 40 clients, so they do not fall.
+    // The number of context switches is the same at 1 and 40 clients, so it does not fall.
     assert!(text.contains("C30 refuted"), "{text}");
     assert!(
         text.contains("0 confirmed, 1 refuted, 0 inconclusive, 1 not run, 0 not runnable yet"),

@@ -1,5 +1,5 @@
-//! Traffic recorded through the proxy and sent again: the same contents, the same answers, and
-//! every difference seen.
+//! Traffic recorded through the proxy and sent again: the contents and the answers are the same,
+//! and every difference is detected.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -24,7 +24,7 @@ struct Recorder {
 }
 
 impl Drop for Recorder {
-    /// A test that has failed leaves no proxy behind, which would hold its output open.
+    /// A failed test must not leave a proxy behind, which would keep the output open.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -63,7 +63,7 @@ impl Recorder {
         self.directory.path().join("tape")
     }
 
-    /// Ends it; its exit status and what it said.
+    /// Ends the recorder; returns its exit status and its output.
     fn end(&mut self, signal: Signal) -> (Option<i32>, String) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
         let status = self.child.wait().unwrap().code();
@@ -183,7 +183,7 @@ fn what_was_recorded_is_done_again() {
             ),
             (style, replay.compared, queries.ops)
         );
-        // At four times the pace a second of reads takes a quarter; never less.
+        // At four times the pace, a second of reads takes a quarter of a second and not less.
         assert!(style == "stress" || step.seconds > 0.2, "{}", step.seconds);
         let page =
             std::fs::read_to_string(out.path().join(&result.run.id).join("report.html")).unwrap();
@@ -238,7 +238,7 @@ fn a_target_with_faults_shows_differences() {
     );
     let page = std::fs::read_to_string(out.path().join("replays.html")).unwrap();
     assert!(page.contains("as recorded") && page.matches("<h3>Answers</h3>").count() == 1);
-    // Some may be allowed; refusals are errors, too.
+    // A share of differences may be allowed; refusals count as errors, too.
     let refusing = Fake::start(Faults {
         refuse_after_inserts: Some(1),
         ..Faults::default()
@@ -267,8 +267,8 @@ fn a_target_with_faults_shows_differences() {
     );
 }
 
-/// Reads a whole collection in batches of 7 with a separate client, then drops a second cursor half
-/// read.
+/// Reads a whole collection in batches of 7 with a separate client, then drops a second cursor
+/// before its end.
 fn read_in_batches(address: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -377,8 +377,8 @@ fn fetches_follow_their_cursors_though_ids_differ() {
             && texts[10].len() == "text 10".len(),
         "{texts:?}"
     );
-    // Where documents are missing, the sum over the cursor shows it once; fetches that are not
-    // needed are not sent.
+    // If documents are missing, the total of the cursor counts as one difference; unnecessary
+    // fetches are not sent.
     let losing = Fake::start(Faults {
         lose_every: Some(2),
         ..Faults::default()
@@ -411,7 +411,7 @@ fn fetches_follow_their_cursors_though_ids_differ() {
         "{:?}",
         replay.not_replayed
     );
-    // Without the operation that opens it, a cursor is not known.
+    // Without the operation that opens it, a cursor is unknown.
     let (_, out) = replay_ops(&recorder, &Fake::start(Faults::default()), "getMore");
     let (_, replay) = only(out.path());
     assert!(
@@ -432,7 +432,7 @@ fn a_killed_recorder_leaves_a_file_that_is_replayed_as_far_as_it_goes() {
     let fake = Fake::start(Faults::default());
     let mut recorder = Recorder::start(&fake.uri(), &[]);
     read_in_batches(&recorder.address);
-    // The file is brought up to date each second.
+    // The file is written every second.
     std::thread::sleep(Duration::from_millis(2_500));
     recorder.end(Signal::KILL);
     let (output, out) = play(

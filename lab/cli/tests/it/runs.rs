@@ -1,4 +1,4 @@
-//! Runs that end well: every operation counted once, in every place where it is written.
+//! Successful runs: every operation is counted once, in every place where it is recorded.
 
 use std::collections::BTreeSet;
 
@@ -279,7 +279,8 @@ fn a_reader_that_goes_is_no_trouble() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    // As `head` does: a few bytes, and gone. The list is longer than a pipe holds.
+    // Reads a few bytes and closes the pipe, as `head` does. The list is longer than a pipe's
+    // buffer.
     let mut first = [0; 16];
     let mut stdout = child.stdout.take().unwrap();
     stdout.read_exact(&mut first).unwrap();

@@ -1,5 +1,5 @@
-//! Searches: what they find of the exact neighbours is measured, and a target that says that it
-//! looks at every vector and does not, or counts other documents than there are, is found out.
+//! Searches: their recall is measured, and a target is detected that claims an exact search and
+//! does not do it, or that counts documents wrongly.
 
 use crate::fake::{Fake, Faults};
 use crate::{Ended, run};

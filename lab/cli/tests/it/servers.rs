@@ -1,5 +1,5 @@
-//! Servers in separate processes, which a test may stop by a signal: always the fake one, Quarry if
-//! it is built beside the lab (or `QUARRY_BIN` names it), MariaDB if it is installed.
+//! Servers in separate processes, which a test may stop by a signal: always the fake server, Quarry
+//! if it is built in the same repository (or `QUARRY_BIN` names it), MariaDB if it is installed.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,9 +13,9 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
 }
 
-/// A server in a separate process that can be stopped.
+/// A server in a separate process.
 pub(crate) struct Server {
-    /// The process to end, and when it has ended.
+    /// The process of the server.
     child: Child,
     pub(crate) address: String,
     pub(crate) pid: u32,
@@ -44,7 +44,7 @@ fn started(command: &mut Command) -> (Child, impl Iterator<Item = String> + use<
 /// The prefix of the line in which [`the_fake_process`] prints its address.
 const FAKE_AT: &str = "fake at ";
 
-/// The fake server as a process, which the test below starts and stops.
+/// The process of the fake server, which other tests start and stop.
 #[test]
 #[ignore = "the process of another test; it ends with its standard input"]
 fn the_fake_process() {

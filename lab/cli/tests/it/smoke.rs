@@ -1,5 +1,5 @@
-//! Every workload's smoke preset, in steps of a second, against an engine in the process: what it
-//! did is what the engine holds.
+//! Every workload's smoke preset, in steps of a second, against an engine in the process: the
+//! engine's data match the work.
 
 use lab_kit::result::RunResult;
 use lab_kit::workload::{Capability, DocumentKind, Operation, Workload};
@@ -17,14 +17,14 @@ fn smoke(workload: &str, engine: &str) -> Ended {
         "--settle-seconds",
         "20",
     ];
-    // Loads of rows would be cut short on a slow machine.
+    // A time limit would cut loads short on a slow machine.
     if Workload::named(workload).unwrap().has_timed_steps() {
         more.extend(["--seconds", "1"]);
     }
     run(workload, &target, &more)
 }
 
-/// Runs it and looks at every step and check.
+/// Runs a workload and checks every step and check.
 fn look(name: &str, engine: &str) -> RunResult {
     let workload = Workload::named(name).unwrap();
     let ended = smoke(name, engine);
@@ -50,7 +50,7 @@ fn look(name: &str, engine: &str) -> RunResult {
         result.skipped
     );
     for step in &result.steps {
-        // Indexes may be made before there are rows to index.
+        // Indexes may be made before there are rows.
         assert!(
             step.ops > 0 || step.operation == Operation::CreateIndexes,
             "{name} {}",
@@ -83,7 +83,7 @@ fn look(name: &str, engine: &str) -> RunResult {
     result
 }
 
-/// Those that no other test below names, in two halves so that they run side by side.
+/// Runs the workloads that no other test names, in two halves that run in parallel.
 fn look_at_others(half: usize) {
     let special = [
         "insert-modern",
@@ -102,7 +102,7 @@ fn look_at_others(half: usize) {
     others.skip(half).step_by(2).for_each(|name| {
         let workload = Workload::named(name).unwrap();
         match needs_of_a_server(&workload) {
-            // tests/lab/run.sh tries these on servers.
+            // tests/lab/run.sh runs these on servers.
             Some(need) => refuses(name, need),
             None => _ = look(name, "redb"),
         }
@@ -119,7 +119,7 @@ fn needs_of_a_server(workload: &Workload) -> Option<Capability> {
     need.or(is_custom.then_some(Capability::Documents))
 }
 
-/// An engine is not asked for what it cannot do, and the reason is one line.
+/// Checks that a workload is refused with one line if the engine lacks a capability.
 fn refuses(name: &str, need: Capability) {
     let ended = smoke(name, "redb");
     assert_eq!(ended.status(), Some(1), "{name}: {}", ended.complaint());

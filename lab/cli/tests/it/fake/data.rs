@@ -1,4 +1,4 @@
-//! The data of the fake server, its searches, and its lies about them.
+//! The data of the fake server, its searches, and its false answers.
 
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ pub(super) fn documents(command: &Document, key: &str) -> Vec<Document> {
         .collect()
 }
 
-/// The documents that a filter on `_id` means, in its order.
+/// The documents of a filter on `_id`, in the order of the ids in the filter.
 fn found(command: &Document, stored: &[Document]) -> Vec<Document> {
     let filter = command.get_document("filter").cloned().unwrap_or_default();
     let number = |document: &Document| document.get_i64("_id").unwrap_or(0);
@@ -98,7 +98,7 @@ pub(crate) fn tell_wrong(fault: FindFault, out: &mut Vec<Document>, stored: &[Do
     }
 }
 
-/// A batch of what is left; a cursor for the rest.
+/// A batch of the remaining documents, and a cursor for the rest.
 pub(super) fn batch(
     command: &Document,
     mut left: Vec<Document>,
@@ -131,7 +131,7 @@ pub(super) fn is_change_stream(command: &Document) -> bool {
         .is_some_and(|stage| stage.contains_key("$changeStream"))
 }
 
-/// A change stream without new events.
+/// Whether a reply is of a change stream without new events.
 pub(super) fn is_empty_batch(reply: &Document) -> bool {
     let cursor = reply.get_document("cursor");
     cursor.is_ok_and(|cursor| {
@@ -177,7 +177,7 @@ pub(super) fn expire(collection: &str, state: &mut State, faults: Faults) {
     });
 }
 
-/// The answers of searches: the exact neighbours in `v`, or a count of all documents.
+/// The answer of a search: the exact neighbours in `v`, or a count of all documents.
 fn search(stages: &[Document], stored: &[Document], faults: Faults) -> Option<Document> {
     let first = stages.first()?;
     if first.contains_key("$listSearchIndexes") {

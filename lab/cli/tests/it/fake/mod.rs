@@ -1,5 +1,5 @@
-//! A fake server: one thread per connection, documents in a map, faults on request. It is no
-//! database and knows no more than it must.
+//! A fake server: one thread per connection, documents in a map, faults on request. It implements
+//! only what the tests need.
 
 pub(crate) mod data;
 pub(crate) mod wire;
@@ -17,9 +17,9 @@ use mongodb::bson::{Document, doc};
 pub(crate) struct Faults {
     /// Acknowledge but do not store every n-th document.
     pub(crate) lose_every: Option<usize>,
-    /// Close all connections after so many inserts.
+    /// Close all connections after this number of inserts.
     pub(crate) die_after_inserts: Option<usize>,
-    /// Answer inserts with an error after so many.
+    /// Answer inserts with an error after this number of inserts.
     pub(crate) refuse_after_inserts: Option<usize>,
     /// Acknowledge every n-th update without doing it.
     pub(crate) skip_update_every: Option<usize>,
@@ -27,25 +27,25 @@ pub(crate) struct Faults {
     pub(crate) stall_updates_every: Option<usize>,
     /// Refuse every n-th update as overloaded.
     pub(crate) overload_every: Option<usize>,
-    /// At that update answer no client for so long.
+    /// At the update with this number, answer no client for this time.
     pub(crate) freeze_at_update: Option<(usize, Duration)>,
     /// Change every n-th reply to a find; the fault, and n.
     pub(crate) finds: Option<(FindFault, usize)>,
-    /// After so many updates that set a field, acknowledge further ones without doing them.
+    /// After this number of updates that set a field, acknowledge further ones without doing them.
     pub(crate) skip_sets_after: Option<usize>,
     /// Do every n-th update that adds to a field twice.
     pub(crate) add_twice_every: Option<usize>,
     /// Answer updates of this field with an error.
     pub(crate) refuse_updates_of: Option<&'static str>,
-    /// Accept so many connections at once, and close further ones at once.
+    /// Accept at most this number of connections; close further ones immediately.
     pub(crate) connections_max: Option<usize>,
     /// Change every tenth event of a change stream.
     pub(crate) events: Option<EventFault>,
-    /// Searches answer with the first documents there are, and count one too few.
+    /// Answer searches with the first stored documents, and count one document too few.
     pub(crate) searches_badly: bool,
-    /// Call itself a router, as servers do that share one database.
+    /// Claim to be a router, as servers do that share one database.
     pub(crate) is_router: bool,
-    /// Take so long to answer `hello`, from which drivers measure the distance to a server.
+    /// Take this long to answer `hello`, by which drivers measure the latency of a server.
     pub(crate) hello_takes: Option<Duration>,
     /// Remove documents of this age, by their field `expires_from`, when they are counted.
     pub(crate) expire_after: Option<Duration>,
@@ -56,17 +56,17 @@ pub(crate) struct Faults {
 pub(crate) enum FindFault {
     /// No documents.
     Empty,
-    /// The last one is not there.
+    /// The last document is missing.
     Fewer,
-    /// Only `_id` is left of each.
+    /// Each document has only its `_id`.
     OnlyId,
-    /// Each text is shorter.
+    /// Each text is truncated.
     Cut,
-    /// Each has the contents of another.
+    /// Each document has the contents of another.
     Mixed,
-    /// The last one comes twice.
+    /// The last document comes twice.
     Doubled,
-    /// They come in another order.
+    /// The documents come in another order.
     Reordered,
 }
 
@@ -88,11 +88,11 @@ struct State {
     sets: usize,
     finds: usize,
     open: usize,
-    /// For how long it answered no client.
+    /// The time for which the server answered no client.
     frozen: Duration,
     dead: bool,
     connections: Vec<TcpStream>,
-    /// Documents left and the session, by cursor.
+    /// The remaining documents and the session of each cursor.
     cursors: BTreeMap<i64, (Vec<Document>, Option<Document>)>,
     last_cursor: i64,
     /// Documents inserted while there were change streams, and each stream's position.
@@ -111,7 +111,7 @@ impl Fake {
     pub(crate) fn start(faults: Faults) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        // Each server gives other cursor ids.
+        // Each server gives different cursor ids.
         let state = State {
             last_cursor: i64::from(port) * 1_000,
             ..State::default()
@@ -133,7 +133,7 @@ impl Fake {
         format!("mongodb://127.0.0.1:{}", self.port)
     }
 
-    /// Documents of a collection, without what differs between runs.
+    /// Documents of a collection, without the parts that differ between runs.
     pub(crate) fn documents(&self, collection: &str) -> Vec<Document> {
         let state = self.state.lock().unwrap();
         let mut out = state
@@ -172,12 +172,12 @@ impl Fake {
         state.collections.keys().cloned().collect()
     }
 
-    /// For how long it answered no client, in seconds.
+    /// The time for which the server answered no client, in seconds.
     pub(crate) fn frozen_seconds(&self) -> f64 {
         self.state.lock().unwrap().frozen.as_secs_f64()
     }
 
-    /// Updates that came.
+    /// The number of updates that were received.
     pub(crate) fn updates(&self) -> u64 {
         self.state.lock().unwrap().updates as u64
     }
@@ -186,7 +186,7 @@ impl Fake {
         self.state.lock().unwrap().indexes.clone()
     }
 
-    /// Puts a document there before the lab comes.
+    /// Stores a document before the lab connects.
     pub(crate) fn store(&self, collection: &str, document: Document) {
         self.state
             .lock()
@@ -222,7 +222,7 @@ fn listen(listener: TcpListener, shared: Arc<Mutex<State>>, faults: Faults) {
     });
 }
 
-/// None: the server dies.
+/// The reply to a command; `None` if the server dies.
 fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Document> {
     let name = command.keys().next().unwrap().to_lowercase();
     let collection = command
@@ -233,7 +233,7 @@ fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Docum
         .unwrap_or_default()
         .to_owned();
     let collection = match command.get_str("$db") {
-        // Other tests name databases of their own and look for plain names.
+        // Other tests use databases with other names and expect collection names without them.
         Ok(database @ ("open" | "closed" | "quarry_lab_2")) => format!("{database}.{collection}"),
         _ => collection,
     };

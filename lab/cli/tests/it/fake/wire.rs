@@ -72,7 +72,7 @@ pub(crate) fn parse(code: i32, body: &[u8]) -> Option<Document> {
         match body[at] {
             0 => {
                 let (document, next) = document_at(at + 1)?;
-                // The command's name must stay the first key, whichever section came first.
+                // The command's name must stay the first key, in whatever order the sections came.
                 let sequences = std::mem::replace(&mut out, document);
                 out.extend(sequences);
                 at = next;
