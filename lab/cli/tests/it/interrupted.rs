@@ -1,4 +1,4 @@
-//! Interrupted runs continue where they were; a slow target is reported as slow.
+//! Interrupted runs continue where they stopped; a slow target is reported as slow.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -59,7 +59,7 @@ fn wait_for_second_round(out: &Path, child: &mut Child) -> PathBuf {
             .as_ref()
             .and_then(|folder| std::fs::read_to_string(folder.join("checkpoint.json")).ok());
         if text.is_some_and(|text| text.contains("\"begun\":\"round.2\"")) {
-            // Some of its rows are stored by now, or soon.
+            // By then some rows of the round are stored.
             std::thread::sleep(Duration::from_millis(100));
             return folder.unwrap();
         }
@@ -79,7 +79,7 @@ fn goes_on_after(signal: Signal, status: Option<i32>) {
         let partial = lab_kit::folder::read_result(&folder).unwrap();
         assert!(!partial.run.complete && partial.run.stopped_because.is_some());
     }
-    // As if the machine's clock had been set back since.
+    // Simulates a machine's clock that was set back since the interruption.
     let checkpoint = folder.join("checkpoint.json");
     let text = std::fs::read_to_string(&checkpoint).unwrap();
     let (before, after) = text.split_once("\"started_at\":\"2").unwrap();
@@ -178,7 +178,7 @@ fn calls_that_only_the_lab_kept_from_being_sent_are_told_apart() {
     let fake = Fake::start(Faults::default());
     let directory = tempfile::tempdir().unwrap();
     let (out, uri) = (directory.path().join("out"), fake.uri());
-    // One call in 200 ms, so that none is under way in the middle between two of them.
+    // There is one call in 200 ms, so that none is under way in the middle between two calls.
     let settings = "--rows 10 --clients 1 --warmup-seconds 0 --seconds 3 --rate 5";
     let mut child = Command::new(env!("CARGO_BIN_EXE_quarry-lab"))
         .args(["run", "hot", "--target", &uri, "--out"])
@@ -203,7 +203,7 @@ fn calls_that_only_the_lab_kept_from_being_sent_are_told_apart() {
     wait("the documents never came", &loaded);
     let before = stored();
     wait("the updates never came", &|| stored() != before);
-    // The lab stands still until the step should be over; the target was free all the time. If a
+    // The lab is paused until the step should be over, while the target has nothing to do. If a
     // call were under way, the lab could not know which side delayed it.
     std::thread::sleep(Duration::from_millis(100));
     let pid = Pid::from_child(&child);

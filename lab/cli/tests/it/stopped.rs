@@ -1,10 +1,11 @@
-//! Targets that are stopped by a signal at the beginning, in the middle and at the end of an open
-//! and of a closed loop, on every kind of target: the lab shows the true numbers within 5 %.
+//! Targets of every kind are stopped by a signal at the beginning, in the middle and at the end of
+//! an open and of a closed loop: the lab reports the correct numbers within 5 %.
 //!
-//! Servers are processes that are stopped under an open and a closed loop at once: always the fake
-//! one, Quarry if it is built beside the lab (or `QUARRY_BIN` names it), MariaDB if it is
-//! installed. An engine is in the lab's process, which is stopped as a whole. Only the fake server
-//! in this process can stand still at an exact call; it then answers no client for a given time.
+//! Servers are separate processes, which are stopped while an open and a closed loop run at the
+//! same time: always the fake server, Quarry if it is built in the same repository (or `QUARRY_BIN`
+//! names it), MariaDB if it is installed. An engine is in the lab's process, which is stopped as a
+//! whole. Only the fake server in this process can pause at an exact call; it then answers no
+//! client for a given time.
 
 use std::cell::Cell;
 use std::io::{BufRead, BufReader};
@@ -24,11 +25,12 @@ use crate::servers::{Server, fake_server, mariadb, quarry, signal};
 const RATE: f64 = 200.0;
 /// Seconds measured.
 const SECONDS: f64 = 2.0;
-/// For how long a target is stopped.
+/// The time for which a target is stopped, in seconds.
 const STOP: f64 = 1.0;
 /// A measured step of [`SECONDS`].
 const SHORT: [&str; 2] = ["--seconds", "2"];
-/// When, since the measured step began: at the beginning, in the middle, across the end.
+/// When the target is stopped, in seconds since the measured step began: at the beginning, in the
+/// middle, across the end.
 const AT: [f64; 3] = [0.1, 0.6, 1.5];
 
 const COMMON: [&str; 6] = ["--rows", "100", "--clients", "2", "--warmup-seconds", "0"];
@@ -40,8 +42,8 @@ fn near(found: f64, wanted: f64, slack: f64, what: &str) {
     );
 }
 
-/// Measures how long a thread of this machine waits for a processor: almost nothing on a free
-/// machine. On a busy machine the lab rightly shows this time in addition to a stop.
+/// Measures how long a thread of this machine waits for a processor, which is almost nothing on an
+/// idle machine. On a busy machine the lab correctly reports this time in addition to a stop.
 struct Witness {
     is_over: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<f64>,
@@ -66,16 +68,16 @@ impl Witness {
         Self { is_over, thread }
     }
 
-    /// By how many seconds a call may be late: the client, the server, and the client's driver and
-    /// the client again each wait for a processor.
+    /// The number of seconds by which a call may be late: the client, the server, the client's
+    /// driver and again the client each wait for a processor.
     fn late(self) -> f64 {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.join().unwrap() * 4.0
     }
 }
 
-/// Repeats a check that may fail on a busy machine up to three times: there a process that
-/// continues first waits for a processor, which the lab rightly shows. A wrong report of the lab
+/// Makes up to three attempts of a check that may fail on a busy machine. There a continued process
+/// first waits for a processor, and the lab correctly reports this time. A wrong report of the lab
 /// would fail each time.
 fn despite_a_busy_machine(cell: impl Fn()) {
     for attempt in 1.. {
@@ -91,12 +93,12 @@ fn mean_s(step: &StepResult) -> f64 {
     step.latency.mean_us / 1e6
 }
 
-/// Judges the numbers of a step whose target stood still from `at` on for `stop` seconds, as the
-/// schedule predicts them: each call due meanwhile waits for the end. On a busy machine each may
-/// also be `late`.
+/// Compares the numbers of a step whose target was stopped from `at` on for `stop` seconds with
+/// those that the schedule predicts: each call due during the stop waits for its end. On a busy
+/// machine each call may also be late by `late` seconds.
 fn judge(step: &StepResult, at: f64, stop: f64, late: f64, is_open: bool) {
     let what = format!("stop at {at} s, open {is_open}");
-    // Clients that end at the step's end are not waited for beyond the answer of their last call.
+    // At the end of the step the lab waits only for the answers to the clients' last calls.
     let gap = step.stalls.longest_gap_seconds;
     near(gap, stop, 0.03 + late, &format!("{what}: gap"));
     near(
@@ -121,8 +123,8 @@ fn judge(step: &StepResult, at: f64, stop: f64, late: f64, is_open: bool) {
     assert!(p50 < 0.05 + late, "{what}: median {p50}");
 }
 
-/// The mean latency of an open loop whose calls `waited` so long on average for the end of a stop,
-/// and then for one another: the busier the machine, the longer.
+/// Checks the mean latency of an open loop. Its calls `waited` on average this long for the end of
+/// a stop, and then for one another, which takes longer on a busier machine.
 fn judge_mean(step: &StepResult, waited: f64, what: &str) {
     let service = step.more.service.as_ref().unwrap();
     let slow = service.percentile(90.0).unwrap() / 1e6;
@@ -143,8 +145,8 @@ fn measured(result: &RunResult) -> &StepResult {
 fn a_server_that_answers_nobody_for_a_second() {
     for at in AT {
         for is_open in [true, false] {
-            // In an open loop the number of a call tells when it is made. A closed loop has no
-            // pace, so its stop is at a number of calls near the beginning.
+            // In an open loop the number of a call determines its time. A closed loop has no
+            // schedule, so its stop is after a number of calls near the beginning.
             let number = if is_open { (at * RATE) as usize } else { 20 };
             if !is_open && at != AT[0] {
                 continue;
@@ -167,10 +169,10 @@ fn a_server_that_answers_nobody_for_a_second() {
     }
 }
 
-/// The lab as a process whose lines can be waited for.
+/// The lab as a process; tests can wait for lines of its output.
 struct Lab {
     child: Child,
-    /// Each with the moment at which it was said.
+    /// The lines of its output, each with its time.
     lines: mpsc::Receiver<(String, Instant)>,
     out: tempfile::TempDir,
 }
@@ -199,7 +201,7 @@ impl Lab {
     fn wait_for_step(&self) -> Instant {
         let until = Instant::now() + Duration::from_secs(60);
         let mut said = Vec::new();
-        // Ends at once when the lab has ended.
+        // The loop ends immediately if the lab has ended.
         while let Ok((line, at)) = self
             .lines
             .recv_timeout(until.saturating_duration_since(Instant::now()))
@@ -230,7 +232,7 @@ impl Lab {
     }
 }
 
-/// Stops a process; how long it stood still, in seconds.
+/// Stops a process for a time; returns how long it was really stopped, in seconds.
 fn stop(pid: u32, seconds: f64) -> f64 {
     signal(pid, Signal::STOP);
     let begun = Instant::now();
@@ -239,7 +241,7 @@ fn stop(pid: u32, seconds: f64) -> f64 {
     begun.elapsed().as_secs_f64()
 }
 
-/// The gap that the lab must show, where the stop need not begin at an exact time.
+/// Checks the gap that the lab reports for a stop that did not begin at an exact time.
 fn judge_gap(result: &RunResult, stopped: f64, late: f64, what: &str) {
     let step = measured(result);
     near(
@@ -332,7 +334,7 @@ fn a_lab_that_stands_still_charges_no_server_with_it() {
     }
 }
 
-/// A run of so many seconds on a server, in a separate database.
+/// Starts a run of `seconds` seconds on a server, in a separate database.
 fn lab_on(server: &Server, database: &str, seconds: f64, more: &[&str]) -> Lab {
     let seconds = seconds.to_string();
     let mut words = vec!["run", "hot", "--target", &server.address];
@@ -341,14 +343,14 @@ fn lab_on(server: &Server, database: &str, seconds: f64, more: &[&str]) -> Lab {
     Lab::start(&words)
 }
 
-/// Stops a server under an open and a closed loop, at each time.
+/// Stops a server during an open and a closed loop, at each of the times.
 fn stop_under_both_loops(server: &Server) {
-    // Measured again after a failure: the machine may have become busier.
+    // The pace is measured again after a failure, because the machine may have become busier.
     let kept = Cell::new(None);
     for at in AT {
         despite_a_busy_machine(|| {
             let pace = kept.take().unwrap_or_else(|| Pace::kept_by(server));
-            // On a busy machine the one may be over when the other begins.
+            // On a busy machine one loop may be over before the other begins.
             if !stop_under(server, at, &pace, &[true, false]) {
                 for is_open in [true, false] {
                     let is_met = stop_under(server, at, &pace, &[is_open]);
@@ -366,12 +368,13 @@ fn stop_under_both_loops(server: &Server) {
 /// The load that a server sustains while the machine is as busy as now.
 #[derive(Debug)]
 struct Pace {
-    /// Calls per second of an open loop that are answered in time: a quarter of what two closed
-    /// loops get each, [`RATE`] at most. At a higher rate calls wait for one another, and the
-    /// longest rightly waits for more than a stop.
+    /// Calls per second of an open loop that are answered in time: a quarter of the rate of each of
+    /// two closed loops, at most [`RATE`]. At a higher rate calls wait for one another, and the
+    /// longest call correctly takes longer than the stop.
     rate: f64,
-    /// How many times as long as on a free machine everything takes, stops too: calls further apart
-    /// than a bound's slack cannot show how long a stop was, so 20 are due in one.
+    /// The factor by which all times, also of stops, are longer than on an idle machine. Calls
+    /// further apart than the tolerance cannot show the length of a stop, so 20 calls must be due
+    /// during a stop.
     times: f64,
 }
 
@@ -390,8 +393,8 @@ impl Pace {
     }
 }
 
-/// Stops a server under open and closed loops at once, so long after the last of them began, and
-/// judges them; false if one of them had already ended.
+/// Stops a server during open and closed loops that run at the same time, `at` seconds after the
+/// last of them began, and checks their results; `false` if one of them had already ended.
 fn stop_under(server: &Server, at: f64, pace: &Pace, loops: &[bool]) -> bool {
     let (seconds, given) = (SECONDS * pace.times, pace.rate.to_string());
     let start = |is_open: bool| match is_open {
@@ -430,10 +433,10 @@ fn stop_under(server: &Server, at: f64, pace: &Pace, loops: &[bool]) -> bool {
     true
 }
 
-/// Stops a server for ever: before a run, within the measured step, and at its end.
+/// Stops a server for good: before a run, within the measured step, and at its end.
 fn stop_for_ever(server: &Server) {
     for (at, is_before) in [(0.0, true), (0.6, false), (1.9, false)] {
-        // The last stop is 0.1 s before the end: on a busy machine it may come after the run.
+        // The last stop is 0.1 s before the end; on a busy machine it may come after the run.
         despite_a_busy_machine(|| {
             if is_before {
                 signal(server.pid, Signal::STOP);

@@ -1,4 +1,4 @@
-//! Lists of values: one run for each, one page for all, data loaded once where runs only read.
+//! Lists of values: one run for each, one page for all; data are loaded once if runs only read.
 
 use lab_kit::folder::read_result;
 use lab_kit::result::RunResult;
@@ -235,7 +235,7 @@ fn an_own_server_is_started_for_its_run_and_stopped_with_it() {
         let pid = run.target.pid.unwrap();
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
     }
-    // The second read what the first had loaded, on another process.
+    // The second run read the data that the first had loaded, from another process.
     assert_ne!(runs[0].target.pid, runs[1].target.pid);
     let remark = &runs[1].steps[0].more.remark;
     assert!(remark.contains(&runs[0].run.id), "{remark}");
@@ -245,7 +245,8 @@ fn an_own_server_is_started_for_its_run_and_stopped_with_it() {
 
 #[test]
 fn a_rate_is_searched_for_and_the_page_has_the_latency_curve() {
-    // Every tenth update takes 300 ms and holds up all others: about 33 a second at most.
+    // Every tenth update takes 300 ms and delays all others, so at most about 33 updates a second
+    // are possible.
     let fake = Fake::start(Faults {
         stall_updates_every: Some(10),
         ..Faults::default()
@@ -273,7 +274,7 @@ fn a_rate_is_searched_for_and_the_page_has_the_latency_curve() {
     let text = std::fs::read_to_string(folder.join("find-rate.json")).unwrap();
     let search: lab_kit::rate_search::RateSearch = serde_json::from_str(&text).unwrap();
     let (kept, lost) = (search.kept().unwrap(), search.lost().unwrap());
-    // At most a call in thirty milliseconds; at half of that nobody waits long.
+    // The limit is one call in thirty milliseconds; at half of that rate no call waits long.
     assert!(kept > 8.0 && lost < 60.0, "{kept} {lost}: {text}");
     let page = std::fs::read_to_string(folder.join("report.html")).unwrap();
     assert!(page.contains("Latency by rate") && page.contains("class=\"reference\""));
@@ -305,7 +306,7 @@ fn repeats_end_when_the_wished_change_could_be_found() {
     let fake = Fake::start(Faults::default());
     let common = ["--rows", "20", "--clients", "1", "--warmup-seconds", "0"];
     let sweep = |more: &[&str]| run("hot", &fake.uri(), &[&common[..], more].concat());
-    // At a rate that it keeps, repeats hardly differ.
+    // At a rate that the target sustains, repeats hardly differ.
     let calm = [
         "--seconds",
         "1",

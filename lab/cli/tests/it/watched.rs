@@ -1,5 +1,5 @@
 //! Readers of changes and documents that expire: a target that loses, doubles or swaps events, or
-//! removes documents too early or never, is found out.
+//! removes documents too early or never, is detected.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn fan_out(events: Option<EventFault>) -> Ended {
         events,
         ..Faults::default()
     });
-    // With several writers an event that is swapped with one of another writer is no fault.
+    // With several writers, swapping events of different writers is not a fault.
     let rate = ["--rate", "500", "--call-timeout-seconds", "1"];
     let clients: &[&str] = if events.is_some() {
         &["--clients", "1"]
