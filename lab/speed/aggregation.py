@@ -70,7 +70,7 @@ def free_port():
 
 
 def cpu(pids):
-    """User and system seconds of processes and of the children they waited for."""
+    """User and system seconds of processes and of their children that have ended."""
     total = 0
     for pid in pids:
         f = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -79,7 +79,7 @@ def cpu(pids):
 
 
 def best(rounds, pids, work):
-    """(seconds, CPU seconds, result) of the quickest round."""
+    """(seconds, CPU seconds, result) of the fastest round."""
     out = None
     for _ in range(rounds):
         c, t = cpu(pids()), time.perf_counter()
@@ -183,7 +183,7 @@ class Postgres:
         )
 
     def pids(self):
-        # A finished backend's CPU is the postmaster's children's.
+        # The CPU of a finished backend counts as that of the postmaster's children.
         return [self.process]
 
     def stop(self):

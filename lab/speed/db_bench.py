@@ -25,12 +25,12 @@ import statistics
 import subprocess
 import sys
 
-# What the lab adds to a payload: the counter, the field's kind and its length.
+# The bytes that the lab adds to a payload: the counter, the field's kind and its length.
 HEAD_BYTES = 13
 VALUE_BYTES = 400
 KEY_BYTES = 21
 TESTS = ["fillseq", "overwrite", "readrandom"]
-# Name, clients that read, cache in MiB, options in RocksDB's words.
+# Name, number of reading clients, cache in MiB, options in RocksDB's syntax.
 # Index blocks stay outside the cache: db_bench makes its own cache, whatever its file of options says
 # (high_pri_pool_ratio 0, where the library's default is 0.5). With index blocks in a small cache the
 # two programs would differ.
@@ -91,7 +91,7 @@ def by_db_bench(arguments, directory, options_file, case):
 
     shutil.rmtree(directory, ignore_errors=True)
     text = run("fillseq,overwrite,flush,waitforcompaction", ["--threads=1"])
-    # The first reads warm the cache up, as the lab's do.
+    # The first reads warm up the cache, as the lab's warm-up does.
     reads = [f"--threads={clients}", f"--duration={arguments.seconds}", "--use_existing_db=true"]
     text += run("readrandom,readrandom", reads)
     found = {}
@@ -136,7 +136,7 @@ def main():
             shutil.copy(newest_options(ours), options_file)
             return found
 
-        # So that both get the same options from the first pair on.
+        # This gives both programs the same options from the first pair on.
         lab()
         other = lambda: by_db_bench(arguments, theirs, options_file, case)
         pairs = []
@@ -146,7 +146,7 @@ def main():
             else:
                 pairs.append((lambda second, first: (first, second))(other(), lab()))
         for test in TESTS:
-            # Writes are the same with any number of readers.
+            # Writes do not depend on the number of readers.
             if test != "readrandom" and (name, clients) != ("cached", 1):
                 continue
             ratios = {

@@ -43,7 +43,7 @@ static void send_all(int fd, const void *bytes, size_t len) {
         die("cannot send");
 }
 
-/* Reads until `len` bytes are there; gives how many are. */
+/* Reads until at least `len` bytes are in the buffer; returns the number of bytes. */
 static size_t fill(struct client *c, size_t have, size_t len) {
     while (have < len) {
         ssize_t n = recv(c->socket, c->in + have, BUFFER - have, 0);
@@ -227,7 +227,7 @@ static void load(struct client *c) {
         snprintf(sql, sizeof sql,
             "INSERT INTO bench.items SELECT seq, 0, REPEAT('x', 200) FROM bench.seq_0_to_%d",
             rows - 1);
-        /* The SEQUENCE engine makes the numbers. */
+        /* The SEQUENCE engine generates the numbers. */
         query(c, sql);
         return;
     }
@@ -260,8 +260,8 @@ int main(int count, char **given) {
     mysql = !strcmp(given[1], "mysql"), port = atoi(given[2]), rows = atoi(given[5]);
     int clients = atoi(given[3]), seconds = atoi(given[4]);
     struct client *all = calloc((size_t)clients, sizeof *all);
-    /* Another sequence at each run: a row that already has the value would be an update without a
-       write. */
+
+    /* Each run has a different sequence, because an update to the same value would not write. */
     uint64_t start = (uint64_t)now_us() * 1000003u;
     for (int i = 0; i < clients; i++)
         all[i].seed = start + (uint64_t)i * 7919 + 1, open_client(&all[i]);

@@ -38,7 +38,7 @@ def free_port():
 
 
 def start(name, binary, directory, wrap):
-    """Gives process, protocol and port."""
+    """Starts a server; returns process, protocol and port."""
     directory.mkdir(parents=True)
     port, log = free_port(), (directory / "server.log").open("w")
     if binary:

@@ -47,7 +47,7 @@ OF_HOURS = ["app.bsky.feed.post", "app.bsky.feed.repost", "app.bsky.feed.like"]
 
 
 def events(count, seed):
-    """Events by time; few users make most of them."""
+    """Events in order of time; a few users make most of them."""
     draw = random.Random(seed)
     text = lambda length: "".join(draw.choices(LETTERS, k=length))
     users = [f"did:plc:{text(24)}" for _ in range(max(count // 20, 10))]
@@ -160,7 +160,7 @@ DUCK_TYPED = {
 
 
 def rows_of(documents):
-    """An answer of Quarry as rows in the order of SQL's columns."""
+    """Converts an answer of Quarry into rows in the order of SQL's columns."""
     for document in documents:
         key = document.pop("_id", None)
         keys = list(key.values()) if isinstance(key, dict) else [key]
@@ -168,7 +168,7 @@ def rows_of(documents):
 
 
 def plain(rows):
-    """Rows in one form and order: numbers as whole ones, nothing as nothing."""
+    """Converts rows into a common form and order: numbers become integers, missing values stay missing."""
     number = lambda v: int(v) if isinstance(v, (int, float)) else v
     whole = [tuple(number(v) for v in row) for row in rows]
     return sorted(whole, key=lambda row: tuple(str(v) for v in row))
@@ -181,7 +181,7 @@ def parsed(text):
 
 
 class QuarrySide:
-    """By documents, or by a column index of the paths of the questions."""
+    """Quarry with documents only, or with a column index on the paths of the questions."""
 
     def __init__(self, folder, by_columns):
         self.name = "Quarry, columns" if by_columns else "Quarry, rows"
@@ -218,7 +218,7 @@ class QuarrySide:
         return stage
 
     def wait_for_segments(self):
-        """Waits until no more documents are put into segments; the rest may be too small for a segment."""
+        """Waits until no more documents are moved into segments; the rest may be too small for one."""
         before = None
         for _ in range(600):
             time.sleep(2)
@@ -239,7 +239,7 @@ class QuarrySide:
         return self.server.pids()
 
     def close(self):
-        # The size of files at that time; journals are counted for no side.
+        # The size of the files at that time; journals are not counted on any side.
         self.server.stop()
         self.server.start()
         size = self.server.db.command("collStats", "events")["totalSize"]

@@ -49,12 +49,12 @@ SETTINGS = {
 }
 PROPORTIONS = ["read", "update", "insert", "scan", "readmodifywrite"]
 FIRST = [1, 10, 100, 1_000]
-# Of reads that prefer the newest: how many of the last documents inserted.
+# For reads that prefer the newest documents: sizes of the groups of last inserted documents.
 NEWEST = [1, 10, 100]
 
 
 class Request:
-    """A find, an update or an insert as it came."""
+    """A find, an update or an insert as received."""
 
     def __init__(self, body, sequences, size):
         self.size, self.reply = size, None
@@ -205,7 +205,7 @@ def by_go(arguments, server, proxy, workload):
 
 
 class Printed:
-    """A request of YCSB as its BasicDB prints it."""
+    """Parses a request of YCSB as its BasicDB prints it."""
 
     KINDS = {"READ": "read", "UPDATE": "update", "INSERT": "insert", "SCAN": "scan"}
 
@@ -256,7 +256,7 @@ def summary(requests, prefers_newest=False):
 
 
 def of_newest(requests):
-    """For reads after so many inserts, the shares that ask for one of the last documents."""
+    """For reads after inserts, the shares of reads of one of the last documents."""
     order, reads, hits = {}, 0, dict.fromkeys(NEWEST, 0)
     for request in requests:
         if request.kind == "insert":
@@ -293,7 +293,7 @@ def far(one, other):
         shares = [found["kinds"].get(kind, {}).get("share", 0.0) for found in (one, other)]
         if beyond_chance(shares, (one["calls"], other["calls"])):
             out.append(f"share of {kind}")
-    # A whole number drawn evenly from so many has this deviation.
+    # The standard deviation of an integer that is drawn uniformly from a range of this length.
     lengths = [found["kinds"].get("scan", {}).get("scan_length") for found in (one, other)]
     if all(lengths):
         spread = (max(lengths[0][2], lengths[1][2]) - 1) / math.sqrt(12)
@@ -308,7 +308,7 @@ def far(one, other):
             if beyond_chance(shares, [found["newest"]["reads"] for found in (one, other)]):
                 out.append(f"reads of the newest {newest}")
         return out
-    # Kolmogorov and Smirnov's bound for two samples.
+    # The bound of Kolmogorov and Smirnov for two samples.
     bound = 1.95 * math.sqrt(1 / one["drawn"] + 1 / other["drawn"])
     if distance(one, other) > bound:
         out.append(f"keys by rank (beyond {bound:.3f})")

@@ -48,7 +48,7 @@ def zipf_words(rnd, n):
 
 
 def word(rank):
-    """A made word: its rank in letters."""
+    """An artificial word: its rank written in letters."""
     rank, letters = int(rank), []
     while True:
         rank, rest = divmod(rank, 21)
@@ -67,7 +67,7 @@ def generate(folder, documents, vectors, dimensions):
             ranks = iter(zipf_words(rnd, int(sizes.sum())))
             for size in sizes:
                 out.write(" ".join(words[next(ranks)] for _ in range(size)) + "\n")
-    # From frequent to rare, the same number of each order of size.
+    # Words from frequent to rare, with the same number of each order of magnitude.
     ranks = np.exp(rnd.uniform(np.log(30), np.log(20_000), (QUERIES, 2))).astype(int)
     (folder / "queries.json").write_text(json.dumps([[words[a], words[b]] for a, b in ranks]))
 
@@ -171,7 +171,7 @@ def rests(db):
 
 
 def spread(seconds):
-    """Milliseconds: the middle and the slowest of a hundred."""
+    """Milliseconds: the median and the 99th percentile."""
     ms = np.array(seconds) * 1000
     return {
         "n": len(ms),
@@ -211,7 +211,7 @@ def measure(server, name, pipelines, clients, seconds):
 
 
 def insert(coll, docs):
-    """Documents a second."""
+    """Documents per second."""
     begun, batch, n = time.perf_counter(), [], 0
     for doc in docs:
         batch.append(doc)
@@ -422,7 +422,7 @@ def peer_text(folder, seconds):
 
 
 class Usearch:
-    """Filters: the Python package has none, so a hundred times as many are asked for."""
+    """Filters: the Python package has none, so this asks for a hundred times as many neighbours."""
 
     def __init__(self, base):
         from usearch.index import Index
@@ -447,7 +447,7 @@ class Usearch:
 
 
 class Hnswlib:
-    """Filters: a function that is called for each vector that the walk reaches."""
+    """Filters: a function that is called for each visited vector."""
 
     def __init__(self, base):
         import hnswlib
@@ -468,7 +468,7 @@ class Hnswlib:
         try:
             return self.index.knn_query(q, k, num_threads=1, filter=wanted)[0][0].tolist()
         except RuntimeError:
-            # It found fewer than that.
+            # The search found fewer neighbours than requested.
             return []
 
     def save(self, path):
@@ -479,7 +479,7 @@ class Hnswlib:
 
 
 class Faiss:
-    """Filters: a set of those allowed."""
+    """Filters: a set of the allowed vectors."""
 
     def __init__(self, base):
         import faiss

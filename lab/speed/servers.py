@@ -62,7 +62,7 @@ class Cluster:
 
 
 class Servers:
-    """Servers on a new database; the first one holds it."""
+    """Servers on a new database, which the first one holds."""
 
     def __init__(self, arguments, pd, count, name):
         self.processes, self.ports = [], free_ports(count)

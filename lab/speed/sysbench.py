@@ -106,7 +106,7 @@ def by_lab(arguments, server, workload, clients, seconds):
         "server_cpu_us": step["server"]["cpu_us_per_op"],
         "client_cpu_us": step["client"]["cpu_us_per_op"],
         "mean_us": mean_us,
-        # A client's time that is in no latency: drawing, encoding, recording.
+        # The time of a client outside all latencies: drawing, encoding, recording.
         "between_us": clients / rate * 1e6 - mean_us,
         "p50_us": percentiles.get("50.0", percentiles.get("50")),
         "p95_us": percentiles.get("95.0", percentiles.get("95")),
@@ -127,7 +127,7 @@ def percentile_us(text, wanted):
 
 def by_sysbench(server, script, table, rows, clients, times):
     seconds, warmup = times
-    # A name of its own is what sysbench's script expects of the first table.
+    # sysbench's script expects this name of the first table.
     command = [
         "sysbench",
         str(script),
@@ -167,7 +167,7 @@ def by_sysbench(server, script, table, rows, clients, times):
         - children.children_system
     )
     rate = calls / number(r"total time:\s+([\d.]+)s")
-    # Its average has hundredths of a millisecond; the sum of all latencies has more.
+    # sysbench prints its average in hundredths of a millisecond; the sum of all latencies is more precise.
     mean_us = number(r"sum:\s+([\d.]+)") * 1000 / calls
     return {
         "rate": rate,
@@ -252,7 +252,7 @@ def main():
                         rename(server, table, "sbtest1")
                     return found
 
-                # The first run of the lab loads the rows that sysbench reads, too.
+                # The first run of the lab loads the rows, which sysbench also reads.
                 measured_by_lab()
                 for number in range(arguments.pairs):
                     first, second = (

@@ -24,8 +24,9 @@ from typing import Callable
 
 # Student's t for 95 %, by degrees of freedom.
 T_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
-# Warnings of the lab that make a figure unfit for quoting. The warning about the load average before
-# the run is not among them: the previous run causes it.
+
+# Warnings of the lab that make a figure unreliable. The warning about the load average before the
+# run is not one of them, because the previous run causes it.
 UNTRUSTED = {"others-busy", "cpu-stolen", "swap-in-use", "errors", "lab-stood-still"}
 
 
@@ -55,7 +56,7 @@ def goodput(step):
 
 @dataclass
 class Figure:
-    """A value of a step, and the bound for the ratio of the sides, or for one side."""
+    """A value of a step, with the bound for the ratio of the sides or for a single side."""
 
     title: str
     step: str
@@ -67,7 +68,7 @@ class Figure:
 
 @dataclass
 class Side:
-    """A name for people, and the options of the lab that make it."""
+    """A name for people, with the options of the lab for this side."""
 
     name: str
     options: list
@@ -171,7 +172,7 @@ CASES = [
 
 
 def run(arguments, case, side, repeat):
-    """One run of one side, unless it is there already."""
+    """Makes one run of one side, unless it already exists."""
     out = pathlib.Path(arguments.out) / case.name / f"{repeat}-{side}"
     if not (out / "whole").exists():
         command = [arguments.lab, "run", case.workload, "--quarry", arguments.quarry, "--out", out]
@@ -185,7 +186,7 @@ def run(arguments, case, side, repeat):
 
 
 def interval(values):
-    """Mean and half of the interval of 95 %."""
+    """Mean, and half of the width of the 95 % interval."""
     mean = statistics.mean(values)
     if len(values) < 2:
         return mean, math.inf
@@ -291,7 +292,7 @@ def main():
     for case in (case for case in CASES if case.name in names):
         runs = [[] for _ in case.sides]
         for repeat in range(1, arguments.repeats + 1):
-            # The sides take turns, also in beginning.
+            # The sides take turns, and each begins every second time.
             order = list(range(len(case.sides)))
             for side in order if repeat % 2 else order[::-1]:
                 runs[side].append(run(arguments, case, side, repeat))

@@ -59,15 +59,16 @@ class Server:
 
 
 def by_lab(arguments, server, workload, clients):
-    # With the statements that the other program sends: its find names ten fields, which costs the
-    # server as much again.
+
+    # The statements of the other program: its find names ten fields, which doubles the server's
+    # cost.
     if arguments.go_ycsb:
         workload = str(HERE / f"go-{workload}.toml")
     out = pathlib.Path(arguments.dir) / f"results-{time.monotonic_ns()}"
     command = [arguments.lab, "run", workload, "--target", server.uri("")]
     command += ["--rows", str(arguments.rows), "--clients", str(clients), "--out", str(out)]
     command += ["--warmup-seconds", "2", "--seconds", str(arguments.seconds)]
-    # As the others ask for.
+    # The other programs request the same.
     command += ["--write-concern", "1"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     step = json.loads(next(out.glob("*/result.json")).read_text())["steps"][-1]
@@ -156,7 +157,7 @@ def of_java(arguments, server, workload, clients, count):
     rate = number("OVERALL", r"Throughput\(ops/sec\)")[0]
     parts = [part for part in ("READ", "UPDATE") if number(part, "Operations")]
     counts = [number(part, "Operations")[0] for part in parts]
-    # Percentiles of the whole lie between those of its parts: weighted by their calls.
+    # The percentile of all calls lies between those of the parts; this is their mean, weighted by calls.
     weighted = lambda name: sum(
         number(part, name)[0] * calls for part, calls in zip(parts, counts)
     ) / sum(counts)
@@ -167,7 +168,7 @@ def of_java(arguments, server, workload, clients, count):
         "p99_us": weighted(r"99thPercentileLatency\(us\)"),
         "mean_us": mean,
         "between_us": clients / rate * 1e6 - mean,
-        # With the start of the virtual machine.
+        # This includes the start of the virtual machine.
         "client_cpu_us": cpu / sum(counts) * 1e6,
         "server_cpu_us": server_cpu / sum(counts) * 1e6,
     }
@@ -178,7 +179,7 @@ def compare(arguments, server, name, other, load):
     found = []
     for workload in WORKLOADS:
         for clients in map(int, arguments.clients.split(",")):
-            # As many calls as the lab makes in its time.
+            # The same number of calls as the lab makes in its time.
             first = by_lab(arguments, server, workload, clients)
             count = int(first["rate"] * arguments.seconds)
             pairs = []

@@ -1,10 +1,16 @@
 #!/usr/bin/env bash
-# Every command of the lab's documents, run word by word by the shell as a reader would, on servers that listen where the
-# documents say: in namespaces of their own for network and processes, so that 127.0.0.1:27017, 10.0.0.5 and process 4711 are
-# there to be used. Only sizes are added: a second, few rows (the program `quarry-lab` on the path adds them where a line gives
-# none). docs/lab/map.md has map.sh. Takes about ten minutes, with --short (without lines that make several runs or take ten seconds) about one. Needs root.
+
+
+
+
+
+# Runs every command of the lab's documents in a shell, exactly as a reader would, on servers at the documents' addresses.
+# Separate namespaces for network and processes make 127.0.0.1:27017, 10.0.0.5 and process 4711 available. Only sizes are
+# added, such as one second and few rows: the program `quarry-lab` on the path adds them if a line has none. docs/lab/map.md
+# has its own script, map.sh. Takes about ten minutes; with --short, which skips lines that make several runs or take ten
+# seconds, about one minute. Needs root.
 # Usage: documents.sh [--short] [WORDS...]: only lines with these words.
-# QUARRY_BIN and LAB_BIN name the binaries, else the release builds.
+# QUARRY_BIN and LAB_BIN name the binaries; the default are the release builds.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -21,7 +27,7 @@ quarry=$(realpath "${QUARRY_BIN:-${CARGO_TARGET_DIR:-$root/target}/release/quarr
 ip link set lo up
 for address in 10.0.0.5 10.0.0.7 10.0.0.8; do ip address add "$address/32" dev lo; done
 
-# What the documents take for granted.
+# The files and servers that the documents assume.
 work=$scratch/work
 mkdir -p "$work/old" "$work/new" "$work/results" "$scratch/bin"
 cd "$work"
@@ -57,7 +63,7 @@ export PATH=$scratch/bin:$PATH
 
 declare -A server
 data=$scratch/data
-# serve PORT [OPTION...]: a server there, with the data that the one before it left.
+# serve PORT [OPTION...]: starts a server on the port, with the data of the previous server there.
 serve() {
   local port=$1
   shift
@@ -71,7 +77,7 @@ serve() {
   done
   fail "no server on $port: $(tail -n 3 "$scratch/server.log")"
 }
-# stop PORT...: ends the servers there.
+# stop PORT...: ends the servers on these ports.
 stop() {
   local port
   for port in "$@"; do
@@ -97,7 +103,7 @@ running+=("$spinner")
 [ "$spinner" = 4711 ] || fail "the process that was to be 4711 is $spinner"
 kill -STOP "$spinner"
 
-# lines PAGE: its commands, each whole and without its comment.
+# lines PAGE: prints the page's commands, one per line, without comments.
 lines() {
   python3 - "$1" <<'END'
 import sys
@@ -124,7 +130,7 @@ print("\n".join(out))
 END
 }
 
-# Runs that the documents name: two of two groups, and one that was interrupted.
+# Runs that the documents name: two runs of each of two groups, and an interrupted run.
 smallest=(--target mongodb://127.0.0.1:27017 --rows 200 --seconds 1 --warmup-seconds 0)
 for name in old new; do
   "$lab" run point "${smallest[@]}" --out "results/$name" >"$scratch/lab.log" 2>&1 || fail "a run: $(tail -n 2 "$scratch/lab.log")"
@@ -144,7 +150,7 @@ compgen -G 'interrupted/*/checkpoint.json' >/dev/null || fail "the interrupted r
 mv interrupted/* results/RUN
 
 tried=0 left_out=0 later=0 failed=()
-# measure_equals LINE: three servers of one database on TiKV's stand-in where those of their own were.
+# measure_equals LINE: runs the line on three servers that share one database in a TiKV cluster, in place of the usual servers.
 measure_equals() {
   local pd word port hold
   stop 27017 27018 27019
@@ -152,7 +158,7 @@ measure_equals() {
   hold=${HOLD[1]}
   read -r word pd _ <&"${HOLD[0]}"
   [ "$word" = ready ] || fail "no cluster: $word"
-  # Those of their own find their data again.
+  # The usual servers keep their data in another directory.
   data=$scratch/equal
   for port in 27017 27018 27019; do
     serve "$port" --storageEngine tikv --tikvPd "$pd" --tikvPrefix lab --tikvAddress "127.0.0.1:$port"
@@ -163,7 +169,7 @@ measure_equals() {
   data=$scratch/data
   for port in 27017 27018 27019; do serve "$port"; done
 }
-# run_line LINE: as written, and what it left.
+# run_line LINE: runs the line as written, and checks its status.
 run_line() {
   local line=$1 began=$SECONDS status=0 wanted=" 0 "
   if [ -n "$short" ]; then
@@ -185,9 +191,9 @@ run_line() {
         { echo "lab: left out, this lab has no driver of $engine: $line"; left_out=$((left_out + 1)); return; } ;;
   esac
   case $line in
-    # They go on until they are told to end.
+    # These commands run until they are told to end.
     *"quarry-lab agent"* | *"quarry-lab record"* | *"target mariadb"*)
-      # The upstream is recorded from its beginning, and the recorder listens where a server was.
+      # The recorded server starts empty, and the recorder takes the port of another server.
       case $line in *record*)
         stop 27017 27018
         rm -rf "$scratch"/data-27017
@@ -198,7 +204,7 @@ run_line() {
       running+=($!)
       local pid=$!
       for ((waited = 0; waited < 600; waited++)); do
-        # Each says where it listens.
+        # Each of these commands prints its address.
         ! grep -q ':[0-9]' "$scratch/background.log" || break
         kill -0 "$pid" 2>/dev/null || { failed+=("$line: $(tail -n 1 "$scratch/background.log")"); return; }
         sleep 0.1
@@ -220,13 +226,13 @@ run_line() {
       sh -c "$line" >"$scratch/lab.log" 2>&1 || status=$?
       kill -STOP 4711 ;;
     *"quarry-lab replay"*)
-      # The recordings begin with empty servers.
+      # The recordings began with an empty server.
       stop 27019
       rm -rf "$scratch/data-27019"
       serve 27019
       timeout 300 sh -c "$line" >"$scratch/lab.log" 2>&1 || status=$? ;;
     *)
-      # A claim on smoke sizes may be refuted, a change for the worse found: that is an answer, too.
+      # With smoke sizes the lab may find a change for the worse (status 4), which is a valid result.
       case $line in *"--fail-on-worse"*) wanted=" 0 4 " ;; esac
       timeout 300 sh -c "${line//:PORT/${PORT:-:3306}}" >"$scratch/lab.log" 2>&1 || status=$? ;;
   esac
@@ -239,7 +245,7 @@ for page in docs/lab.md docs/lab/{files,how-to,judging,method,recordings,results
   while read -r line; do
     [ -n "$line" ] || continue
     if [ $# -gt 0 ] && [[ $line != *"$*"* ]]; then continue; fi
-    # A line of a recording's replay follows the one that makes it.
+    # The line that replays a recording follows the line that makes it.
     run_line "$line" </dev/null
   done < <(lines "$root/$page")
 done

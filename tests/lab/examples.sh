@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# The examples of workload files against a real server, in small: what was acknowledged is what the
-# server holds, and what must stay the same does (the lab exits with 4 where not).
-# Usage: examples.sh [FILE...]. QUARRY_BIN and LAB_BIN name the binaries, else the release builds.
+
+
+# Runs the examples of workload files against a real server, with small sizes: acknowledged writes
+# must be stored and invariants must hold (otherwise the lab exits with 4).
+# Usage: examples.sh [FILE...]. QUARRY_BIN and LAB_BIN name the binaries; the default are the release builds.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 . "$root/tests/clients/lib.sh"
@@ -11,7 +13,7 @@ lab=${LAB_BIN:-${CARGO_TARGET_DIR:-$root/target}/release/quarry-lab}
 files=("$@")
 [ $# -gt 0 ] || files=("$root"/lab/examples/*.toml)
 [ ${#files[@]} -ge 1 ] || fail "no examples"
-# Transactions want a member of a replica set.
+# Transactions need a member of a replica set.
 start_server "$scratch/data" --memory 512M
 for file in "${files[@]}"; do
   began=$SECONDS status=0
@@ -25,7 +27,7 @@ for file in "${files[@]}"; do
     fail "example '$file' checked nothing: $(tail -n 3 "$scratch/lab.log")"
   echo "lab: ${file##*/} right in $((SECONDS - began)) s"
 done
-# Transfers that lose money are found out.
+# Transfers that lose money must be detected.
 sed 's/"\$inc" = { balance = "@var(sum)" }/"$inc" = { balance = 1 }/' \
   "$root/lab/examples/05-trx.toml" >"$scratch/lossy.toml"
 status=0
@@ -33,7 +35,7 @@ status=0
   --out "$scratch/results" --rows 500 --seconds 1 >"$scratch/lab.log" 2>&1 || status=$?
 [ "$status" = 4 ] || fail "lost money left $status: $(tail -n 3 "$scratch/lab.log")"
 grep -q 'the sum of all balances' "$scratch/lab.log" || fail "$(tail -n 3 "$scratch/lab.log")"
-# A file with a mistake is refused with its line.
+# A file with a mistake must be refused with the number of the line.
 sed 's/@int(1, 1000, zipf)/@integer(1, 2)/' "$root/lab/examples/01-orders.toml" >"$scratch/bad.toml"
 status=0
 "$lab" run "$scratch/bad.toml" --target "mongodb://$ADDRESS" --out "$scratch/results" \

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Every command of docs/lab/map.md that starts servers of its own, at smoke size with the servers
-# and settings that it names, and the first value of each list. Commands
-# on targets of the user's are tried in lab/cli/tests/it/map.rs.
-# Usage: map.sh. QUARRY_BIN and LAB_BIN name the binaries, else the release builds.
+
+
+
+# Runs every command of docs/lab/map.md that starts its own servers, at smoke size, with the servers
+# and settings of the command and the first value of each list. lab/cli/tests/it/map.rs tests the
+# commands on the user's targets.
+# Usage: map.sh. QUARRY_BIN and LAB_BIN name the binaries; the default are the release builds.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 . "$root/tests/clients/lib.sh"
@@ -13,7 +16,7 @@ quarry=${QUARRY_BIN:-${CARGO_TARGET_DIR:-$root/target}/release/quarry}
 has_mariadb=
 if command -v mariadbd >/dev/null && command -v mariadb-install-db >/dev/null; then has_mariadb=1; fi
 
-# present SPECS: those of a list of own servers that can be started here.
+# present SPECS: prints the servers of the list that can be started on this machine.
 present() {
   local spec out=
   for spec in ${1//,/ }; do
@@ -50,7 +53,7 @@ while read -ra words; do
     left_out=$((left_out + 1))
     continue
   fi
-  # Loads of rows end when the rows are there.
+  # Loads end when all rows are stored, not by time.
   case ${words[1]} in insert* | change-log) seconds=() ;; esac
   began=$SECONDS status=0
   "$lab" run "${words[1]}" "${small[@]}" --own "$own" --own-memory-mb 256 \

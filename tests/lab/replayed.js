@@ -1,4 +1,4 @@
-// What is recorded of mongosh: documents of many types, finds, updates, a pipeline, an error. Ids are fixed.
+// The mongosh script that is recorded: documents of many types, finds, updates, a pipeline, an error. Ids are fixed.
 const here = db.getSiblingDB("replayed");
 here.shell.insertMany([...Array(500).keys()].map((n) => ({
   _id: n, long: Long.fromNumber(n), decimal: Decimal128.fromString(`${n}.5`), at: new Date(n * 1000), tags: [n % 3, `t${n % 5}`],

@@ -1,5 +1,6 @@
-"""What is recorded of PyMongo: loads, updates, cursors read side by side by several threads, pipelines,
-a transaction, errors. Usage: replayed.py URI. Ids and values are fixed, so that a replay must answer alike."""
+
+"""The PyMongo program that is recorded: loads, updates, cursors of several threads at the same time, pipelines,
+a transaction, errors. Usage: replayed.py URI. Ids and values are fixed, so that a replay gets the same answers."""
 import sys
 import threading
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# What PyMongo and mongosh send is recorded and replayed against an empty server: every answer must be that of the
-# recording, and the documents must be the same afterwards.
-# Usage: replays.sh [python] [mongosh]. QUARRY_BIN and LAB_BIN name the binaries, else the release builds.
+
+
+# Records the requests of PyMongo and mongosh and replays them against an empty server: every answer must equal the
+# recorded one, and the documents must be the same afterwards.
+# Usage: replays.sh [python] [mongosh]. QUARRY_BIN and LAB_BIN name the binaries; the default are the release builds.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)

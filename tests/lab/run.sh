@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
-# Every workload's smoke preset against a real server, in steps of a second: what the lab was
-# acknowledged is what the server holds (the lab exits with 4 where not). Then, without names, at the
-# smallest size: a program beside the work, a server with logins and TLS, a profile, several servers
-# of one database on TiKV's stand-in (scripts/cluster.sh build), where it is there.
-# Usage: run.sh [WORKLOAD...]. QUARRY_BIN and LAB_BIN name the binaries, else the release builds.
+
+
+
+
+# Runs every workload's smoke preset against a real server, in steps of a second: acknowledged writes
+# must be stored (otherwise the lab exits with 4). Then, if no workloads are named, at the smallest
+# size: a program during a step, a server with logins and TLS, a profile, and several servers of one
+# database in a TiKV cluster, if it was built (scripts/cluster.sh build).
+# Usage: run.sh [WORKLOAD...]. QUARRY_BIN and LAB_BIN name the binaries; the default are the release builds.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 . "$root/tests/clients/lib.sh"
@@ -17,13 +21,13 @@ else
 fi
 [ ${#names[@]} -gt 0 ] || fail "the lab lists no workload"
 
-# try_out PLACE NAME: its smoke preset in small.
+# try_out PLACE NAME: runs the workload's smoke preset with small sizes.
 try_out() {
   local name=$2
   local began=$SECONDS status=0 seconds=(--seconds 1) rows=5000 settle=20
-  # Loads of rows end when the rows are there: a second would cut them short on a slow machine.
+  # Loads end when all rows are stored; a time limit would cut them short on a slow machine.
   case $name in
-    # A debug build of a server takes its time over search indexes.
+    # A debug build of the server builds search indexes slowly.
     search | vector) rows=1000 settle=120 ;;
     insert | insert-classic | insert-grow | insert-rounds | db-bench*) seconds=() ;;
   esac
@@ -39,9 +43,9 @@ try_out() {
   echo "lab: $name right on $1 in $((SECONDS - began)) s"
 }
 
-# Transactions and change streams want a member of a replica set.
+# Transactions and change streams need a member of a replica set.
 set=" trx tpcc linkbench backup fan-out follow "
-# Several servers are tried below.
+# Workloads on several servers run below.
 [ $# -gt 0 ] || names=("${names[@]/#equal-servers/}")
 start_server "$scratch/data" --memory 512M --standalone
 address=(--target "mongodb://$ADDRESS")
@@ -57,7 +61,7 @@ done
 if [ $# -gt 0 ]; then
   stop_server
 else
-  # A migration and backups beside the work; the copy is the same soon after.
+  # A migration and backups during the work; the copy must soon equal the original.
   source=$SERVER_PID from=$ADDRESS quarry=${QUARRY_BIN:-${CARGO_TARGET_DIR:-$root/target}/release/quarry}
   start_server "$scratch/copy" --memory 512M
   export QUARRY=$quarry COPY="mongodb://$ADDRESS/?directConnection=true" REPOSITORY=$scratch/backups
@@ -68,7 +72,7 @@ else
   address=(--target "mongodb://$from/?directConnection=true")
   address+=(--program '"$QUARRY" backup make --uri "$LAB_TARGET" "$REPOSITORY"')
   try_out "a server that is backed up" backup
-  # Stacks of a server under load: by perf, or where it sees none by gdb, which also shows threads that wait.
+  # Stacks of a server under load: with perf or, if perf gets none, with gdb, which also shows waiting threads.
   if command -v perf >/dev/null || command -v gdb >/dev/null; then
     "$lab" run point --target "mongodb://$from/?directConnection=true" --out "$scratch/results" \
       --rows 1000 --clients 8 --seconds 10 --warmup-seconds 0 >"$scratch/load.log" 2>&1 &
