@@ -17,6 +17,9 @@ use std::process::Command;
 use finding::Finding;
 pub(crate) use limits::Measured;
 
+/// Patches that must apply to the code as it is; `scripts/mutants.sh` applies them.
+const MUTANTS: &str = "crates/proof/mutants/";
+
 /// The result of one pass.
 pub(crate) struct Summary {
     pub(crate) crates: usize,
@@ -87,6 +90,11 @@ pub(crate) fn check(root: &Path) -> Result<Summary, String> {
                 findings.extend(links::check(name, &content, |path| {
                     root.join(path).exists()
                 }));
+                if name.starts_with(MUTANTS)
+                    && let Err(reason) = output(root, "git", &["apply", "--check", name])
+                {
+                    findings.push(Finding::new(name, 0, reason));
+                }
             }
             Err(_) if name.ends_with(".rs") => findings.push(Finding::new(name, 0, "is not UTF-8")),
             Err(_) => {}
