@@ -20,7 +20,7 @@ pub(super) struct Connection<'a> {
     pub(super) admin: Database,
     /// Connection string without its password.
     pub(super) uri: &'a str,
-    /// Where the server listens.
+    /// The address of the server.
     pub(super) address: &'a ServerAddress,
     /// Write concern of every write, if one was given.
     pub(super) write_concern: Option<&'a WriteConcern>,

@@ -220,7 +220,7 @@ impl<'a> Scheduler<'a> {
         Ok(Some(turn))
     }
 
-    /// Waits for space in the queues; `None` if the replay is to end.
+    /// Waits for space in the queues; `None` if the replay must end.
     async fn share(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let kb = u32::try_from(bytes / 1_024)
             .unwrap_or(QUEUES_KB)

@@ -29,7 +29,7 @@ use crate::record::file::{CommandRecord, ReplyFacts, ReplyRecord};
 const LOST_IN_A_ROW_MAX: u32 = 10;
 /// The largest number of fetches for a cursor that the recording read to its end.
 const FETCHES_MAX: u32 = 100_000;
-/// How often a wait looks whether the replay is to end.
+/// The interval at which a wait checks whether the replay must end.
 const STOP_POLL: Duration = Duration::from_millis(100);
 
 /// A cursor of the recording and the target's cursor that replaces it.

@@ -16,9 +16,9 @@ pub(super) struct BarSeries {
     pub(super) name: String,
     /// Colour 1 to 8.
     pub(super) colour: u8,
-    /// A value for each group, where there is one.
+    /// The value of each group, if it has one.
     pub(super) values: Vec<Option<f64>>,
-    /// Its interval of 95 % from repeats, where there are several; may be empty.
+    /// The 95 % interval of each value, if there are several repeats; may be empty.
     pub(super) intervals: Vec<Option<Estimate>>,
 }
 
@@ -109,7 +109,7 @@ impl BarFrame {
 }
 
 impl Bars {
-    /// The metric; nothing where there is no bar.
+    /// The figure as HTML; empty if there are no bars.
     pub(super) fn render(&self) -> String {
         let values = || {
             self.series
@@ -121,7 +121,7 @@ impl Bars {
             .iter()
             .flat_map(|series| series.intervals.iter().flatten());
         let highest = values().fold(0.0, f64::max);
-        // An interval of two repeats may be far wider than what was measured.
+        // The interval of two repeats may be far wider than the values themselves.
         let top = ends
             .map(|one| one.high.min(highest * 2.0))
             .fold(highest, f64::max);
@@ -132,7 +132,7 @@ impl Bars {
             .filter(|value| *value > 0.0)
             .fold(highest, f64::min);
         let class = if self.half { " class=\"half\"" } else { "" };
-        // Bars a hundred times lower than others cannot be seen beside them.
+        // Bars a hundred times lower than others would be invisible.
         let is_wide = highest / lowest > 100.0;
         let mut out = format!(
             "<figure{class}>\n<div class=\"head\"><h3>{}</h3><span class=\"switch\" role=\"group\" \
@@ -190,8 +190,8 @@ impl Bars {
         let slot = (frame.right - frame.left) / self.groups.len().max(1) as f64;
         let bar = (slot * 0.82 / self.series.len().max(1) as f64).min(64.0);
         let values = self.series.iter().flat_map(|series| series.values.iter());
-        // Numbers over all bars or over none: with only some numbers, those bars would seem to
-        // matter more.
+        // Either all bars have numbers or no bar has one: bars with numbers would otherwise seem
+        // more important.
         let has_labels = values.flatten().all(|value| {
             let label = self.quantity.tick(*value);
             label.chars().count() as f64 * 7.6 <= bar

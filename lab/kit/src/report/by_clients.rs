@@ -220,8 +220,8 @@ fn write_text(out: &mut String, title: &str, clients: &[u32], rows: &[Row]) {
     out.push_str("</pre></div>\n");
 }
 
-/// Rates by hot rows and clients, by configuration and again by rows; X where there are fewer
-/// clients than rows.
+/// Rates by hot rows and clients, by configuration and again by rows; X if there are fewer clients
+/// than rows.
 fn write_hot(
     out: &mut String,
     step: &StepResult,

@@ -13,7 +13,7 @@ pub(super) struct Line {
     pub(super) name: String,
     /// Colour 1 to 8.
     pub(super) colour: u8,
-    /// A value for each x, where there is one.
+    /// The value at each x, if there is one.
     pub(super) values: Vec<Option<f64>>,
     /// Points by themselves instead of a line through them.
     pub(super) is_dots: bool,

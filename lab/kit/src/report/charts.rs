@@ -171,8 +171,8 @@ fn throughput(step: &StepResult) -> Chart {
     }
 }
 
-/// The average so far; for inserts over the documents stored, because that is what slows a tree
-/// down.
+/// The cumulative average. For inserts it is drawn over the number of stored documents, because
+/// their number slows a tree down.
 fn cumulative(step: &StepResult) -> Chart {
     let base = over_time(
         step,

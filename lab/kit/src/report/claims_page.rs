@@ -1,5 +1,5 @@
-//! The page of judged claims: study by study, each claim with what was published, what was found,
-//! the verdict and why.
+//! The page of judged claims by study: each claim with the published result, the new result, the
+//! verdict and its reason.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! The page of a history: what changed, and each series over time with the means between changes.
+//! The page of a history: the changes, and each series over time with the means between changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -69,8 +69,8 @@ pub fn history_page(all: &[Series]) -> String {
     out
 }
 
-/// Rate and CPU by build: a row for each build of a workload's step, with what it is by the build
-/// before.
+/// Rate and CPU by build: a row for each build of a workload's step, with the ratio to the previous
+/// build.
 fn write_builds(out: &mut String, all: &[Series]) {
     let of = |id: &'static str| all.iter().filter(move |one| one.metric.id == id);
     let several: Vec<&Series> = of("rate").filter(|one| builds(one).len() > 1).collect();

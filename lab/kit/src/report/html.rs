@@ -33,7 +33,7 @@ pub(super) fn capital(text: &str) -> String {
     })
 }
 
-/// The class of a number beside an axis: every second one goes where the page is narrow.
+/// The class of a number on an axis: on a narrow page every second number is hidden.
 pub(super) fn tick_class(number: usize) -> &'static str {
     if number.is_multiple_of(2) {
         "tick"

@@ -69,7 +69,7 @@ fn write_list(out: &mut String, failed: &[String], known: &[String], warnings: &
     out.push_str("</ul>\n");
 }
 
-/// The same of several runs: nothing of what a run's own page says is left out.
+/// Writes the warnings of several runs: everything that the runs' own pages would show.
 pub(super) fn write_warnings_of_runs(
     out: &mut String,
     runs: &[RunResult],

@@ -30,8 +30,8 @@ pub(super) fn colour(at: usize) -> u8 {
     u8::try_from(at % COLOURS + 1).unwrap_or(1)
 }
 
-/// Rates over common stretches of time: each the average over the part of the measured time that it
-/// covers.
+/// Rates over common periods of time: each is the average over the part of the measured time in the
+/// period.
 struct Grid {
     width: f64,
     rates: Vec<Vec<Option<f64>>>,
@@ -78,8 +78,8 @@ impl Grid {
                     }
                 }
             }
-            // A stretch that is mostly empty says nothing about a rate; a step shorter than one
-            // stretch is all there is.
+            // A period that is mostly empty shows no rate, unless the step is shorter than one
+            // period.
             let least = if slots == 1 { width.min(end) } else { width } * 0.5;
             ops.into_iter()
                 .zip(seconds)

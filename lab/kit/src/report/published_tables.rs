@@ -117,7 +117,7 @@ fn published(row: &Row) -> Line {
     )
 }
 
-/// `new_from`: the columns from there on are new.
+/// Writes a table; columns from `new_from` on have new values.
 fn write_table(
     out: &mut String,
     table: &Table,

@@ -1,4 +1,4 @@
-//! The page of a search for a rate: what was found, the latency curve, every rate that was tried.
+//! The page of a search for a rate: the outcome, the latency curve, and every rate that was tried.
 
 use std::fmt::Write;
 

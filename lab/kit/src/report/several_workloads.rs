@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::runs::{RunsError, runs_page};
 use crate::result::RunResult;
 
-/// The page; that of one workload where there is but one.
+/// The page; for a single workload it is that workload's page.
 ///
 /// # Errors
 /// No runs.

@@ -40,7 +40,7 @@ pub(super) fn write_step(out: &mut String, step: &StepResult) {
     out.push_str("</div>\n");
 }
 
-/// Work beside the measured one, latency from sending, and the parts of a mix.
+/// Background work, latency from sending, and the operations of a mix.
 fn write_more(out: &mut String, step: &StepResult) {
     let latency = |latency: &LatencySummary| {
         let percentiles = latency

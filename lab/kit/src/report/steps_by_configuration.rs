@@ -84,7 +84,7 @@ fn value(configuration: &Configuration<'_>, step: &str, metric: &Metric) -> Opti
     mean_of(configuration.runs.iter().copied(), step, metric)
 }
 
-/// Steps by configurations; beside each other configuration its ratio to the first.
+/// Steps by configurations; each further configuration has its ratio to the first.
 fn table(
     out: &mut String,
     title: &str,

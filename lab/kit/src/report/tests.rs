@@ -57,7 +57,7 @@ fn sound(name: &str, page: &str) {
         pictures,
         "{name}: a picture without title"
     );
-    // A telephone has no room for the titles beside the axes.
+    // A phone's screen has no space for the titles of the axes.
     assert_eq!(
         page.matches("<span class=\"axes\">").count() + page.matches("intervals</title>").count(),
         page.matches("<figure").count(),
