@@ -260,7 +260,6 @@ int main(int count, char **given) {
     mysql = !strcmp(given[1], "mysql"), port = atoi(given[2]), rows = atoi(given[5]);
     int clients = atoi(given[3]), seconds = atoi(given[4]);
     struct client *all = calloc((size_t)clients, sizeof *all);
-
     /* Each run has a different sequence, because an update to the same value would not write. */
     uint64_t start = (uint64_t)now_us() * 1000003u;
     for (int i = 0; i < clients; i++)

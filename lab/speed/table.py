@@ -24,7 +24,6 @@ from typing import Callable
 
 # Student's t for 95 %, by degrees of freedom.
 T_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
-
 # Warnings of the lab that make a figure unreliable. The warning about the load average before the
 # run is not one of them, because the previous run causes it.
 UNTRUSTED = {"others-busy", "cpu-stolen", "swap-in-use", "errors", "lab-stood-still"}

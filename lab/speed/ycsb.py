@@ -59,7 +59,6 @@ class Server:
 
 
 def by_lab(arguments, server, workload, clients):
-
     # The statements of the other program: its find names ten fields, which doubles the server's
     # cost.
     if arguments.go_ycsb:

@@ -1,9 +1,4 @@
 #!/usr/bin/env bash
-
-
-
-
-
 # Runs every command of the lab's documents in a shell, exactly as a reader would, on servers at the documents' addresses.
 # Separate namespaces for network and processes make 127.0.0.1:27017, 10.0.0.5 and process 4711 available. Only sizes are
 # added, such as one second and few rows: the program `quarry-lab` on the path adds them if a line has none. docs/lab/map.md

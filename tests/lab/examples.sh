@@ -1,6 +1,4 @@
 #!/usr/bin/env bash
-
-
 # Runs the examples of workload files against a real server, with small sizes: acknowledged writes
 # must be stored and invariants must hold (otherwise the lab exits with 4).
 # Usage: examples.sh [FILE...]. QUARRY_BIN and LAB_BIN name the binaries; the default are the release builds.

@@ -1,7 +1,4 @@
 #!/usr/bin/env bash
-
-
-
 # Runs every command of docs/lab/map.md that starts its own servers, at smoke size, with the servers
 # and settings of the command and the first value of each list. lab/cli/tests/it/map.rs tests the
 # commands on the user's targets.

@@ -1,4 +1,3 @@
-
 """The PyMongo program that is recorded: loads, updates, cursors of several threads at the same time, pipelines,
 a transaction, errors. Usage: replayed.py URI. Ids and values are fixed, so that a replay gets the same answers."""
 import sys

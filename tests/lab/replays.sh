@@ -1,6 +1,4 @@
 #!/usr/bin/env bash
-
-
 # Records the requests of PyMongo and mongosh and replays them against an empty server: every answer must equal the
 # recorded one, and the documents must be the same afterwards.
 # Usage: replays.sh [python] [mongosh]. QUARRY_BIN and LAB_BIN name the binaries; the default are the release builds.

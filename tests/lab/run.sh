@@ -1,8 +1,4 @@
 #!/usr/bin/env bash
-
-
-
-
 # Runs every workload's smoke preset against a real server, in steps of a second: acknowledged writes
 # must be stored (otherwise the lab exits with 4). Then, if no workloads are named, at the smallest
 # size: a program during a step, a server with logins and TLS, a profile, and several servers of one

@@ -1,10 +1,10 @@
-//! The same calls as the lab makes, by the official driver and nothing else: what is left of the
-//! lab's CPU beside this is its own cost.
+//! Makes the same calls as the lab with only the official driver. The lab's CPU beyond that of this
+//! program is the lab's own cost.
 //!
-//! `bare_driver URI DATABASE COLLECTION point|update-inc ROWS CLIENTS RATE SECONDS`, on what the
-//! lab's workload of that name loaded.
+//! `bare_driver URI DATABASE COLLECTION point|update-inc ROWS CLIENTS RATE SECONDS`, on data that
+//! the lab's workload of the same name has loaded.
 
-// What it prints is its result.
+// The output is the result of this program.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use mongodb::bson::{RawDocumentBuf, doc};
 use mongodb::options::ClientOptions;
 use mongodb::{Client, Collection};
 
-/// Not counted: connections, caches.
+/// The first calls are not counted: they open connections and fill caches.
 const WARMUP: Duration = Duration::from_secs(5);
 
 struct Given {
@@ -115,7 +115,7 @@ async fn run(given: &'static Given) -> Result<(), Box<dyn std::error::Error + Se
     }
     let used = sampler.sample()?.since(&first);
     let share = used.cpu().as_secs_f64() / from.elapsed().as_secs_f64();
-    // Where the server does not keep up it takes longer, and the rate is lower than asked for.
+    // If the server cannot keep up, the program takes longer, and the rate is lower than requested.
     let rate = calls as f64 / begun.elapsed().as_secs_f64();
     println!(
         "{calls} calls in {:.1} s; from second {} on: {:.2} % of a core, {:.2} µs per call at \

@@ -32,7 +32,7 @@ static int compare(DB *db, const DBT *a, const DBT *b) {
     return by_bytes != 0 ? by_bytes : (a->size > b->size) - (a->size < b->size);
 }
 
-/* Older headers hand the tree to a comparison, newer ones do not. */
+/* In older headers the comparison function has the tree as an argument, in newer ones it has not. */
 static int compare_keys(const DBT *a, const DBT *b) {
     return compare(NULL, a, b);
 }
@@ -189,7 +189,7 @@ int lab_put(lab_session *session, const void *key, size_t key_length, const void
     return again(session->engine->rows->put(session->engine->rows, session->change, &k, &v, 0));
 }
 
-/* Without looking whether the key is there: that is what the tree's messages are good for. */
+/* Deletes without reading the key: the tree sends only a message. */
 int lab_delete(lab_session *session, const void *key, size_t key_length) {
     DBT k = block(key, key_length);
     return again(
@@ -208,7 +208,7 @@ void lab_rollback(lab_session *session) {
     txn->abort(txn);
 }
 
-/* A visitor with what it wants to have, as the tree's callbacks carry it. */
+/* A visitor and its context, for the tree's callbacks. */
 struct walk {
     lab_visit visit;
     void *with;
@@ -233,7 +233,7 @@ static int see(const DBT *key, const DBT *value, void *extra) {
     return 0;
 }
 
-/* A snapshot that only reads takes no locks. */
+/* A read-only snapshot takes no locks. */
 static int read_begin(lab_engine *engine, DB_TXN **txn) {
     return engine->env->txn_begin(engine->env, NULL, txn,
         DB_TXN_SNAPSHOT
@@ -291,8 +291,8 @@ int lab_checkpoint(lab_session *session) {
     return session->engine->env->txn_checkpoint(session->engine->env, 0, 0, 0);
 }
 
-/* The engine prints its statistics as lines of a name, a colon and a value; what is no number is
- * left out. */
+/* The engine prints its statistics as lines of a name, a colon and a value; values that are not
+ * numbers are skipped. */
 int lab_statistics(lab_session *session, lab_emit emit, void *with) {
     DB_BTREE_STAT64 tree;
     const size_t room = 256 << 10;

@@ -9,7 +9,7 @@
 
 #include "adapter.h"
 
-/* The library gives texts instead of numbers: the last one of each thread is kept. */
+/* The library returns texts instead of error numbers; this keeps the last text of each thread. */
 #define FAILED 1
 
 static _Thread_local char last_error[512] = "no error";
@@ -43,7 +43,7 @@ static const char *option(const char *const *options, const char *name) {
     return "";
 }
 
-/* The options of one word of the settings, over those before; frees those before. */
+/* Applies one setting on top of the previous options, and frees the previous options. */
 static int changed(rocksdb_options_t **options, const char *text) {
     rocksdb_options_t *after = rocksdb_options_create();
     char *error = NULL;
@@ -53,7 +53,7 @@ static int changed(rocksdb_options_t **options, const char *text) {
     return checked(error);
 }
 
-/* No function tells the version: the library writes it into its file of options. */
+/* No function returns the version; the library writes it into its options file. */
 static void find_version(const char *directory) {
     char path[4096], line[256], newest[64] = "";
     struct dirent *entry;

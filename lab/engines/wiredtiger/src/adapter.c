@@ -27,7 +27,7 @@ static int again(int status) {
     return status == WT_ROLLBACK ? LAB_AGAIN : status;
 }
 
-/* The engine's own words are kept for an open that fails; otherwise the number says enough. */
+/* Keeps the engine's message in case the open fails; later errors have only a number. */
 static int handle_error(
     WT_EVENT_HANDLER *handler, WT_SESSION *session, int status, const char *message) {
     struct lab_engine *engine = (struct lab_engine *)handler;
@@ -168,7 +168,7 @@ void lab_rollback(lab_session *session) {
     session->session->rollback_transaction(session->session, NULL);
 }
 
-/* Hands the row under the cursor to the visitor; `*goes_on` is what it says. */
+/* Passes the row at the cursor to the visitor; `*goes_on` gets the visitor's return value. */
 static int see(WT_CURSOR *cursor, lab_visit visit, void *with, int *goes_on) {
     WT_ITEM key, value;
     int status = cursor->get_key(cursor, &key);
@@ -190,17 +190,17 @@ int lab_get(lab_session *session, const void *key, size_t key_length, lab_visit 
     return status == WT_NOTFOUND ? 0 : again(status);
 }
 
-/* Bytes before bytes, the shorter before the longer. */
+/* Compares bytes; a prefix sorts before a longer key. */
 static int order(const WT_ITEM *a, const void *b, size_t b_length) {
     int by_bytes = memcmp(a->data, b, a->size < b_length ? a->size : b_length);
     return by_bytes != 0 ? by_bytes : (a->size > b_length) - (a->size < b_length);
 }
 
-/* The first key of the walk: the first one not below `from`, or the last one below `end`. */
+/* Finds the first key of the scan: the first one not below `from`, or the last one below `end`. */
 static int start(WT_CURSOR *cursor, const void *from, size_t from_length, const void *end,
     size_t end_length, int reverse) {
     int exact = 0, status;
-    /* An empty key cannot be searched for; a cursor without a place goes to the first one. */
+    /* The engine cannot search for an empty key; an unpositioned cursor moves to the first key. */
     if (!reverse && from_length == 0)
         return cursor->next(cursor);
     key_of(cursor, reverse ? end : from, reverse ? end_length : from_length);
