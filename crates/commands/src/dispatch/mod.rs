@@ -324,10 +324,7 @@ impl Dispatcher {
         }
         let done = matches!(&outcome, Ok(o) if !matches!(o, Outcome::Wait { .. }));
         audited::renew_users(&self.service, conn, request, command, wrote, done);
-        let outcome = outcome.map_err(|refused| Refused {
-            error: transaction::label_retryable(refused.error, numbered, command),
-            ..refused
-        })?;
+        let outcome = outcome.map_err(|refused| refused.label_retryable(numbered, command))?;
         if closes {
             return Ok(Outcome::Close);
         }

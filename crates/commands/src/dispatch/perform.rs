@@ -7,9 +7,10 @@ use crate::context::command::Run;
 use crate::context::connection::SetAside;
 use crate::context::ctx::Ctx;
 use crate::context::progress::Progress;
-use crate::request::spec::flag;
+use crate::request::spec::{Spec, flag};
 use crate::request::{Outcome, Request, WaitFor};
 use crate::state::service::Service;
+use crate::state::transactions::{RETRYABLE, RETRYABLE_WRITE};
 use model::{ErrorKind, MongoError, Timestamp};
 use store::CommitPos;
 
@@ -28,6 +29,21 @@ pub(super) struct Refused {
     /// Nothing was changed because the collection was replaced in the meantime: the command may run
     /// again.
     pub(super) again: bool,
+}
+
+impl Refused {
+    /// Labels the error of a write that a driver may send again on its own.
+    pub(super) fn label_retryable(self, numbered: Numbered, command: &Spec) -> Refused {
+        let e = &self.error;
+        let is_labelled = e.labels().contains(&RETRYABLE_WRITE);
+        if is_labelled || !RETRYABLE.contains(&e.code()) || !numbered.may_be_sent_again(command) {
+            return self;
+        }
+        Refused {
+            error: self.error.label(RETRYABLE_WRITE),
+            ..self
+        }
+    }
 }
 
 pub(super) type Answer = Result<Outcome, Refused>;

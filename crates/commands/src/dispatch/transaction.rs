@@ -6,8 +6,7 @@ use crate::request::concern::ReadLevel;
 use crate::request::generic::Generic;
 use crate::request::spec::{Spec, flag};
 use crate::state::service::Service;
-use crate::state::transactions::{RETRYABLE, RETRYABLE_WRITE, TRANSIENT, is_transient};
-use crate::state::transactions::{SessionWrites, Start};
+use crate::state::transactions::{SessionWrites, Start, TRANSIENT, is_transient};
 use model::{MongoError, Result, bail, code};
 use std::sync::Arc;
 use store::Transaction;
@@ -178,17 +177,6 @@ pub(super) fn join(
     writes
         .start(&service.store, number, start, &service.state.transactions)
         .map(Some)
-}
-
-/// Labels the error of a write that a driver may send again on its own.
-pub(super) fn label_retryable(e: MongoError, numbered: Numbered, command: &Spec) -> MongoError {
-    let is_labelled = e.labels().contains(&RETRYABLE_WRITE);
-    let may_repeat = RETRYABLE.contains(&e.code()) && numbered.may_be_sent_again(command);
-    if may_repeat && !is_labelled {
-        e.label(RETRYABLE_WRITE)
-    } else {
-        e
-    }
 }
 
 /// Labels the error of a command that belongs to a transaction.

@@ -113,9 +113,8 @@ const SESSION: &str = concat!(
 fn a_write_that_does_not_reach_the_data_is_one_that_drivers_repeat() {
     let mut server = server();
     assert_eq!(code(&server.send(r#"{"create": "c"}"#)), 0);
-    let insert = format!(
-        r#"{{"insert": "c", "documents": [{{"_id": 1}}], {SESSION}, "txnNumber": {{"$numberLong": "1"}}}}"#
-    );
+    let number = r#""txnNumber": {"$numberLong": "1"}"#;
+    let insert = format!(r#"{{"insert": "c", "documents": [{{"_id": 1}}], {SESSION}, {number}}}"#);
     server.set_away(true);
     let reply = server.send(&insert);
     assert_eq!(code(&reply), 6, "{reply:?}");

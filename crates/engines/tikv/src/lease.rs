@@ -122,15 +122,29 @@ struct Watched {
 impl Watched {
     /// Records the current row. The output is how much longer it has to stay unchanged before its
     /// holder certainly answers no more reads.
-    fn note(watched: &mut Option<Watched>, row: &Row, own: Duration) -> Duration {
+    ///
+    /// # Input
+    /// `own`: how long a lease of this server holds; `by_oracle`: what is left by the oracle's
+    /// time.
+    fn note(
+        watched: &mut Option<Watched>,
+        row: &Row,
+        own: Duration,
+        by_oracle: Duration,
+    ) -> Duration {
         let holds = own.max(Duration::from_millis(row.holds_ms));
-        match watched {
+        let left = match watched {
             Some(watched) if watched.row == *row => holds.saturating_sub(watched.since.elapsed()),
             _ => {
                 let (row, since) = (row.clone(), Instant::now());
                 *watched = Some(Watched { row, since });
                 holds
             }
+        };
+        match row.reads_fence {
+            _ if process::is_gone(&row.process) => Duration::ZERO,
+            true => left,
+            false => left.max(by_oracle),
         }
     }
 }
@@ -219,12 +233,8 @@ impl Lease {
             let taken = taken.map(|found| {
                 let other = found?;
                 let by_oracle = other.until_ms.saturating_sub(millis(ts));
-                let own = Watched::note(&mut watched, &other, terms.duration);
-                let left = match other.reads_fence {
-                    _ if process::is_gone(&other.process) => Duration::ZERO,
-                    true => own,
-                    false => own.max(Duration::from_millis(by_oracle)),
-                };
+                let left = Duration::from_millis(by_oracle);
+                let left = Watched::note(&mut watched, &other, terms.duration, left);
                 (!left.is_zero()).then_some((other, by_oracle, left))
             });
             let row = Row::begun(holder, ts, terms);

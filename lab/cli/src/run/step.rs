@@ -293,8 +293,7 @@ impl<T: Target> Run<'_, T> {
         mut end: End<'_, '_>,
     ) -> Result<(StepEnd, RunFolder, Instruments), LabError> {
         let stopped_because = end.control.reason();
-        // This comes before the target is asked, because some engines read all their data to
-        // answer.
+        // Before the target is asked: some engines read all their data to answer.
         let details = instruments.details();
         let (mut sizes, mut statistics) = match stopped_because {
             None => self.sizes(step).await,
