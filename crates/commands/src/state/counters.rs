@@ -151,6 +151,7 @@ impl Counters {
     pub fn of(&self, ns: &str) -> Option<Arc<NamespaceUse>> {
         self.namespaces.lock().get(ns).cloned()
     }
+    /// All namespaces with their counters.
     pub fn namespaces(&self) -> Vec<(String, Arc<NamespaceUse>)> {
         let all = self.namespaces.lock();
         all.iter()
