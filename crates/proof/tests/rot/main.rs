@@ -158,6 +158,7 @@ fn says_damage(error: &StorageError) -> bool {
         "not found",
         "no such file",
         "was changed",
+        "on-disk format",
     ];
     words.iter().any(|w| text.contains(w))
 }
