@@ -40,7 +40,8 @@ pub struct Config {
     pub block_cache_bytes: usize,
     /// All memtables together; charged to the block cache.
     pub write_buffer_bytes: usize,
-    /// Number of flushes and compactions that may run at the same time.
+    /// Number of compactions that may run at the same time, beside a flush. RocksDB runs one until
+    /// level-0 files pile up.
     pub background_jobs: u32,
     /// Longest time between a commit and its journal flush.
     pub journal_commit_interval_ms: u64,
@@ -179,7 +180,12 @@ pub(crate) fn build(config: &Config, dropped: &Dropped, listener: Listener) -> B
     db.set_sst_file_manager(&files);
     db.create_if_missing(true);
     db.create_missing_column_families(true);
-    db.set_max_background_jobs(i32::try_from(config.background_jobs.max(2)).unwrap_or(2));
+    // RocksDB takes one of the jobs for flushes. Without the second compaction of a machine with
+    // two processors, level-0 files pile up for as long as one compaction of a lower level takes,
+    // and admission stops the writers while a processor is idle (ADR 0108).
+    db.set_max_background_jobs(
+        i32::try_from(config.background_jobs.max(1)).map_or(2, |jobs| jobs + 1),
+    );
     db.set_max_open_files(i32::try_from(config.open_files_max).unwrap_or(256));
     // The limit is divided among shards by file number: with few files each, a shard closes files
     // while others have room.

@@ -119,21 +119,52 @@ fn judge(step: &StepResult, at: f64, stop: f64, late: f64, is_open: bool) {
     );
     let due = (SECONDS - at).min(stop);
     judge_mean(step, due * (stop - due / 2.0) / SECONDS, &what);
-    let p50 = step.latency.percentile(50.0).unwrap() / 1e6;
-    assert!(p50 < 0.05 + late, "{what}: median {p50}");
+    // No stop begins so that one of these lies between calls that waited and calls that did not.
+    for percent in [25.0, 50.0, 80.0, 90.0] {
+        judge_percentile(step, percent, at, stop, late, &what);
+    }
+}
+
+/// The 90th percentile of a call's own time in seconds, and the part of the clients' time that
+/// the calls of an open loop take.
+fn load(step: &StepResult) -> (f64, f64) {
+    let service = step.more.service.as_ref().unwrap();
+    let slow = service.percentile(90.0).unwrap() / 1e6;
+    (slow, (slow * RATE / 2.0).min(0.9))
 }
 
 /// Checks the mean latency of an open loop. Its calls `waited` on average this long for the end of
 /// a stop, and then for one another, which takes longer on a busier machine.
 fn judge_mean(step: &StepResult, waited: f64, what: &str) {
-    let service = step.more.service.as_ref().unwrap();
-    let slow = service.percentile(90.0).unwrap() / 1e6;
-    let busy = (slow * RATE / 2.0).min(0.9);
+    let (slow, busy) = load(step);
     let (low, high) = (waited * 0.95, (waited / (1.0 - busy) + slow) * 1.05);
     let mean = mean_s(step);
     assert!(
         (low - 0.005..=high + 0.005).contains(&mean),
         "{what}: mean latency {mean} is not within {low} to {high}"
+    );
+}
+
+/// Checks a percentile of the latencies of an open loop. The first call of the stop waits for all
+/// of it. Each later second of the schedule brings calls that wait one second less, if answers
+/// take no time; if they occupy the clients for the part `busy`, then by `1 - busy` seconds less.
+/// The calls after those that waited take only their own time.
+fn judge_percentile(step: &StepResult, percent: f64, at: f64, stop: f64, late: f64, what: &str) {
+    let (slow, busy) = load(step);
+    // The seconds of the schedule whose calls take longer than this percentile.
+    let longer = SECONDS * (1.0 - percent / 100.0);
+    let expected = |busy: f64| {
+        if longer < SECONDS - at {
+            (stop - (1.0 - busy) * longer).max(0.0)
+        } else {
+            0.0
+        }
+    };
+    let (low, high) = (expected(0.0) * 0.95, (expected(busy) + slow) * 1.05);
+    let found = step.latency.percentile(percent).unwrap() / 1e6;
+    assert!(
+        (low - 0.03..=high + 0.03 + late).contains(&found),
+        "{what}: the latency at {percent} % is {found}, which is not within {low} to {high}"
     );
 }
 
