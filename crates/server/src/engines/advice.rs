@@ -41,14 +41,16 @@ pub(super) fn advise(e: &StorageError, path: &str) -> String {
         StorageError::Full { .. } => format!("cannot open {path}: {e}; free some space"),
         StorageError::JournalDamaged { .. } => format!(
             "cannot open {path}: {e}; restore a backup, or start once with --repair to open with \
-                the commits before the damage; \
-             nothing was changed"
+             the commits before the damage; nothing was changed"
         ),
         StorageError::Corrupt { .. } => {
             let cause = std::error::Error::source(e)
                 .map(|c| format!(" ({c})"))
                 .unwrap_or_default();
-            format!("cannot open {path}: {e}{cause}; restore a backup, nothing was changed")
+            format!(
+                "cannot open {path}: {e}{cause}; restore a backup, or keep what can be read with \
+                 quarry repair --dbpath {path}; nothing was changed"
+            )
         }
         _ => {
             let cause = std::error::Error::source(e)
@@ -56,5 +58,23 @@ pub(super) fn advise(e: &StorageError, path: &str) -> String {
                 .unwrap_or_default();
             format!("cannot open {path}: {e}{cause}")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damaged_data_are_refused_with_both_ways_out() {
+        let damaged = StorageError::Corrupt {
+            context: "the manifest was changed".to_owned(),
+            source: None,
+        };
+        let line = advise(&damaged, "/data");
+        assert!(line.contains("the manifest was changed"), "{line}");
+        assert!(line.contains("restore a backup"), "{line}");
+        assert!(line.contains("quarry repair --dbpath /data"), "{line}");
+        assert!(line.ends_with("nothing was changed"), "{line}");
     }
 }
