@@ -61,36 +61,39 @@ pub use vault::{VaultArgs, VaultSection};
 /// Options of `quarry serve`.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ServeArgs {
-    /// Directory of the data; made when it is not there [default: ./data]
+    /// Data directory; the server creates it if it does not exist [default: ./data]
     #[arg(long, value_name = "DIR", help_heading = "Data")]
     pub dbpath: Option<PathBuf>,
-    /// TCP port; 0 takes any free one [default: 27017]
+    /// TCP port to listen on; 0 takes any free port [default: 27017]
     #[arg(long, value_name = "N", help_heading = "Network")]
     pub port: Option<u16>,
-    /// Addresses to listen on, separated by commas [default: 127.0.0.1]
+    /// Addresses or host names to listen on, separated by commas [default: 127.0.0.1]
     #[arg(long = "bind_ip", value_name = "A", help_heading = "Network")]
     pub bind_ip: Option<String>,
-    /// Listen on all addresses, as --bind_ip 0.0.0.0, and with --ipv6 ::
+    /// Listen on all addresses: 0.0.0.0, and with --ipv6 also ::
     #[arg(
         long = "bind_ip_all",
         conflicts_with = "bind_ip",
         help_heading = "Network"
     )]
     pub bind_ip_all: bool,
-    /// Address that all clients are told to use, as they reach it: of a forwarded port, or a name
-    /// in front [default: to each the address it came in at]
+    /// Address that the server tells all clients to use, for clients that reach it by a forwarded
+    /// port or another name; without a port it is that of --port [default: the address to which
+    /// each client connected]
     #[arg(long, value_name = "HOST:PORT", help_heading = "Network")]
     pub advertise: Option<String>,
-    /// Also listen on the IPv6 addresses among them
+    /// Listen on IPv6 addresses, too
     #[arg(long, help_heading = "Network")]
     pub ipv6: bool,
-    /// Release of MongoDB to follow where releases differ, 8.2 or 9.0 [default: 8.2]
+    /// Release of MongoDB whose behaviour the server has where releases differ: 8.2 or 9.0
+    /// [default: 8.2]
     #[arg(long, value_name = "VERSION", help_heading = "Replica set")]
     pub compat: Option<String>,
-    /// Present as a standalone server instead of the primary of a one-node replica set
+    /// Appear to clients as a standalone server instead of the primary of a replica set with one
+    /// member
     #[arg(long, help_heading = "Replica set")]
     pub standalone: bool,
-    /// Name of the replica set presented [default: rs0]
+    /// Name of the replica set that clients see [default: rs0]
     #[arg(
         long = "replSet",
         value_name = "NAME",
@@ -98,8 +101,9 @@ pub struct ServeArgs {
         help_heading = "Replica set"
     )]
     pub repl_set: Option<String>,
-    /// Megabytes of the log of changes when it begins [default: a twentieth of the free space, from
-    /// 990 to 51200, at most a quarter of it]
+    /// Size of a new oplog in megabytes, 1 or more; replSetResizeOplog changes an existing one
+    /// [default: 5 % of the free disk space, but from 990 to 51200, and at most a quarter of that
+    /// space]
     #[arg(
         long = "oplogSize",
         value_name = "MB",
@@ -107,10 +111,12 @@ pub struct ServeArgs {
         help_heading = "Replica set"
     )]
     pub oplog_size: Option<u64>,
-    /// Bound of resident memory, such as 512M or 4G [default: half of what this process may use]
+    /// Limit of resident memory, such as 512M or 4G, at least 128M [default: half of the memory
+    /// that this process may use]
     #[arg(long, value_name = "SIZE", help_heading = "Data")]
     pub memory: Option<String>,
-    /// Threads that may read for one aggregation or count [default: one for each processor]
+    /// Most threads that read for one aggregation or count, 1 or more [default: one for each
+    /// processor]
     #[arg(
         long = "scanThreads",
         value_name = "N",
@@ -118,8 +124,8 @@ pub struct ServeArgs {
         help_heading = "Data"
     )]
     pub scan_threads: Option<u16>,
-    /// Storage engine: rocksdb, lmdb, wiredTiger, tikv or memory [default: the one of the data,
-    /// rocksdb for new data]
+    /// Storage engine: rocksdb, lmdb, wiredTiger, tikv or memory [default: the engine of the
+    /// existing data, rocksdb for a new directory]
     #[arg(long = "storageEngine", value_name = "NAME", help_heading = "Data")]
     pub storage_engine: Option<String>,
     /// The location of WiredTiger.
@@ -128,38 +134,39 @@ pub struct ServeArgs {
     /// The location of TiKV.
     #[command(flatten)]
     pub tikv: TikvArgs,
-    /// Longest time a commit stays out of the durable journal, in milliseconds (1 to 500) [default:
-    /// 100]
+    /// Milliseconds after which a commit that no client waits for is flushed to the journal at the
+    /// latest, 1 to 500 [default: 100]
     #[arg(
         long = "journalCommitInterval",
         value_name = "MS",
         help_heading = "Data"
     )]
     pub journal_commit_interval: Option<u64>,
-    /// Open data whose journal is damaged with the commits before the damage, and say what that
-    /// gives up; without damage it changes nothing
+    /// If the journal is damaged, open the data with the commits before the damage and report the
+    /// commits that are lost; if it is not, this option has no effect
     #[arg(long, help_heading = "Data")]
     pub repair: bool,
-    /// No JavaScript: $where, $function, $accumulator and mapReduce are refused
+    /// Disable JavaScript: the server refuses $where, $function, $accumulator and mapReduce
     #[arg(long)]
     pub noscripting: bool,
-    /// YAML configuration file, as mongod's
+    /// YAML configuration file in mongod's layout; options of the command line override it
     #[arg(long, short = 'f', value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Folder of the unix socket [default: /tmp]
+    /// Directory of the unix socket [default: /tmp]
     #[arg(
         long = "unixSocketPrefix",
         value_name = "DIR",
         help_heading = "Network"
     )]
     pub unix_socket_prefix: Option<PathBuf>,
-    /// No unix socket
+    /// Do not listen on a unix socket
     #[arg(long, help_heading = "Network")]
     pub nounixsocket: bool,
-    /// Most connections at a time [default: 65536]
+    /// Most client connections at a time; a low limit of open files reduces it [default: 65536]
     #[arg(long = "maxConns", value_name = "N", help_heading = "Network")]
     pub max_conns: Option<u32>,
-    /// Compressors offered to clients, separated by commas [default: zstd,zlib,snappy]
+    /// Compressors offered to clients, separated by commas: zstd, zlib and snappy, or disabled for
+    /// none [default: zstd,zlib,snappy]
     #[arg(
         long = "networkMessageCompressors",
         value_name = "LIST",
@@ -175,10 +182,10 @@ pub struct ServeArgs {
     /// TLS.
     #[command(flatten)]
     pub tls: TlsArgs,
-    /// Listen beyond this machine although access is not checked
+    /// Allow addresses that other machines reach although access control is off
     #[arg(long = "allowOpenAccess", help_heading = "Network")]
     pub allow_open_access: bool,
-    /// Server parameter, such as enableTestCommands=1; may be given several times
+    /// Server parameter, such as enableTestCommands=1; repeat the option for several parameters
     #[arg(long = "setParameter", value_name = "NAME=VALUE")]
     pub set_parameter: Vec<String>,
     /// The port for metrics.
@@ -208,11 +215,11 @@ pub struct ServeArgs {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "WiredTiger")]
 pub struct WiredTigerArgs {
-    /// WiredTiger's shared library: a path, or a name that the linker finds [default:
+    /// WiredTiger's shared library: a path, or a name that the dynamic linker finds [default:
     /// libwiredtiger.so]
     #[arg(long = "wiredTigerLibrary", value_name = "FILE")]
     pub wiredtiger_library: Option<String>,
-    /// Directory of WiredTiger's header [default: where the C compiler looks]
+    /// Directory of WiredTiger's header wiredtiger.h [default: the C compiler's include path]
     #[arg(long = "wiredTigerInclude", value_name = "DIR")]
     pub wiredtiger_include: Option<String>,
 }

@@ -40,21 +40,22 @@ enum Command {
     /// Serve a data directory to MongoDB clients
     #[command(after_help = EXAMPLES)]
     Serve(Box<ServeArgs>),
-    /// Copy a database into a directory of another storage engine, and verify the copy
+    /// Copy a data directory to another storage engine, and verify the copy
     Convert(Box<ConvertArgs>),
-    /// Make, list, verify and remove backups
+    /// Make, list, verify and remove backups, and ship the log
     #[command(subcommand)]
     Backup(BackupCommand),
-    /// Bring a backup back into an empty directory
+    /// Restore a backup into an empty directory
     Restore(Box<RestoreArgs>),
     /// Serve a backup, read-only
     Mount(MountArgs),
-    /// Move data in without a stop: copy a running source, follow its changes, cut over
+    /// Migrate without downtime: copy a running source, apply its changes, cut over
     #[cfg(feature = "follow")]
     Follow(Box<FollowArgs>),
-    /// Read and compare everything in a data directory that no server runs on
+    /// Check a data directory on which no server runs: checksums, documents, index entries,
+    /// counters
     Validate(Box<ValidateArgs>),
-    /// Put a damaged data directory right; what cannot stay is set apart beside it
+    /// Repair a damaged data directory; documents that cannot stay are moved to a folder beside it
     Repair(Box<RepairArgs>),
 }
 

@@ -21,7 +21,7 @@ const COPY: &str = ".validate";
 /// Options of `quarry validate`.
 #[derive(Args, Clone, Debug)]
 pub struct ValidateArgs {
-    /// Data directory that no server runs on; nothing of its data is changed
+    /// Data directory to check; no server may run on it, and its data is not changed
     #[arg(long, value_name = "DIR")]
     pub dbpath: PathBuf,
     /// Options for opening the data directory.
@@ -32,13 +32,14 @@ pub struct ValidateArgs {
 /// Options for opening a data directory.
 #[derive(Args, Clone, Debug, Default)]
 pub struct OpenArgs {
-    /// Master key of encrypted data
+    /// File with the master key of encrypted data: 32 bytes in base64, readable by its owner only
     #[arg(long = "encryptionKeyFile", value_name = "FILE")]
     pub encryption_key_file: Option<PathBuf>,
     /// Master key in Vault.
     #[command(flatten)]
     pub vault: VaultArgs,
-    /// Bound of resident memory, such as 512M or 4G [default: half of what this process may use]
+    /// Limit of resident memory, such as 512M or 4G, at least 128M [default: half of the memory
+    /// that this process may use]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
     /// The location of WiredTiger.

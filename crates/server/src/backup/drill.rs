@@ -15,13 +15,13 @@ use storage::MARKER;
 /// Options of `quarry backup drill`.
 #[derive(Args, Clone, Debug)]
 pub struct DrillArgs {
-    /// Folder of the backups, or s3://BUCKET/PREFIX
+    /// Repository of the backups: a folder, or s3://BUCKET/PREFIX
     #[arg(value_name = "REPOSITORY")]
     pub repository: PathBuf,
-    /// Folder to restore into; made, and removed again
+    /// Folder to restore into; it must not exist, and is removed at the end
     #[arg(long, value_name = "DIR")]
     pub scratch: PathBuf,
-    /// Name of the backup [default: the newest]
+    /// Name of the backup to try, as `quarry backup list` shows it [default: the newest]
     #[arg(long, value_name = "NAME")]
     pub backup: Option<String>,
     /// The limit of the transfer rate.

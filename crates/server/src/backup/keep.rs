@@ -12,10 +12,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Options of `quarry backup list`.
 #[derive(Args, Clone, Debug)]
 pub struct ListArgs {
-    /// Folder of the backups, or s3://BUCKET/PREFIX
+    /// Repository of the backups: a folder, or s3://BUCKET/PREFIX
     #[arg(value_name = "REPOSITORY")]
     pub repository: PathBuf,
-    /// One JSON document per line
+    /// Print one JSON document per line
     #[arg(long)]
     pub json: bool,
 }
@@ -23,10 +23,10 @@ pub struct ListArgs {
 /// Options of `quarry backup verify`.
 #[derive(Args, Clone, Debug)]
 pub struct VerifyArgs {
-    /// Folder of the backups, or s3://BUCKET/PREFIX
+    /// Repository of the backups: a folder, or s3://BUCKET/PREFIX
     #[arg(value_name = "REPOSITORY")]
     pub repository: PathBuf,
-    /// One backup [default: all]
+    /// Name of the backup to verify, as `quarry backup list` shows it [default: all backups]
     #[arg(long, value_name = "NAME")]
     pub backup: Option<String>,
     /// The limit of the transfer rate.
@@ -37,7 +37,7 @@ pub struct VerifyArgs {
 /// Options of `quarry backup prune`.
 #[derive(Args, Clone, Debug)]
 pub struct PruneArgs {
-    /// Folder of the backups, or s3://BUCKET/PREFIX
+    /// Repository of the backups: a folder, or s3://BUCKET/PREFIX
     #[arg(value_name = "REPOSITORY")]
     pub repository: PathBuf,
     /// The backups to keep.
@@ -48,10 +48,12 @@ pub struct PruneArgs {
 /// Rules for keeping backups. A backup is kept if either rule keeps it; the newest always is.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct RetentionArgs {
-    /// Keep the newest N backups [default: all]
+    /// Keep the newest N backups and remove the others, unless --keepDaily keeps them [default:
+    /// keep all]
     #[arg(long = "keepLast", alias = "keep-last", value_name = "N")]
     pub keep_last: Option<u32>,
-    /// Keep the newest backup of each of N days (UTC)
+    /// Keep the newest backup of each of the last N days that have one (days in UTC) and remove the
+    /// others, unless --keepLast keeps them
     #[arg(long = "keepDaily", alias = "keep-daily", value_name = "N")]
     pub keep_daily: Option<u32>,
 }

@@ -16,7 +16,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// Options of `quarry backup make`.
 #[derive(Args, Clone, Debug)]
 pub struct MakeArgs {
-    /// Folder of the backups, or s3://BUCKET/PREFIX; an empty one, or none, is made one
+    /// Repository for the backup: a folder, or s3://BUCKET/PREFIX; it is created if it does not
+    /// exist or is empty
     #[arg(value_name = "REPOSITORY")]
     pub repository: PathBuf,
     /// The source of the backup.
@@ -34,11 +35,11 @@ pub struct MakeArgs {
 #[derive(Args, Clone, Debug)]
 #[group(required = true, multiple = false, id = "source", args = ["uri", "dbpath"])]
 pub struct SourceArgs {
-    /// Server on this machine, as mongodb://USER@HOST:PORT/; its user needs the right to fsync
-    /// (role hostManager)
+    /// Running server on this machine, as mongodb://USER@HOST:PORT/; its user needs the action
+    /// fsync (role hostManager)
     #[arg(long, value_name = "URI")]
     pub uri: Option<String>,
-    /// Data directory that no server runs on
+    /// Data directory to back up instead of a running server; no server may run on it
     #[arg(long, value_name = "DIR")]
     pub dbpath: Option<PathBuf>,
     /// File that holds the password of the user in --uri

@@ -41,17 +41,17 @@ use clap::Subcommand;
 /// The subcommands of `quarry backup`.
 #[derive(Subcommand, Clone, Debug)]
 pub enum BackupCommand {
-    /// Back up a running server, or a data directory that no server runs on
+    /// Back up a running server, or a data directory on which no server runs
     Make(MakeArgs),
-    /// Ship the log of a running server into a repository, as it grows
+    /// Copy the log of a running server into a repository as it grows, for `quarry restore --to`
     Ship(Box<ShipArgs>),
-    /// Show the backups, and the log between them
+    /// List the backups and the shipped log
     List(ListArgs),
-    /// Read backups back and compare everything with its digest
+    /// Read backups and compare every piece with its digest
     Verify(VerifyArgs),
-    /// Remove old backups and what only they needed
+    /// Remove old backups, and the pieces and log that no other backup needs
     Prune(PruneArgs),
-    /// Restore a backup into a folder of its own, read and compare everything in it, remove it
+    /// Restore a backup into a new folder, validate its data, and remove the folder
     Drill(Box<DrillArgs>),
 }
 

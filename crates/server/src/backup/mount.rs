@@ -14,10 +14,10 @@ use storage::MARKER;
 /// Options of `quarry mount`.
 #[derive(Args, Clone, Debug)]
 pub struct MountArgs {
-    /// Folder of the backups
+    /// Repository of the backups: a folder; a bucket cannot be mounted
     #[arg(value_name = "REPOSITORY")]
     pub repository: PathBuf,
-    /// Name of the backup [default: the newest]
+    /// Name of the backup to serve, as `quarry backup list` shows it [default: the newest]
     #[arg(long, value_name = "NAME")]
     pub backup: Option<String>,
     /// Those of `quarry serve`; --dbpath is a folder for links, made and removed again.

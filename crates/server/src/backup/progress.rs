@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// A bound of the rate.
 #[derive(Args, Clone, Debug, Default)]
 pub struct RateArgs {
-    /// Most bytes a second, such as 50M [default: no bound]
+    /// Limit of the transfer rate in bytes per second, such as 50M [default: no limit]
     #[arg(long, value_name = "SIZE")]
     pub rate: Option<String>,
 }

@@ -25,11 +25,12 @@ const FILES: &str = "files";
 /// Options of `quarry repair`.
 #[derive(Args, Clone, Debug)]
 pub struct RepairArgs {
-    /// Data directory that no server runs on
+    /// Data directory to repair; no server may run on it
     #[arg(long, value_name = "DIR")]
     pub dbpath: PathBuf,
-    /// Folder for what is set apart, made when it is needed [default: the data directory's name
-    /// with ".set-aside-1" behind it, or the next number]
+    /// Folder for the documents and files that the repair removes from the data, never encrypted;
+    /// it is created when it is needed [default: the data directory's name followed by
+    /// ".set-aside-1", or by the next free number]
     #[arg(long = "setAside", value_name = "DIR")]
     pub set_aside: Option<PathBuf>,
     /// Options for opening the data directory.

@@ -21,17 +21,20 @@ const FOLDER: &str = "QUARRY-REPLAY";
 /// Options of `quarry restore`.
 #[derive(Args, Clone, Debug)]
 pub struct RestoreArgs {
-    /// Folder of the backups, or s3://BUCKET/PREFIX
+    /// Repository of the backups: a folder, or s3://BUCKET/PREFIX
     #[arg(value_name = "REPOSITORY")]
     pub repository: PathBuf,
-    /// Data directory to make: empty, not there, or left by the same restore that was interrupted
+    /// Directory for the restored data: one that is empty or does not exist, or that of the same
+    /// interrupted restore, which then continues
     #[arg(long, value_name = "DIR")]
     pub dbpath: PathBuf,
-    /// Name of the backup, as `quarry backup list` shows it [default: the newest]
+    /// Name of the backup to restore, as `quarry backup list` shows it [default: the newest; with
+    /// --to the newest before MOMENT]
     #[arg(long, value_name = "NAME")]
     pub backup: Option<String>,
-    /// With the log that was shipped, up to this moment: newest, a time such as
-    /// 2026-11-26T14:05:00Z, seconds since the epoch, or an optime such as 1764165600:3
+    /// Replay the shipped log up to this moment: newest, a time such as 2026-11-26T14:05:00Z,
+    /// seconds since the epoch, or an optime such as 1764165600:3 [default: the data as it was
+    /// backed up]
     #[arg(long, value_name = "MOMENT")]
     pub to: Option<String>,
     /// The limit of the transfer rate.

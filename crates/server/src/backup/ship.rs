@@ -28,23 +28,25 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 /// Options of `quarry backup ship`.
 #[derive(Args, Clone, Debug)]
 pub struct ShipArgs {
-    /// Folder of the backups, or s3://BUCKET/PREFIX; an empty one, or none, is made one
+    /// Repository for the log: a folder, or s3://BUCKET/PREFIX; it is created if it does not exist
+    /// or is empty
     #[arg(value_name = "REPOSITORY")]
     pub repository: PathBuf,
-    /// Server whose log is shipped, as mongodb://USER@HOST:PORT/; its user reads local.oplog.rs
-    /// (role backup)
+    /// Server whose log is shipped, as mongodb://USER@HOST:PORT/; its user needs to read
+    /// local.oplog.rs (role backup)
     #[arg(long, value_name = "URI")]
     pub uri: String,
     /// File that holds the password of the user in --uri
     #[arg(long = "passwordFile", value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-    /// Seconds between two looks at the log
+    /// Seconds between two queries for new entries of the log, 0.05 to 3600
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pub every: Duration,
-    /// End when everything there is has been shipped
+    /// End when all existing entries are shipped, instead of waiting for new ones
     #[arg(long)]
     pub once: bool,
-    /// Master key that the log is encrypted with, as the data are
+    /// File with the master key that encrypts the shipped log; give it if the server's data is
+    /// encrypted
     #[arg(long = "encryptionKeyFile", value_name = "FILE")]
     pub encryption_key_file: Option<PathBuf>,
     /// Master key in Vault.

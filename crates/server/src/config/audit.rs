@@ -15,19 +15,19 @@ const SYSLOG: &str = "/dev/log";
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Audit")]
 pub struct AuditArgs {
-    /// Where events of the audit go: file, syslog or console [default: no audit]
+    /// Destination of audit events: file, syslog or console [default: no audit]
     #[arg(long = "auditDestination", value_name = "WHERE")]
     pub audit_destination: Option<String>,
-    /// Form of the events in a file: JSON or BSON [default: JSON]
+    /// Format of audit events in a file: JSON or BSON [default: JSON]
     #[arg(long = "auditFormat", value_name = "FORM")]
     pub audit_format: Option<String>,
-    /// File of the audit
+    /// Audit file, for --auditDestination file; the server appends to an existing one
     #[arg(long = "auditPath", value_name = "FILE")]
     pub audit_path: Option<PathBuf>,
-    /// Query over events: only those it matches are written
+    /// Query over audit events; only events that it matches are written [default: all events]
     #[arg(long = "auditFilter", value_name = "QUERY")]
     pub audit_filter: Option<String>,
-    /// Clients may change the filter by setAuditConfig
+    /// Clients set the audit filter by setAuditConfig; excludes --auditFilter
     #[arg(long = "auditRuntimeConfiguration")]
     pub audit_runtime_configuration: bool,
 }

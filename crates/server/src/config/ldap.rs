@@ -19,28 +19,32 @@ const TIMEOUT_MS: u64 = 10_000;
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "LDAP")]
 pub struct LdapArgs {
-    /// LDAP servers that check passwords of PLAIN: HOST or HOST:PORT, separated by commas
+    /// LDAP servers that check the passwords of logins by PLAIN: HOST or HOST:PORT, separated by
+    /// commas
     #[arg(long = "ldapServers", value_name = "LIST")]
     pub ldap_servers: Option<String>,
-    /// Protection of what they are asked: tls or none [default: tls]
+    /// Encryption of the connections to the LDAP servers: tls (LDAPS) or none [default: tls]
     #[arg(long = "ldapTransportSecurity", value_name = "HOW")]
     pub ldap_transport_security: Option<String>,
-    /// PEM file with who may have signed the certificates of the LDAP servers
+    /// PEM file with the certificates of the authorities that sign the LDAP servers' certificates;
+    /// needed for tls
     #[arg(long = "ldapCAFile", value_name = "FILE")]
     pub ldap_ca_file: Option<PathBuf>,
-    /// Who searches the directory; the password is security.ldap.bind.queryPassword of the file
+    /// LDAP user as which the server searches the directory; its password is
+    /// security.ldap.bind.queryPassword in the configuration file
     #[arg(long = "ldapQueryUser", value_name = "NAME")]
     pub ldap_query_user: Option<String>,
-    /// Rules from the name a client sends to its name in the directory, JSON
+    /// JSON array of rules that map the user name that a client sends to a name in the directory
+    /// [default: the name is not changed]
     #[arg(long = "ldapUserToDNMapping", value_name = "RULES")]
     pub ldap_mapping: Option<String>,
-    /// Query that finds the groups of a user, which are its roles in admin
+    /// LDAP query that finds the groups of a user; each group is a role of the database admin
     #[arg(long = "ldapAuthzQueryTemplate", value_name = "QUERY")]
     pub ldap_groups: Option<String>,
-    /// Longest time of a login, in milliseconds [default: 10000]
+    /// Timeout of a login by LDAP in milliseconds, 1 to 60000 [default: 10000]
     #[arg(long = "ldapTimeoutMS", value_name = "MS")]
     pub ldap_timeout_ms: Option<u64>,
-    /// Take passwords of PLAIN over connections without TLS, where others can read them
+    /// Accept logins by PLAIN over connections without TLS, on which others can read the password
     #[arg(long = "allowPlainWithoutTLS")]
     pub allow_plain_without_tls: bool,
 }

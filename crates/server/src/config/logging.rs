@@ -10,40 +10,42 @@ use std::path::PathBuf;
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Log and process")]
 pub struct LogArgs {
-    /// File of the log [default: standard error]
+    /// Log file; an existing file is renamed unless --logappend is given [default: standard error]
     #[arg(long, value_name = "FILE")]
     pub logpath: Option<PathBuf>,
-    /// Go on at the end of the log file; without it an older one is renamed
+    /// Append to an existing log file instead of renaming it
     #[arg(long)]
     pub logappend: bool,
-    /// What becomes of the old file when the log is rotated: rename or reopen [default: rename]
+    /// How logRotate and SIGUSR1 rotate the log file: rename renames it, reopen opens its name
+    /// again after another program has renamed it [default: rename]
     #[arg(long = "logRotate", value_name = "HOW")]
     pub log_rotate: Option<String>,
-    /// Leave connections and drops out of the log
+    /// Do not log connections, client metadata, and dropped collections and indexes
     #[arg(long)]
     pub quiet: bool,
-    /// Say more in the log; up to five times
+    /// Log more detail; repeat it up to five times (-vvvvv)
     #[arg(long, short = 'v', action = ArgAction::Count)]
     pub verbose: u8,
-    /// No values of clients in the log
+    /// Replace all values of clients in the log by ###
     #[arg(long = "redactClientLogData")]
     pub redact_client_log_data: bool,
-    /// Run in the background, once the server listens; needs --logpath
+    /// Run in the background; the command ends once the server listens. Needs --logpath
     #[arg(long)]
     pub fork: bool,
-    /// File for the number of the process
+    /// File for the process id; the server removes it when it ends
     #[arg(long = "pidfilepath", value_name = "FILE")]
     pub pidfilepath: Option<PathBuf>,
-    /// Record operations in system.profile: 0 none, 1 slow ones, 2 all [default: 0]
+    /// Operations that every database records in system.profile: 0 none, 1 slow ones, 2 all; the
+    /// command profile changes the level of one database [default: 0]
     #[arg(long, value_name = "LEVEL")]
     pub profile: Option<i32>,
-    /// Milliseconds from which an operation is slow [default: 100]
+    /// Milliseconds after which an operation counts as slow [default: 100]
     #[arg(long, value_name = "MS")]
     pub slowms: Option<i32>,
-    /// Share of the slow operations that is recorded, from 0 to 1 [default: 1]
+    /// Share of the slow operations that is logged and recorded, from 0 to 1 [default: 1]
     #[arg(long = "slowOpSampleRate", value_name = "SHARE")]
     pub slow_op_sample_rate: Option<f64>,
-    /// Refused: there is no way to the system's logger; start with a log on standard error
+    /// Not supported; give --logpath, or collect standard error
     #[arg(long, hide = true)]
     pub syslog: bool,
 }

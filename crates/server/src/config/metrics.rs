@@ -11,18 +11,20 @@ use super::document::list;
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Metrics")]
 pub struct MetricsArgs {
-    /// Port for metrics over HTTP: /metrics for Prometheus, / for people [default: none]
+    /// Port that serves metrics over HTTP: /metrics for Prometheus, / for browsers; 0 takes any
+    /// free port [default: no metrics]
     #[arg(long = "metricsPort", value_name = "N")]
     pub metrics_port: Option<u16>,
-    /// Address of that port; beyond this machine it needs --metricsTokenFile [default: 127.0.0.1]
+    /// Address on which --metricsPort listens; one that other machines reach needs
+    /// --metricsTokenFile or --allowOpenAccess [default: 127.0.0.1]
     #[arg(long = "metricsBindIp", value_name = "A")]
     pub metrics_bind_ip: Option<IpAddr>,
-    /// File with the token that requests for metrics must bring, as a bearer token or as the
-    /// password of any user
+    /// File with a token of at least 16 characters, readable by its owner only; requests for
+    /// metrics must carry it as a bearer token or as the password of any user
     #[arg(long = "metricsTokenFile", value_name = "FILE")]
     pub metrics_token_file: Option<PathBuf>,
-    /// Names of this machine that browsers and collectors may use for that port, besides addresses
-    /// and the machine's own, separated by commas
+    /// Host names by which browsers and collectors may address --metricsPort, separated by commas;
+    /// IP addresses, localhost and this machine's own name are always allowed
     #[arg(long = "metricsHosts", value_name = "LIST")]
     pub metrics_hosts: Option<String>,
 }

@@ -8,14 +8,14 @@ use std::time::Duration;
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Metrics")]
 pub struct OtlpArgs {
-    /// Collector that metrics are sent to by OTLP over HTTP, such as
+    /// Collector to which the server sends metrics by OTLP over plain HTTP, such as
     /// http://127.0.0.1:4318/v1/metrics [default: none]
     #[arg(long = "otlpEndpoint", value_name = "URL")]
     pub otlp_endpoint: Option<String>,
-    /// Milliseconds from one sending to the next (100 to 3600000) [default: 10000]
+    /// Milliseconds between two reports to the collector, 100 to 3600000 [default: 10000]
     #[arg(long = "otlpIntervalMS", value_name = "MS")]
     pub otlp_interval_ms: Option<u64>,
-    /// Milliseconds the collector may take (10 to 60000) [default: 2000]
+    /// Milliseconds that the collector has to answer a report, 10 to 60000 [default: 2000]
     #[arg(long = "otlpTimeoutMS", value_name = "MS")]
     pub otlp_timeout_ms: Option<u64>,
 }

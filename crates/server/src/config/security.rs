@@ -11,26 +11,27 @@ use std::path::{Path, PathBuf};
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Access and encryption")]
 pub struct SecurityArgs {
-    /// Check access: users log in and may do what their roles allow
+    /// Enable access control: users log in, and their roles decide what they may do
     #[arg(long, conflicts_with = "noauth")]
     pub auth: bool,
-    /// Do not check access, whatever the configuration file says
+    /// Disable access control, even if the configuration file enables it
     #[arg(long)]
     pub noauth: bool,
-    /// Key file of a replica set; there is one member, so all it does is what it does on mongod
-    /// besides: access is checked
+    /// Key file of a replica set. Its only effect is that of --auth, as the set has one member that
+    /// needs no key
     #[arg(long = "keyFile", value_name = "FILE")]
     pub key_file: Option<PathBuf>,
-    /// Encrypt the data; needs --encryptionKeyFile or --vaultServerName
+    /// Encrypt the data directory, which must be empty at the first start; needs
+    /// --encryptionKeyFile or --vaultServerName
     #[arg(long = "enableEncryption")]
     pub enable_encryption: bool,
-    /// File of the master key: 32 bytes in base64, readable by its owner alone
+    /// File with the master key: 32 bytes in base64, readable by its owner only
     #[arg(long = "encryptionKeyFile", value_name = "FILE")]
     pub encryption_key_file: Option<PathBuf>,
     /// The master key in Vault.
     #[command(flatten)]
     pub vault: VaultArgs,
-    /// Cipher of the data: AES256-GCM, which is the only one
+    /// Cipher of the data: only AES256-GCM is allowed
     #[arg(long = "encryptionCipherMode", value_name = "MODE", hide = true)]
     pub encryption_cipher_mode: Option<String>,
 }

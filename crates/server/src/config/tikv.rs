@@ -14,30 +14,34 @@ const KEEP_SECONDS_MIN: u64 = 60;
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "TiKV")]
 pub struct TikvArgs {
-    /// Addresses of TiKV's placement drivers, HOST:PORT separated by commas
+    /// Addresses of TiKV's placement drivers (PD), HOST:PORT separated by commas; needed for
+    /// --storageEngine tikv
     #[arg(long = "tikvPd", value_name = "LIST")]
     pub tikv_pd: Option<String>,
-    /// Name of the database in the TiKV cluster [default: quarry]
+    /// Name of this database in the TiKV cluster: 1 to 64 letters, digits, - and _ [default:
+    /// quarry]
     #[arg(long = "tikvPrefix", value_name = "NAME")]
     pub tikv_prefix: Option<String>,
-    /// While another server holds the database in TiKV, wait until it is gone
+    /// If another server holds the database, wait until that server has gone instead of ending
     #[arg(long = "tikvStandby")]
     pub tikv_standby: bool,
-    /// Servers of the database in TiKV as clients reach them, HOST:PORT separated by commas:
-    /// clients try them all when the one that serves is gone
+    /// Addresses, as clients reach them, of all servers that may hold the database in turn,
+    /// HOST:PORT separated by commas; clients try them all when the current server has gone
     #[arg(long = "tikvServers", value_name = "LIST")]
     pub tikv_servers: Option<String>,
-    /// This server as the others on the database in TiKV reach it, HOST:PORT. All servers that are
-    /// given one listen at once, as mongos do, and hand connections to the one that holds the
-    /// database; when it is gone, another takes over
+    /// Address of this server, as the other servers of the database reach it. All servers with such
+    /// an address listen at once, like mongos, and forward requests to the server that holds the
+    /// database; when that server has gone, another takes over
     #[arg(long = "tikvAddress", value_name = "HOST:PORT")]
     pub tikv_address: Option<String>,
-    /// Where a server with --tikvAddress that does not hold the database has reads executed: here,
-    /// or by the server that holds it (holder). Over TLS always by that one [default: here]
+    /// Server that executes the reads that reach a server which does not hold the database: here
+    /// (the server that they reach) or holder (the server that holds the database). Reads over TLS
+    /// always go to the holder. Needs --tikvAddress [default: here]
     #[arg(long = "tikvReads", value_name = "WHERE")]
     pub tikv_reads: Option<String>,
-    /// Seconds that TiKV keeps what was overwritten: older cursors and snapshots end with an error.
-    /// 0 leaves old versions to somebody else, such as TiDB's collector [default: 1200]
+    /// Seconds that TiKV keeps overwritten versions, at least 60; older cursors and snapshots end
+    /// with an error. With 0 another program removes old versions, such as TiDB's garbage collector
+    /// [default: 1200]
     #[arg(long = "tikvKeepSeconds", value_name = "N")]
     pub tikv_keep_seconds: Option<u64>,
 }

@@ -10,22 +10,24 @@ use std::path::PathBuf;
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "TLS")]
 pub struct TlsArgs {
-    /// TLS: disabled, allowTLS, preferTLS or requireTLS [default: disabled]
+    /// TLS of clients: disabled, allowTLS, preferTLS (both accept connections with and without TLS)
+    /// or requireTLS [default: disabled]
     #[arg(long = "tlsMode", value_name = "MODE")]
     pub tls_mode: Option<String>,
-    /// PEM file with the server's certificate, those it is signed by, and its key
+    /// PEM file with the server's private key, its certificate and the intermediate certificates;
+    /// every mode but disabled needs it
     #[arg(long = "tlsCertificateKeyFile", value_name = "FILE")]
     pub tls_certificate_key_file: Option<PathBuf>,
-    /// PEM file with who may have signed certificates of clients
+    /// PEM file with the certificates of the authorities that sign client certificates
     #[arg(long = "tlsCAFile", value_name = "FILE")]
     pub tls_ca_file: Option<PathBuf>,
-    /// PEM file with certificates that are no longer good
+    /// PEM file with the list of revoked client certificates; needs --tlsCAFile
     #[arg(long = "tlsCRLFile", value_name = "FILE")]
     pub tls_crl_file: Option<PathBuf>,
-    /// With a CA file, clients need not show a certificate
+    /// Accept clients without a certificate although --tlsCAFile is given
     #[arg(long = "tlsAllowConnectionsWithoutCertificates")]
     pub tls_allow_without: bool,
-    /// Any certificate of a client does
+    /// Accept clients with an invalid certificate; only a valid one logs a user in
     #[arg(long = "tlsAllowInvalidCertificates")]
     pub tls_allow_invalid: bool,
 }

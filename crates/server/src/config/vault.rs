@@ -13,22 +13,23 @@ const PORT: u16 = 8200;
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Vault")]
 pub struct VaultArgs {
-    /// Name or address of the HashiCorp Vault that keeps the master key
+    /// Host name or address of the HashiCorp Vault server that keeps the master key
     #[arg(long = "vaultServerName", value_name = "HOST")]
     pub vault_server_name: Option<String>,
-    /// Its port [default: 8200]
+    /// Port of the Vault server [default: 8200]
     #[arg(long = "vaultPort", value_name = "N")]
     pub vault_port: Option<u16>,
-    /// File of the token, readable by its owner alone
+    /// File with the Vault token, readable by its owner only
     #[arg(long = "vaultTokenFile", value_name = "FILE")]
     pub vault_token_file: Option<PathBuf>,
-    /// Secret of KV version 2, as MOUNT/data/PATH; made when it is not there
+    /// Vault secret (KV version 2) that holds the master key, as MOUNT/data/PATH; the server
+    /// creates it if it does not exist
     #[arg(long = "vaultSecret", value_name = "PATH")]
     pub vault_secret: Option<String>,
-    /// Who has signed the certificate of Vault
+    /// PEM file with the certificates of the authorities that sign Vault's certificate
     #[arg(long = "vaultServerCAFile", value_name = "FILE")]
     pub vault_server_ca_file: Option<PathBuf>,
-    /// Speak plain HTTP with Vault: whoever sees it has the master key
+    /// Connect to Vault by plain HTTP, for tests only: whoever reads the traffic has the master key
     #[arg(long = "vaultDisableTLSForTesting")]
     pub vault_disable_tls_for_testing: bool,
 }

@@ -21,22 +21,26 @@ use rows::{Position, Progress};
 /// Options of `quarry convert`.
 #[derive(Args, Clone, Debug)]
 pub struct ConvertArgs {
-    /// Data directory to read; no server may run on it, and nothing in it is changed
+    /// Data directory to copy; no server may run on it, and it is not changed
     #[arg(long, value_name = "DIR")]
     pub from: PathBuf,
-    /// Empty directory for the copy, or that of the same conversion, which then goes on
+    /// Directory for the copy: an empty one, or that of the same interrupted conversion, which then
+    /// continues
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,
-    /// Storage engine of the copy
+    /// Storage engine of the copy, one that keeps its data in a directory: rocksdb, lmdb or
+    /// wiredTiger
     #[arg(long = "storageEngine", value_name = "NAME")]
     pub storage_engine: String,
-    /// Master key: an encrypted source is read by it, and a copy in rocksdb is encrypted by it
+    /// File with the master key: it decrypts an encrypted source and encrypts a copy by rocksdb;
+    /// other engines do not encrypt
     #[arg(long = "encryptionKeyFile", value_name = "FILE")]
     pub encryption_key_file: Option<PathBuf>,
     /// Master key in Vault: the same.
     #[command(flatten)]
     pub vault: VaultArgs,
-    /// Bound of resident memory, such as 512M or 4G [default: half of what this process may use]
+    /// Limit of resident memory, such as 512M or 4G, at least 128M [default: half of the memory
+    /// that this process may use]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
     /// The location of WiredTiger.

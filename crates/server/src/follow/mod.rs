@@ -18,8 +18,8 @@ pub struct FollowArgs {
     /// A command to a running follower.
     #[command(subcommand)]
     pub command: Option<FollowCommand>,
-    /// Where everything comes from: a replica set or sharded cluster of MongoDB 4.2 or later, or
-    /// another Quarry, as mongodb://USER@HOST:PORT/ or mongodb+srv://
+    /// Source of the data: a replica set or sharded cluster of MongoDB 4.2 or later, or another
+    /// Quarry, as mongodb://USER@HOST:PORT/ or mongodb+srv://
     #[arg(value_name = "SOURCE", required = true)]
     pub source: Option<String>,
     /// The target.
@@ -28,18 +28,19 @@ pub struct FollowArgs {
     /// File that holds the password of the user in SOURCE
     #[arg(long = "sourcePasswordFile", value_name = "FILE")]
     pub source_password_file: Option<PathBuf>,
-    /// Drop what an unfinished migration has copied, and begin anew
+    /// Drop the data that an unfinished migration has copied, and start again
     #[arg(long)]
     pub restart: bool,
-    /// Read the source's log (local.oplog.rs) in place of change streams, where it has none
+    /// Read the source's log (local.oplog.rs) instead of change streams, for a source without them;
+    /// its user needs to read the database local
     #[arg(long = "by-oplog")]
     pub by_oplog: bool,
-    /// Keep the target as a standby of the source, another Quarry: it takes no writes until it is
-    /// promoted
+    /// Keep the target as a standby of the source, which must be a Quarry: it accepts no writes
+    /// until it is promoted
     #[arg(long, conflicts_with_all = ["include", "exclude", "rename"])]
     pub standby: bool,
-    /// After the cut-over, go on and feed the source from the target, so that one can go back; the
-    /// source's user needs to write there then
+    /// After the cut-over, continue and copy the target's changes to the source, so that you can go
+    /// back; the user in SOURCE then needs to write
     #[arg(long, conflicts_with_all = ["include", "exclude", "rename", "standby"])]
     pub reverse: bool,
     /// The namespaces to follow.
@@ -53,7 +54,7 @@ pub struct FollowArgs {
 /// The target.
 #[derive(Args, Clone, Debug)]
 pub struct TargetArgs {
-    /// The server it goes to, as mongodb://USER@HOST:PORT/
+    /// Server to which the data is copied, as mongodb://USER@HOST:PORT/
     #[arg(long = "to", value_name = "TARGET")]
     pub to: String,
     /// File that holds the password of the user in TARGET
@@ -65,16 +66,20 @@ pub struct TargetArgs {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "What is followed")]
 pub struct NamesArgs {
-    /// Databases or namespaces, * stands for anything; may be given again [default: all]
+    /// Database or namespace to copy, in which * stands for any characters; repeat the option for
+    /// several [default: all]
     #[arg(long, value_name = "NAME")]
     pub include: Vec<String>,
-    /// The same, left out
+    /// Database or namespace to leave out, in which * stands for any characters; repeat the option
+    /// for several
     #[arg(long, value_name = "NAME")]
     pub exclude: Vec<String>,
-    /// Another name in the target, as DB=DB or DB.COLLECTION=DB.COLLECTION; may be given again
+    /// Name in the target that differs from the source's, as DB=DB or DB.COLLECTION=DB.COLLECTION;
+    /// repeat the option for several
     #[arg(long, value_name = "FROM=TO")]
     pub rename: Vec<String>,
-    /// Users and roles, too, at the cut-over; those the target has stay as they are
+    /// Copy users and roles, too, at the cut-over; those that the target already has are not
+    /// changed
     #[arg(long)]
     pub users: bool,
 }
@@ -83,15 +88,15 @@ pub struct NamesArgs {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "What it may cost")]
 pub struct CostArgs {
-    /// Most bytes a second that are copied, such as 50M [default: no bound]
+    /// Limit of the copying rate in bytes per second, such as 50M [default: no limit]
     #[arg(long, value_name = "SIZE")]
     pub rate: Option<String>,
-    /// Most milliseconds that a write of the source's clients may take on average; while it takes
-    /// longer, copying and comparing get slower [default: no bound]
+    /// Highest average latency of the source's writes in milliseconds; while it is exceeded,
+    /// copying and comparing slow down [default: no limit]
     #[arg(long = "max-latency", value_name = "MS",
         value_parser = clap::value_parser!(u32).range(1..))]
     pub max_latency: Option<u32>,
-    /// Parts that are copied at once
+    /// Parts of the data that are copied at once, 1 to 64
     #[arg(long, value_name = "COUNT", default_value_t = 4,
         value_parser = clap::value_parser!(u16).range(1..=64))]
     pub parallel: u16,
@@ -100,13 +105,13 @@ pub struct CostArgs {
 /// Commands to a running follower.
 #[derive(Subcommand, Clone, Debug)]
 pub enum FollowCommand {
-    /// Show how far it is
+    /// Show the progress of the follower
     Status(StatusArgs),
-    /// Make a standby the primary
+    /// Promote a standby to primary
     Promote(PromoteArgs),
-    /// Apply the last change, compare, and let the target be on its own
+    /// Apply the last change, compare source and target, and end the following
     Cutover(CutoverArgs),
-    /// Stop it; the same `quarry follow` goes on from there
+    /// Stop the follower; the same `quarry follow` command continues its work
     Stop(TargetArgs),
 }
 
@@ -116,7 +121,7 @@ pub struct StatusArgs {
     /// The target.
     #[command(flatten)]
     pub target: TargetArgs,
-    /// One document in JSON
+    /// Print one JSON document
     #[arg(long)]
     pub json: bool,
 }
@@ -138,7 +143,8 @@ pub struct PromoteArgs {
     /// The standby.
     #[command(flatten)]
     pub target: TargetArgs,
-    /// Also when writes that the source has acknowledged may be lost by it
+    /// Promote even if the source does not answer or the standby is behind; writes that the source
+    /// has acknowledged may be lost
     #[arg(long)]
     pub force: bool,
 }
@@ -147,11 +153,11 @@ pub struct PromoteArgs {
 #[derive(Args, Clone, Debug)]
 #[group(required = true, multiple = false)]
 pub struct QuietArgs {
-    /// Nobody writes to the source any more: you have seen to that
+    /// Confirm that you have stopped all writes to the source
     #[arg(long = "source-is-quiet")]
     pub source_is_quiet: bool,
-    /// Hold the source's writers back, by setUserWriteBlockMode or, before 6.0, fsyncLock; they
-    /// stay held back afterwards
+    /// Block the source's writes by setUserWriteBlockMode or, before 6.0, fsyncLock; they stay
+    /// blocked afterwards
     #[arg(long)]
     pub fence: bool,
 }
