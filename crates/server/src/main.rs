@@ -20,7 +20,7 @@ static ALLOCATOR: memory::Counting<tikv_jemallocator::Jemalloc> =
 const EXAMPLES: &str = "Examples:
   quarry serve --dbpath /data                         for clients on this machine
   quarry serve --dbpath /data --bind_ip 0.0.0.0 --auth --advertise db.example.com
-                                                      for others, who log in
+                                                      for other machines, with logins
   quarry serve --config /etc/quarry.yaml              with a file in mongod's layout
   quarry serve --dbpath /data --memory 4G --metricsPort 9100 --logpath /var/log/quarry.log --fork";
 

@@ -19,43 +19,44 @@ pub(crate) struct Arguments {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a workload and write its report
+    /// Run a workload and write a report
     Run(Box<RunArguments>),
-    /// Go on with a run or a sweep that was interrupted
+    /// Continue an interrupted run or sweep
     Resume {
         /// Folder of the run (with checkpoint.json) or of the sweep (with sweep.json)
         folder: PathBuf,
-        /// Address of the target, where the run's had a password: that is not stored
+        /// Address of the target, needed if it has a password, because passwords are not stored
         #[arg(long, value_name = "ADDRESS")]
         target: Option<String>,
     },
-    /// Start a server of its own to measure, and stop it with Ctrl-C
+    /// Start a server to measure, until Ctrl-C stops it
     Target {
-        /// Which
+        /// Server to start
         #[command(subcommand)]
         server: Server,
     },
-    /// Hold memory until the input ends: a part of --memory-mb
+    /// Hold memory until standard input ends; for --memory-mb
     #[command(hide = true)]
     Balloon {
-        /// How much
+        /// Bytes to hold
         bytes: u64,
     },
-    /// Tell a lab on another machine what a process of this one uses: run --agent
+    /// Report the resources that a process of this machine uses to a lab on another machine (run
+    /// --agent)
     Agent(crate::agent::AgentArguments),
     /// List workloads and presets
     List(crate::list::ListArguments),
     /// Draw report.html of a run again, or one page for several runs
     Report(crate::compare::ReportArguments),
-    /// Compare two groups of runs: a verdict for each metric
+    /// Compare two groups of runs and give a verdict for each metric
     Compare(crate::compare::CompareArguments),
-    /// Find the points at which the results of many days changed, and draw their trends
+    /// Find the runs at which results changed over time, and draw the trends
     History(crate::history::HistoryArguments),
-    /// Run and judge the claims of the studies
+    /// Run the workloads of the studies' claims and judge the claims
     Claims(crate::claims::ClaimsArguments),
-    /// Take stacks of a running process: counts and a flame graph
+    /// Sample the stacks of a running process, and write counts and a flame graph
     Profile(crate::profile::ProfileArguments),
-    /// Record real traffic: a proxy between any driver and any server
+    /// Record real traffic by a proxy between a driver and a server
     Record(crate::record::RecordArguments),
     /// Replay a recording against one target or several in turn
     Replay(Box<crate::replay::ReplayArguments>),

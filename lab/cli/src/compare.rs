@@ -21,10 +21,10 @@ Examples:
   quarry-lab report results/clients-1 results/clients-8 --out hot.html  (one page for several runs \
   of a workload)")]
 pub(crate) struct ReportArguments {
-    /// Folders of runs (with result.json), or folders that hold several such
+    /// Folders of runs (with result.json), or folders that contain such folders
     #[arg(required = true, value_name = "DIR")]
     pub(crate) folders: Vec<PathBuf>,
-    /// Page to write; needed for several runs
+    /// HTML file to write; needed for several runs [default: report.html in the folder of the run]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
@@ -32,21 +32,22 @@ pub(crate) struct ReportArguments {
 /// Options of `compare`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Example, three repeats of each, run in turn (A, B, A, B, A, B):
+Example, with three runs of each side that took turns (A, B, A, B, A, B):
   quarry-lab compare results/old results/new --out comparison
 
-A and B are folders of runs, or the folder of one run each. Both need as many runs; they are \
-compared in pairs, in order of time.
-Verdicts are for B. Exit status: 0 compared; 1 not comparable (one line says why).")]
+A and B are folders of runs, or folders of one run. Both need the same number of runs, which are \
+compared in pairs in order of time. A verdict says how B differs from A.
+Exit status: 0 compared; 1 not comparable (one line says why).")]
 pub(crate) struct CompareArguments {
-    /// The side to compare with
+    /// Baseline: a folder of runs, or the folder of one run
     pub(crate) a: PathBuf,
-    /// The side that is judged
+    /// Side that is compared with the baseline: a folder of runs, or the folder of one run
     pub(crate) b: PathBuf,
     /// Folder for comparison.html and comparison.json
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Settings that may differ between the sides, because they are what is compared
+    /// Settings that may differ between the sides, separated by commas, because the comparison is
+    /// about them
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) allow: Vec<String>,
 }

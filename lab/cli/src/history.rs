@@ -24,15 +24,15 @@ const DEPTH_MAX: usize = 5;
 Example:
   quarry-lab history results --out history      (history.html, history.csv, history.prom)")]
 pub(crate) struct HistoryArguments {
-    /// Folder with runs, also in folders within
+    /// Folder with runs, at any depth up to five folders
     pub(crate) folder: PathBuf,
-    /// Folder for history.html, history.csv and history.prom; without it that of the runs
+    /// Folder for history.html, history.csv and history.prom [default: the folder of the runs]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Values of earlier runs, a history.csv; those of these runs are added to it
+    /// A history.csv with values of earlier runs, to which those of these runs are added
     #[arg(long, value_name = "FILE")]
     pub(crate) values: Option<PathBuf>,
-    /// Status 4 if the last change of a series is for the worse and at most so many runs old
+    /// Exit with status 4 if the last change of a series made it worse and is at most RUNS runs old
     #[arg(long, value_name = "RUNS")]
     pub(crate) fail_on_worse: Option<usize>,
 }

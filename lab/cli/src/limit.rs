@@ -27,11 +27,11 @@ const PREFIX: &str = "quarry-lab-";
 /// Ways to limit memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum LimitBy {
-    /// A control group of version 1
+    /// Control group of version 1
     Cgroup1,
-    /// A control group of version 2
+    /// Control group of version 2
     Cgroup2,
-    /// A process that holds the rest of the memory
+    /// Process that holds the rest of the machine's memory
     Balloon,
 }
 

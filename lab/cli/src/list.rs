@@ -8,7 +8,7 @@ use crate::errors::LabError;
 /// Options of `list`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArguments {
-    /// As JSON: an array of workloads with all settings of their presets
+    /// Print a JSON array of the workloads with all settings of their presets
     #[arg(long)]
     json: bool,
 }

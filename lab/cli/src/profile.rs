@@ -22,23 +22,22 @@ use crate::output::{make_folder, write_page};
 Example, while a run measures the same process:
   quarry-lab profile --pid 4711 --seconds 10 --out profile
 
-Writes stacks.txt (counts as the studies print them), stacks.collapsed (for other tools) and \
+Writes stacks.txt (counts in the format of the studies), stacks.collapsed (for other tools) and \
 flamegraph.svg.")]
 pub(crate) struct ProfileArguments {
-    /// Process to look at
+    /// Id of the process to profile
     #[arg(long, value_name = "PID")]
     pub(crate) pid: u32,
-    /// How long
+    /// Seconds to profile, 1 to 3600
     #[arg(long, value_name = "N", default_value_t = 10,
         value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) seconds: u64,
-    /// Samples per second: of each CPU with perf; gdb stops the process for each, so it takes one
-    /// per second at most
+    /// Samples per second, 1 to 999: of each CPU with perf; gdb takes one per second at most,
+    /// because it stops the process for each
     #[arg(long, value_name = "N", default_value_t = 49,
         value_parser = clap::value_parser!(u32).range(1..=999))]
     pub(crate) frequency: u32,
-    /// perf sees what uses the CPU; gdb sees all threads, those that wait too, but stops the
-    /// process for each sample
+    /// Tool that takes the stacks
     #[arg(long, value_enum, default_value = "perf")]
     pub(crate) with: Tool,
     /// Folder for the results
@@ -49,9 +48,9 @@ pub(crate) struct ProfileArguments {
 /// What takes the stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Tool {
-    /// Samples on CPU
+    /// perf samples threads that use a CPU
     Perf,
-    /// All threads
+    /// gdb samples all threads, also waiting ones, and stops the process for each sample
     Gdb,
 }
 

@@ -9,13 +9,13 @@ use crate::errors::LabError;
 /// Servers that the lab can start.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Server {
-    /// MariaDB, installed on this machine
+    /// Start the MariaDB that is installed on this machine
     #[command(
         after_help = "Example:\n  quarry-lab target mariadb --dir data/mariadb --engine rocksdb \
             --cache-mb 512"
     )]
     Mariadb {
-        /// Directory for its data; made, and emptied when it is the lab's own
+        /// Data directory; created if it does not exist, and emptied if the lab created it
         #[arg(long, value_name = "DIR")]
         dir: PathBuf,
         /// Storage engine: innodb or rocksdb (MyRocks, Debian's mariadb-plugin-rocksdb)
@@ -24,23 +24,25 @@ pub(crate) enum Server {
         /// Memory for the engine's cache, in MiB
         #[arg(long, value_name = "N", default_value_t = 256)]
         cache_mb: u64,
-        /// What a commit waits for: none, lazy (flushed each second) or sync
+        /// What a commit does with the engine's log: none (nothing; the server writes and flushes
+        /// it every second), lazy (writes it; the server flushes it every second) or sync (writes
+        /// and flushes it)
         #[arg(long, default_value = "lazy", value_parser = ["none", "lazy", "sync"])]
         durability: String,
         /// Page size of InnoDB in KiB: 4, 8, 16, 32 or 64
         #[arg(long, default_value_t = 16)]
         page_kb: u32,
-        /// Whether the binary log is written
+        /// Write the binary log
         #[arg(long)]
         change_log: bool,
-        /// InnoDB's flushing of neighbours: 0 none, 1 the extent's dirty pages in a row, 2 all of
-        /// the extent's
+        /// Dirty pages that InnoDB flushes together with a page: 0 none, 1 contiguous ones of the
+        /// extent, 2 all of the extent
         #[arg(long, default_value_t = 0)]
         flush_neighbors: u8,
-        /// Library of a memory allocator to load first, such as libjemalloc.so.2
+        /// Library of a memory allocator that the server preloads, such as libjemalloc.so.2
         #[arg(long, value_name = "PATH")]
         allocator: Option<PathBuf>,
-        /// Do not empty the directory: start again on what it holds
+        /// Start with the data in the directory instead of emptying it
         #[arg(long)]
         keep: bool,
     },

@@ -25,13 +25,14 @@ const TOKEN_MAX: u64 = 4_096;
 /// Options of the agent.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct AgentArguments {
-    /// Address to listen on; port 0 takes any free one
+    /// Address to listen on; port 0 takes any free port
     #[arg(long, value_name = "HOST:PORT")]
     listen: String,
-    /// File with a secret of at least 16 bytes, the same here and where the lab runs
+    /// File with a secret of at least 16 bytes, the same as that of --agent-token-file where the
+    /// lab runs
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
-    /// Make load too, against targets that a lab names: run --load-agent
+    /// Also generate load against the targets of a lab that runs with --load-agent
     #[arg(long)]
     load: bool,
 }

@@ -26,63 +26,64 @@ Examples:
   quarry-lab claims --only C33,C34 --target mongodb://127.0.0.1:27017 --out claims
   quarry-lab claims --only C08 --target mongodb://127.0.0.1:27017 --versus \
   mongodb://127.0.0.1:27018 --differ change-log --out claims
-  quarry-lab claims --only C08,C45 --own innodb --out claims            (starts MariaDB itself, \
-  twice with different settings)
-  quarry-lab claims --resume claims                                     (goes on where it was \
-  interrupted)
-  quarry-lab claims --judge results --judge more-results --out claims   (judges from runs that \
-  were made before)")]
+  quarry-lab claims --only C08,C45 --own innodb --out claims            (starts MariaDB \
+  twice, with different settings)
+  quarry-lab claims --resume claims                                     (continues interrupted \
+  claims)
+  quarry-lab claims --judge results --judge more-results --out claims   (judges earlier runs)")]
 pub(crate) struct ClaimsArguments {
-    /// Claims to run and judge, such as C33,C34; without it all
+    /// Claims to run and judge, separated by commas, such as C33,C34 [default: all]
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
-    /// List the claims, the runs they need and what is missing with these targets; run nothing
+    /// List the claims, the runs that they need, and what these targets lack, without running
+    /// anything
     #[arg(long)]
     #[serde(skip)]
     pub(crate) list: bool,
-    /// Target to run against; some claims tell kinds of system apart and need two
+    /// Target to run against; repeat the option for claims that compare two kinds of system
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) target: Vec<String>,
-    /// A target that differs from --target in one thing, which --differ names
+    /// Target that differs from --target in the one property that --differ names
     #[arg(long, value_name = "ADDRESS", requires = "differ")]
     pub(crate) versus: Option<String>,
-    /// What --target and --versus differ in: change-log, journal, durability, allocator, build,
-    /// page-size, flush-neighbors, interface, read-lock, alignment, read-size or throttling.
-    /// --target is the side named first by --list
+    /// Property in which --target and --versus differ: change-log, journal, durability, allocator,
+    /// build, page-size, flush-neighbors, interface, read-lock, alignment, read-size or throttling.
+    /// --list names the side of --target first
     #[arg(long, value_name = "THING", requires = "versus", value_parser = thing)]
     pub(crate) differ: Option<String>,
-    /// Start a server of this kind for each run, in --out, with the settings that the claim asks
-    /// for
+    /// Start a server of this kind in --out for each run, with the settings that the claim needs
     #[arg(long, value_enum)]
     pub(crate) own: Option<OwnServer>,
-    /// Cache of servers of its own, in MiB
+    /// Cache of the servers of --own in MiB
     #[arg(long, value_name = "N", default_value_t = 128)]
     pub(crate) own_cache_mb: u64,
-    /// Library of a memory allocator to compare with the system's; otherwise jemalloc or tcmalloc
-    /// if installed
+    /// Library of a memory allocator to compare with the system's [default: jemalloc or tcmalloc,
+    /// if installed]
     #[arg(long, value_name = "PATH")]
     pub(crate) own_allocator: Option<PathBuf>,
-    /// Sizes of the runs; smoke sizes show that a claim can be judged, not that the verdict holds
-    /// for large data
+    /// Preset of sizes of the runs; smoke only shows that a claim can be judged, its verdict does
+    /// not hold for large data
     #[arg(long, default_value = "smoke")]
     pub(crate) preset: String,
-    /// Repeats of each run; below three nothing is decided
+    /// Number of repeats of each run, 1 to 100; with fewer than three no claim is decided
     #[arg(long, value_name = "N", default_value_t = 3,
         value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) repeats: u32,
-    /// Folder of runs to judge from, instead of running or beside it
+    /// Folder of earlier runs to judge, instead of new runs or in addition to them; repeat the
+    /// option for several
     #[arg(long, value_name = "DIR")]
     pub(crate) judge: Vec<PathBuf>,
     /// Folder for runs, claims.html and claims.json
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Go on in this folder with what it was asked for; complete runs are not repeated. Targets
-    /// whose address had a password must be given again
+    /// Continue the interrupted claims in this folder without repeating complete runs; give targets
+    /// whose address has a password again
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "only",
         "preset", "repeats", "own", "differ", "more", "judge"])]
     #[serde(skip)]
     pub(crate) resume: Option<PathBuf>,
-    /// More options of `quarry-lab run`, after two dashes: -- --memory-mb 256 --times-memory 4
+    /// Further options of `quarry-lab run` after two dashes, such as -- --memory-mb 256
+    /// --times-memory 4
     #[arg(last = true, value_name = "OPTION")]
     pub(crate) more: Vec<String>,
 }

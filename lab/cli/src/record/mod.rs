@@ -47,25 +47,26 @@ Example:
   then let the application connect to mongodb://127.0.0.1:27018/?directConnection=true
   quarry-lab replay load.qrec --target mongodb://other:27017 --out results
 
-The proxy removes the list of compressors from drivers' handshakes, so that nothing it passes is \
+The proxy removes the list of compressors from drivers' handshakes, so that messages are not \
 compressed, and changes nothing else.
-Logins pass through unrecorded. Encrypted connections cannot be recorded. After --seconds the \
-recording ends and the traffic goes on
-until the last client has left or the program is told to end.")]
+Logins are forwarded but not recorded. Encrypted connections cannot be recorded. After --seconds \
+the recording ends; the proxy forwards
+traffic until the last client has disconnected or Ctrl-C or SIGTERM ends it.")]
 pub(crate) struct RecordArguments {
-    /// Where clients connect; port 0 takes a free one, and the address is printed
+    /// Address on which the proxy listens for clients; port 0 takes a free port. The address is
+    /// printed
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: String,
-    /// The server: mongodb://HOST:PORT
+    /// Server to which the proxy connects: mongodb://HOST:PORT
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) upstream: String,
-    /// File to write; must not exist
+    /// File for the recording; it must not exist
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
-    /// Seconds to record; without it, until the program is told to end
+    /// Seconds to record [default: until Ctrl-C or SIGTERM]
     #[arg(long, value_name = "N")]
     pub(crate) seconds: Option<u64>,
-    /// Replace texts and binary values by keyed hashes of equal length; numbers, dates, ids and
+    /// Replace strings and binary values by keyed hashes of equal length; numbers, dates, ids and
     /// field names are kept
     #[arg(long)]
     pub(crate) anonymise: bool,

@@ -16,60 +16,59 @@ Examples:
   --out results
   quarry-lab replay load.qrec --target mongodb://a:27017 --ops query,getMore --speed 4 --out results
 
-The target must hold what the recorded server held when the recording began. Collections are \
-written to, dropped and created as
-recorded: use a server of its own. Exit status: 0 all answers as recorded; 3 ended early; 4 \
-answers differ.")]
+The target must hold the data that the recorded server held when the recording began. The replay \
+writes, drops and creates collections as recorded: use a server that holds nothing else.
+Exit status: 0 all answers as recorded; 3 ended early; 4 answers differ.")]
 pub(crate) struct ReplayArguments {
-    /// A recording
+    /// Recording of `quarry-lab record`
     pub(crate) file: PathBuf,
-    /// Server to replay against; several are taken in turn and stand on one page
+    /// Server to replay against; repeat the option to replay against several in turn, on one page
     #[arg(long, value_name = "ADDRESS", required = true)]
     pub(crate) target: Vec<String>,
-    /// Folder for results; a folder per target is made in it
+    /// Folder for results; each target gets a folder in it
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// At the recorded times, or as fast as the workers can
+    /// When operations are sent
     #[arg(long, value_enum, default_value = "real")]
     pub(crate) style: Style,
-    /// With real: times faster than recorded
+    /// Factor of the speed with --style real: 2 sends twice as fast as recorded
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     pub(crate) speed: f64,
-    /// Operations under way at once, at most
+    /// Most operations in progress at once, 1 to 4096
     #[arg(long, value_name = "N", default_value_t = 50,
         value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) workers: u32,
-    /// What an operation waits for: those before it on its connection (with stress), or also all
-    /// that had been answered when it was sent (with real)
+    /// What an operation waits for [default: connection with --style stress, recorded with --style
+    /// real]
     #[arg(long, value_enum)]
     pub(super) order: Option<Order>,
-    /// Kinds of operation to replay, such as insert,update,remove,query,getMore,count; without it
-    /// all
+    /// Kinds of operation to replay, separated by commas, such as
+    /// insert,update,remove,query,getMore,count [default: all]
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub(crate) ops: Vec<String>,
-    /// Operations to leave out at the start
+    /// Number of operations to leave out at the start
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) skip: u64,
-    /// Operations to replay at most
+    /// Most operations to replay
     #[arg(long, value_name = "N")]
     pub(crate) max_ops: Option<u64>,
     /// Seconds of the recording to leave out at the start
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     pub(crate) start: f64,
-    /// Begin again at the end; with --seconds or --max-ops, or until the program is told to end.
-    /// Only the first pass is compared
+    /// Start again at the end of the recording, until --seconds, --max-ops or Ctrl-C ends the
+    /// replay. Only the answers of the first pass are compared
     #[arg(long)]
     pub(crate) cyclic: bool,
-    /// End after so many seconds
+    /// Seconds after which the replay ends
     #[arg(long, value_name = "N")]
     pub(crate) seconds: Option<u64>,
-    /// List operations that took at least so long in slow.csv
+    /// List operations that took at least this many milliseconds in slow.csv
     #[arg(long, value_name = "MS")]
     pub(crate) slow_ms: Option<u64>,
-    /// Differences listed one by one
+    /// Number of differences that are listed one by one
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) list: usize,
-    /// Share of answers in percent that may differ before the check fails
+    /// Percentage of the answers that may differ before the check fails
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
     pub(crate) allow_differences: f64,
     /// Seconds after which a call counts as unanswered
@@ -80,18 +79,18 @@ pub(crate) struct ReplayArguments {
 /// When operations are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Style {
-    /// At the recorded times
+    /// At the recorded times, divided by --speed
     Real,
-    /// As fast as the workers can
+    /// As fast as --workers allow
     Stress,
 }
 
 /// What an operation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Order {
-    /// Those before it on its connection
+    /// The earlier operations of its connection
     Connection,
-    /// Besides, all that had been answered when it was sent
+    /// Also all operations that had been answered when it was sent
     Recorded,
 }
 

@@ -26,61 +26,63 @@ Examples:
   quarry-lab run hot --target mongodb://127.0.0.1:27017 --clients 1,2,4,8 --hot-rows 1,2,4 --out \
   results
 
-Several targets, --repeats, --own and one or two options with numbers as lists make one run for \
-each combination, in turn, in a folder with one page for all; resume goes on with it.
+Several targets, --repeats, --own and lists of numbers in one or two options make one run for each \
+combination. The runs take turns and share a folder and a page; `quarry-lab resume` continues them.
 
-Exit status: 0 complete and right; 1 could not run; 2 wrong command line; 3 ended early, partial \
-report; 4 a check failed.";
+Exit status: 0 complete, all checks passed; 1 could not run; 2 wrong command line; 3 ended early, \
+with a partial report; 4 a check failed.";
 
 /// Options of `run`.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(after_help = EXAMPLES)]
 #[command(group(clap::ArgGroup::new("agents").multiple(true)))]
 pub(crate) struct RunArguments {
-    /// Workload; `quarry-lab list` shows them, or a file of your own such as ./mine.toml; several
-    /// with commas between, `ycsb` for A to F, are one page
+    /// Workload: a name that `quarry-lab list` shows, `ycsb` for the workloads A to F of YCSB, or a
+    /// file such as ./mine.toml; several, separated by commas, share one page
     pub(crate) workload: String,
-    /// What to measure: mongodb://HOST:PORT, mysql://USER@HOST:PORT/, or ENGINE:DIRECTORY with
-    /// rocksdb, rocksdb-library, lmdb, fjall, redb, wiredtiger, forestdb or perconaft
-    /// (ENGINE:DIRECTORY?cache=64M&durability=none|lazy|sync, and options of the engine's own);
-    /// several times: one page for all
+    /// Target to measure: mongodb://HOST:PORT, mysql://USER@HOST:PORT/, or ENGINE:DIRECTORY, where
+    /// ENGINE is rocksdb, rocksdb-library, lmdb, fjall, redb, wiredtiger, forestdb or perconaft;
+    /// options follow the directory (ENGINE:DIRECTORY?cache=64M&durability=none|lazy|sync). Repeat
+    /// the option to measure several targets on one page
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) target: String,
-    /// Start a private server for each run instead, with stated settings: quarry, innodb or
-    /// myrocks (MariaDB), each with settings of its own (quarry:engine=lmdb, innodb:page-kb=4); a
-    /// list or several times, also beside other targets
+    /// Start a private server with known settings for each run: quarry, innodb or myrocks (both of
+    /// MariaDB), with options after a colon (quarry:engine=lmdb, innodb:page-kb=4). Give several as
+    /// a list or by repeating the option, also together with --target
     #[arg(long, value_name = "SERVER")]
     #[serde(default)]
     pub(crate) own: Option<String>,
-    /// Options of the engine's own under a name, for rocksdb:, rocksdb-library: and wiredtiger:
-    /// targets: a string in its words, or @FILE (rocksdb:, its OPTIONS files); several times: a run
-    /// for each, whose page has the settings that differ
+    /// Options of the engine under a name, for rocksdb:, rocksdb-library: and wiredtiger: targets,
+    /// in the engine's own syntax; @FILE names an OPTIONS file of RocksDB (rocksdb: only). Each
+    /// repetition of the option makes a run of its own; the page lists the settings that differ
     #[arg(long = "engine-options", value_name = "NAME=STRING")]
     #[serde(default)]
     pub(crate) engine_options: Vec<String>,
-    /// Runs of each combination of targets and lists, which take turns: A, B, A, B
+    /// Number of runs of each combination of targets and lists; combinations take turns (A, B, A,
+    /// B)
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[serde(default)]
     pub(crate) repeats: u32,
-    /// Repeat only until a change of the rate of so many percent could be found: at least three
-    /// times, at most --repeats times
+    /// Stop repeating when the runs are enough to detect a change of the rate by PERCENT; at least
+    /// three runs, at most --repeats
     #[arg(long, value_name = "PERCENT")]
     #[serde(default)]
     pub(crate) find_change: Option<f64>,
-    /// Search for the highest rate that keeps a condition, such as p99<10ms: runs at one rate after
-    /// the other, --repeats (3) of each
+    /// Search for the highest rate that fulfils a condition such as p99<10ms; each rate is run
+    /// --repeats times (3 unless given)
     #[arg(long, value_name = "CONDITION", help_heading = "Load")]
     #[serde(default)]
     pub(crate) find_rate: Option<String>,
-    /// Program of --own quarry; without it the one beside this program, or in the search path
+    /// Program file of the server of --own quarry [default: quarry beside this program, or in PATH]
     #[arg(long, value_name = "PATH")]
     #[serde(default)]
     pub(crate) quarry: Option<PathBuf>,
-    /// Memory for an own server, in MiB, where --memory-mb does not say
+    /// Memory of a server of --own in MiB, if --memory-mb is not given
     #[arg(long, value_name = "N", default_value_t = 1_024)]
     #[serde(default)]
     pub(crate) own_memory_mb: u64,
-    /// Agent on the server's machine (quarry-lab agent) that tells what the server uses
+    /// Agent on the target's machine (quarry-lab agent) that reports the resources that the target
+    /// uses
     #[arg(
         long,
         value_name = "HOST:PORT",
@@ -89,8 +91,8 @@ pub(crate) struct RunArguments {
     )]
     #[serde(default)]
     pub(crate) agent: Option<String>,
-    /// Agents on other machines (quarry-lab agent --load) that make the load of measured steps, a
-    /// share of the clients each; with commas between
+    /// Agents on other machines (quarry-lab agent --load), separated by commas, that generate the
+    /// load of measured steps; each runs a share of the clients
     #[arg(
         long,
         value_name = "HOST:PORT",
@@ -101,120 +103,123 @@ pub(crate) struct RunArguments {
     )]
     #[serde(default)]
     pub(crate) load_agent: Vec<String>,
-    /// File with the secret that the agents have too
+    /// File with the secret that the agents share with this program
     #[arg(long, value_name = "FILE", requires = "agents")]
     #[serde(default)]
     pub(crate) agent_token_file: Option<PathBuf>,
-    /// Sizes to start from: smoke, laptop, server or paper
+    /// Preset of sizes, which other options change: smoke, laptop, server or paper
     #[arg(long, default_value = "smoke")]
     pub(crate) preset: String,
-    /// Folder for results; a folder per run is made in it
+    /// Folder for results; each run creates a folder in it
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// Concurrent clients; a list such as 1,2,4,8 makes a run for each
+    /// Number of concurrent clients; a list such as 1,2,4,8 makes a run for each number
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) clients: Option<u32>,
     /// Documents per insert command
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) batch: Option<u32>,
-    /// Documents to insert in all
+    /// Total number of documents to insert
     #[arg(long, value_name = "N", help_heading = "Size")]
     pub(crate) rows: Option<u64>,
-    /// Seconds to measure; an insert ends at --rows or --seconds, whichever comes first
+    /// Seconds to measure; an insert ends at --rows or --seconds, whichever is reached first
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) seconds: Option<u64>,
     /// Seconds to run before measuring
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) warmup_seconds: Option<u64>,
-    /// Documents of so many times the memory limit, instead of --rows
+    /// Size of the data as a multiple of --memory-mb, instead of --rows
     #[arg(long, value_name = "X", conflicts_with = "rows", help_heading = "Size")]
     pub(crate) times_memory: Option<f64>,
-    /// Memory for the target and its page cache in MiB: a control group, or else a balloon that
-    /// takes the rest
+    /// Memory limit of the target and its page cache in MiB, enforced by a control group or by a
+    /// balloon, a process that holds the rest of the machine's memory
     #[arg(long, value_name = "N", help_heading = "Size")]
     pub(crate) memory_mb: Option<u64>,
-    /// How memory is limited: the first way that works, unless one is named
+    /// How the memory is limited [default: the first way that works]
     #[arg(long, value_enum, value_name = "WAY", help_heading = "Size")]
     #[serde(default)]
     pub(crate) memory_limit_by: Option<LimitBy>,
-    /// Collections
+    /// Number of collections
     #[arg(long, value_name = "N", help_heading = "Size")]
     pub(crate) tables: Option<u32>,
-    /// Databases that the collections lie in, in turn, on MongoDB's protocol
+    /// Number of databases over which the collections are spread in turn (mongodb:// targets only)
     #[arg(long, value_name = "N", help_heading = "Size")]
     pub(crate) databases: Option<u32>,
-    /// Bytes of the pad or value, for workloads whose documents have one
+    /// Bytes of the field pad or value, for workloads whose documents have one
     #[arg(long, value_name = "BYTES", help_heading = "Size")]
     pub(crate) payload: Option<u32>,
-    /// Rounds of a workload that has them
+    /// Number of rounds, for workloads with rounds
     #[arg(long, value_name = "N", help_heading = "Size")]
     pub(crate) rounds: Option<u32>,
-    /// Documents that the workload hot updates
+    /// Number of documents that the workload hot updates
     #[arg(long, value_name = "N", help_heading = "Variants of a workload")]
     pub(crate) hot_rows: Option<u32>,
-    /// Whether each client keeps to one hot document or each operation picks one
+    /// How the workload hot assigns documents to clients
     #[arg(long, value_enum, help_heading = "Variants of a workload")]
     pub(crate) assign: Option<AssignArgument>,
-    /// Tables that the workload collections makes
+    /// Number of collections that the workload collections creates
     #[arg(long, value_name = "N", help_heading = "Size")]
     pub(crate) extra_tables: Option<u32>,
-    /// Secondary indexes (insert: 0 to 3)
+    /// Number of secondary indexes (workload insert: 0 to 3)
     #[arg(long, value_name = "N", help_heading = "Variants of a workload")]
     pub(crate) indexes: Option<u32>,
-    /// Secondary indexes, from the first on, that are unique (insert-grow: 0 or 1)
+    /// Number of unique secondary indexes, counted from the first (workload insert-grow: 0 or 1)
     #[arg(long, value_name = "N", help_heading = "Variants of a workload")]
     pub(crate) unique_indexes: Option<u32>,
-    /// Who makes the ids: the lab in order, the target, or the lab without order
+    /// How document ids are generated [default: as the workload says]
     #[arg(long, value_enum, help_heading = "Variants of a workload")]
     pub(crate) ids: Option<IdsArgument>,
-    /// Point reads of neighbours in the order of insertion, one after the other
+    /// Number of point reads in a batch; a batch reads neighbours in the order of insertion, one
+    /// after the other
     #[arg(long, value_name = "N", help_heading = "Variants of a workload")]
     pub(crate) read_batch: Option<u32>,
-    /// Whether each update is preceded by a read of its document
+    /// Read each document before it is updated (true or false)
     #[arg(long, value_name = "BOOL", help_heading = "Variants of a workload")]
     pub(crate) prefetch: Option<bool>,
-    /// Inserting clients wait for storage with every Nth call
+    /// Wait until the data is on storage with every CALLS-th call of an inserting client
     #[arg(long, value_name = "CALLS", help_heading = "Variants of a workload")]
     pub(crate) sync_every: Option<u32>,
-    /// Wait after this step until the target is at rest
+    /// Wait after this step until the target is idle
     #[arg(long, value_name = "STEP", help_heading = "Variants of a workload")]
     pub(crate) settle_after: Option<String>,
-    /// Whether the collection of the workload capped is capped
+    /// Create a capped collection in the workload capped (true or false) [default: true]
     #[arg(long, value_name = "BOOL", help_heading = "Variants of a workload")]
     pub(crate) capped: Option<bool>,
-    /// Whether clients insert into one collection or one each
+    /// How clients share collections
     #[arg(long, value_enum, help_heading = "Load")]
     pub(crate) placement: Option<PlacementArgument>,
-    /// Operations per second in all, on a schedule (open loop); without it each client sends as
-    /// soon as it has its reply
+    /// Operations per second of all clients together, sent on a schedule (open loop) [default: each
+    /// client sends when it has its reply]
     #[arg(long, value_name = "PER_SECOND", help_heading = "Load")]
     pub(crate) rate: Option<f64>,
-    /// How calls of an open loop arrive: even, poisson, bursts:COUNT, or recorded:FILE with a time
-    /// in seconds on each line
+    /// How the calls of --rate arrive: even, poisson, bursts:COUNT, or recorded:FILE, a file with
+    /// one time in seconds on each line [default: even]
     #[arg(long, value_name = "HOW", help_heading = "Load")]
     #[serde(default)]
     pub(crate) arrivals: Option<String>,
-    /// Seed of all random data; by default taken from the clock, and always written into the result
+    /// Seed of all random data; the result records it [default: from the clock, or 1 for a
+    /// --seed-mode other than fresh]
     #[arg(long, value_name = "S", help_heading = "Load")]
     pub(crate) seed: Option<u64>,
-    /// How the random data of clients and steps differ; all but fresh repeat themselves
+    /// In what the random data of runs, steps and clients differ [default: fresh]
     #[arg(long, value_enum, help_heading = "Load")]
     pub(crate) seed_mode: Option<SeedModeArgument>,
-    /// What tells this run from others with the same settings, such as change-log=off; kept in the
-    /// result
+    /// Property that distinguishes this run from others with the same settings, such as
+    /// change-log=off; the result records it. Repeat the option for several
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     #[serde(default)]
     pub(crate) labels: Vec<(String, String)>,
-    /// Shell command that stops the target and starts it again, for the workload collections
+    /// Shell command that restarts the target, for the workload collections
     #[arg(long, value_name = "COMMAND", help_heading = "Target")]
     pub(crate) restart_command: Option<String>,
-    /// Shell command that runs beside the steps that have a place for it (follow, backup), again
-    /// and again: LAB_TARGET is the address, LAB_NUMBER the number of its run; what still runs when
-    /// the step ends is told to end
+    /// Shell command that runs again and again during the step beside-program (workloads follow and
+    /// backup), with the target's address in LAB_TARGET and the number of the run in LAB_NUMBER; it
+    /// gets SIGTERM if it still runs when the step ends
     #[arg(long, value_name = "COMMAND", help_heading = "Target")]
     #[serde(default)]
     pub(crate) program: Option<String>,
-    /// Address of the server that the program copies to, which must have the same soon after
+    /// Address of the server to which --program copies; the lab checks that it has the same
+    /// documents soon after the last write
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -231,30 +236,31 @@ pub(crate) struct RunArguments {
         help_heading = "Target"
     )]
     pub(crate) write_concern: Option<String>,
-    /// Whether each write waits for the journal (true or false); without it the server decides
+    /// Wait for the journal with each write (true or false) [default: the server's setting]
     #[arg(long, value_name = "BOOL", help_heading = "Target")]
     pub(crate) journal: Option<bool>,
     /// Database to use
     #[arg(long, default_value = DEFAULT_DB, help_heading = "Target")]
     pub(crate) db: String,
-    /// Delete what the workload's collections hold, even outside the default database
+    /// Delete the documents of the workload's collections before the run, even in a --db other than
+    /// the default
     #[arg(long, help_heading = "Target")]
     pub(crate) drop: bool,
-    /// Check the command line and list the runs that it means; begin none of them
+    /// Check the command line and list its runs without starting them
     #[arg(long, help_heading = "Run")]
     #[serde(skip)]
     pub(crate) plan: bool,
     /// Delete the data when the run has ended
     #[arg(long, help_heading = "Target")]
     pub(crate) clean: bool,
-    /// Data directory of a local server, to watch its size and device; asked of the server when not
-    /// given
+    /// Data directory of a local server, whose size and device are recorded [default: the directory
+    /// that the server reports]
     #[arg(long, value_name = "DIR", help_heading = "Target")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Seconds after which a call without a reply ends the run
+    /// Seconds after which a call without a reply fails and ends the run
     #[arg(long, value_name = "N", default_value_t = 60, help_heading = "Target")]
     pub(crate) call_timeout_seconds: u64,
-    /// Longest wait of a settle step
+    /// Most seconds that a step waits until the target is idle
     #[arg(
         long,
         value_name = "N",
@@ -262,11 +268,11 @@ pub(crate) struct RunArguments {
         help_heading = "Target"
     )]
     pub(crate) settle_seconds: u64,
-    /// Read what the run in this folder loaded: a part of sweeps
+    /// Use the data that the run in this folder has loaded; for sweeps
     #[arg(long, value_name = "DIR", hide = true)]
     #[serde(default)]
     pub(crate) loaded_by: Option<PathBuf>,
-    /// Keep the state after the load: a part of sweeps
+    /// Keep the state after the load; for sweeps
     #[arg(long, hide = true)]
     #[serde(default)]
     pub(crate) keep_state: bool,
@@ -278,42 +284,42 @@ pub(crate) const DEFAULT_DB: &str = "quarry_lab";
 /// How clients share hot documents.
 #[derive(Clone, Copy, Debug, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum AssignArgument {
-    /// One each
+    /// One for each client
     Pinned,
-    /// Each operation picks one
+    /// Each operation picks one at random
     Any,
 }
 
 /// How clients share collections.
 #[derive(Clone, Copy, Debug, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum PlacementArgument {
-    /// All in one
+    /// One for all clients
     Shared,
-    /// One each
+    /// One for each client
     PerClient,
 }
 
 /// Who makes ids.
 #[derive(Clone, Copy, Debug, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum IdsArgument {
-    /// The lab, in order
+    /// The lab generates ascending ids
     Lab,
-    /// The target or its driver
+    /// The target or its driver generates ids
     Target,
-    /// The lab, without order
+    /// The lab generates ids without order
     Random,
 }
 
 /// How streams of random data differ.
 #[derive(Clone, Copy, Debug, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum SeedModeArgument {
-    /// By run, step and client
+    /// Different in each run, step and client
     Fresh,
-    /// By step and client
+    /// Different in each step and client, the same in every run
     Fixed,
-    /// By run and step
+    /// Different in each step, the same for all clients
     SharedAcrossThreads,
-    /// By client
+    /// Different for each client, the same in every step and run
     LegacyConstant,
 }
 
