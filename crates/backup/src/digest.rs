@@ -62,7 +62,7 @@ impl<'de> serde::Deserialize<'de> for Digest {
         let text = <std::borrow::Cow<'_, str>>::deserialize(from)?;
         Digest::parse(&text).ok_or_else(|| {
             serde::de::Error::custom(format!(
-                "a SHA-256 has 64 digits from 0 to f, given {text:?}"
+                "a SHA-256 must have 64 digits from 0 to f, given {text:?}"
             ))
         })
     }

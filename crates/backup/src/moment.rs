@@ -37,8 +37,8 @@ impl Moment {
         };
         time.map(|time| Moment::At(whole(time))).ok_or_else(|| {
             BackupError::new(format!(
-                "a moment is newest, a time such as 2026-11-26T14:05:00Z, seconds since the epoch, \
-                 or an optime such as 1764165600:3; given {text:?}"
+                "a moment must be newest, a time such as 2026-11-26T14:05:00Z, seconds since the \
+                 epoch, or an optime such as 1764165600:3, given {text:?}"
             ))
         })
     }

@@ -77,7 +77,7 @@ pub fn link(
 ) -> Result<Restored> {
     let Some(folder) = repository.folder() else {
         return Err(BackupError::new(format!(
-            "{} is no folder, so nothing in it can be linked; restore the backup",
+            "{} is not a folder, so its files cannot be linked; restore the backup",
             repository.shown()
         )));
     };
@@ -119,7 +119,7 @@ fn prepare(target: &Path, manifest: &Manifest) -> Result<()> {
         Ok(id) if id == manifest.id => return Ok(()),
         Ok(id) => {
             return Err(BackupError::new(format!(
-                "{shown} holds a part of backup {id:?}; empty it, or restore that one"
+                "{shown} holds a part of backup {id:?}; empty it, or restore that backup"
             )));
         }
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}

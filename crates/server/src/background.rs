@@ -23,7 +23,7 @@ static TROUBLE: Worker = Worker {
             Ok(Next::Again)
         })
     },
-    error: ("STORAGE", "the engine could not be looked at"),
+    error: ("STORAGE", "the state of the engine could not be read"),
 };
 
 /// Names of the workers that run on a server that only reads: they end its cursors and sessions.

@@ -53,9 +53,9 @@ impl Descriptors {
         let connections = limit.saturating_sub(kept);
         if connections < CONNECTIONS_MIN {
             return Err(format!(
-                "this process may open {limit} files, of which connections get {connections}, and \
-                 they need {CONNECTIONS_MIN} at least: raise the limit (ulimit -n, or LimitNOFILE \
-                 of systemd); 64000 are recommended"
+                "this process may open {limit} files, which leaves {connections} for \
+                 connections, and at least {CONNECTIONS_MIN} are needed: raise the limit (ulimit \
+                 -n, or LimitNOFILE of systemd); 64000 are recommended"
             ));
         }
         Ok(Descriptors {

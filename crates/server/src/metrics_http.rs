@@ -168,12 +168,13 @@ impl Shared {
 
     fn reply(&self, head: &str) -> Reply {
         if !header(head, "host").is_none_or(|host| self.is_own(host)) {
-            let why = "this is no name of this machine: use its address, or give --metricsHosts";
+            let why = "this host name is not allowed: use the machine's address, or name it in \
+                       --metricsHosts";
             return ("421 Misdirected Request", "", plain(why));
         }
         if !self.lets_in(header(head, "authorization")) {
             let ask = "WWW-Authenticate: Basic realm=\"quarry\"\r\n";
-            let why = "the token of --metricsTokenFile is needed";
+            let why = "the token of --metricsTokenFile is missing or wrong";
             return ("401 Unauthorized", ask, plain(why));
         }
         let mut words = head.split([' ', '\r', '\n']);

@@ -140,7 +140,8 @@ fn tell(server: &Dispatcher, otlp: &Otlp, failures: u32, refused: Option<Refused
         None => 0,
         Some(refused) => {
             if failures == 0 {
-                let message = "Metrics do not reach the collector; they are sent again, later";
+                let message = "Metrics do not reach the collector; the server sends them again \
+                               later";
                 let fails = entry(id::EXPORT_FAILS, message).severity(Severity::Warning);
                 service.tell(&fails.attr(|w| {
                     w.put("collector", collector.as_str())

@@ -48,7 +48,7 @@ pub(crate) fn start_audit(
     };
     let log = Arc::clone(log);
     let failed = move |why: &str| {
-        let message = format!("{why}; ending at once, because nothing may go on unseen");
+        let message = format!("{why}; ending at once, because no operation may go unaudited");
         print_error(format_args!("quarry: {message}"));
         let entry = Entry::info(id::MESSAGE, component::ACCESS, "audit", &message);
         log.write(&entry.severity(Severity::Fatal));

@@ -56,7 +56,7 @@ impl Reads {
             while !gone.load(Ordering::Acquire) {
                 match begin(&settings, &log) {
                     Ok(readers) => {
-                        let text = "reads are executed here, over what the holder writes";
+                        let text = "this server executes reads over the holder's data";
                         let entry = Entry::info(id::MESSAGE, component::STORAGE, "reads", text);
                         log.write(&entry);
                         // It is set here only.
@@ -65,7 +65,10 @@ impl Reads {
                     }
                     Err(why) => {
                         if pause == PAUSE {
-                            let text = format!("reads are handed to the holder for now: {why}");
+                            let text = format!(
+                                "this server forwards reads to the holder for \
+                                                now: {why}"
+                            );
                             let entry =
                                 Entry::info(id::MESSAGE, component::STORAGE, "reads", &text);
                             log.write(&entry);

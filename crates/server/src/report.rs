@@ -85,8 +85,8 @@ pub fn warnings(settings: &Settings, files: Descriptors) -> Vec<Entry> {
     let available = crate::memory::available_bytes();
     if settings.memory_bytes > available {
         let message = format!(
-            "memory {} MiB is more than this process may use, {} MiB: it will be ended, or the \
-             machine will swap, before the bound is reached",
+            "memory {} MiB is more than this process may use, {} MiB: the system will kill it, \
+             or the machine will swap, before the limit is reached",
             settings.memory_bytes >> 20,
             available >> 20
         );
@@ -102,7 +102,7 @@ pub fn warnings(settings: &Settings, files: Descriptors) -> Vec<Entry> {
     }
     if settings.connections_given && u64::from(settings.connections_max) > files.connections {
         let message = format!(
-            "maxConns {} is more than fits: {} connections at a time are let in, because at most \
+            "maxConns {} is too high: only {} connections are allowed at a time, because at most \
              {} files may be open",
             settings.connections_max, files.connections, files.limit
         );
@@ -190,8 +190,8 @@ const SIGNS: &[(&str, &str, &[&str])] = &[
     ),
     (
         "compaction_met_damage",
-        "A compaction cannot read a damaged file, which the engine's log names: reads of it fail, \
-         and the space of what was overwritten is not given back",
+        "A compaction cannot read a damaged file, which the engine's log names: reads of it \
+         fail, and the space of overwritten versions is not freed",
         &["background_errors"],
     ),
 ];

@@ -77,7 +77,7 @@ pub fn run_with(mut settings: Settings) -> Result<(), ServeError> {
     let files = files.map_err(fail(CODE_OPTIONS))?;
     if !settings.auth && settings.listens_beyond_localhost() && !settings.allow_open_access {
         return Err(fail(CODE_OPTIONS)(format!(
-            "bind_ip {} lets other machines in, and access is not checked: give --auth, or say \
+            "bind_ip {} lets other machines connect, and access control is off: give --auth, or \
              --allowOpenAccess if everybody who reaches this machine may read and write all data",
             settings.bind_ip.join(",")
         )));
@@ -157,7 +157,12 @@ fn exporter(
 ) -> Result<Option<Exporter>, ServeError> {
     let start = |otlp| Exporter::start(otlp, settings.port, dispatcher);
     let started = settings.otlp.clone().map(start).transpose();
-    started.map_err(|e| fail(CODE_OPTIONS)(format!("otlpEndpoint has no thread: {e}")))
+    started.map_err(|e| {
+        fail(CODE_OPTIONS)(format!(
+            "cannot start the thread for otlpEndpoint: \
+                                                    {e}"
+        ))
+    })
 }
 
 /// Runs with a log until a signal comes.
@@ -404,8 +409,8 @@ fn follow_journal(
             let cause = cause.map_or_else(String::new, |e| format!(" ({})", with_cause(&e)));
             let message = match is_on_cluster {
                 true => format!(
-                    "the database is not held any more{cause}; starting again, to serve when it \
-                     is free and the cluster answers"
+                    "this server no longer holds the database{cause}; restarting, to serve when \
+                     the database is free and the cluster answers"
                 ),
                 false => format!(
                     "the journal cannot be flushed{cause}; ending at once, because the writes \
@@ -419,7 +424,7 @@ fn follow_journal(
             log.flush(LOG_FLUSH);
             if is_on_cluster {
                 let why = process::start_again();
-                print_error(format_args!("quarry: cannot start again: {why}"));
+                print_error(format_args!("quarry: cannot restart: {why}"));
             }
             // No destructor may run: data in memory must not be written to the device any more.
             signal_hook::low_level::exit(i32::from(CODE_JOURNAL));

@@ -223,8 +223,8 @@ impl Vault<'_> {
         let (status, answer) = self.answer(sent)?;
         if status == 400 {
             return Err(format!(
-                "{} did not take a new version of {}: it is no secret of KV version 2, or somebody \
-                 else has changed it meanwhile",
+                "{} refused a new version of {}: it is not a secret of KV version 2, or another \
+                 client has changed it meanwhile",
                 self.settings.shown(),
                 self.settings.secret
             ));
@@ -239,7 +239,7 @@ impl Vault<'_> {
         };
         there.filter(|key| key.is(&made)).ok_or_else(|| {
             format!(
-                "{} took a new version of {} and does not hold it",
+                "{} accepted a new version of {} but does not return it",
                 self.settings.shown(),
                 self.settings.secret
             )
@@ -265,11 +265,11 @@ impl Vault<'_> {
         let (shown, secret) = (self.settings.shown(), &self.settings.secret);
         match status {
             401 | 403 => format!(
-                "{shown} does not let the token in {} use {secret} (status {status})",
+                "{shown} does not allow the token in {} to use {secret} (status {status})",
                 self.settings.token_file.display()
             ),
             429 | 472 | 473 | 307 => {
-                format!("{shown} is a standby (status {status}); name the active one")
+                format!("{shown} is a standby (status {status}); name the active server")
             }
             503 => format!("{shown} is sealed or in maintenance (status 503)"),
             other => format!("{shown} answered with status {other} for {secret}"),

@@ -79,11 +79,19 @@ impl Bucket {
         let fits = !bucket.is_empty() && bucket.chars().all(is_plain);
         if !fits || !prefix.chars().all(|c| is_plain(c) || c == '/') {
             return Err(format!(
-                "a bucket is s3://BUCKET or s3://BUCKET/PREFIX of letters, digits, and the signs \
-                 - . _ /; given s3://{name}"
+                "a bucket must be s3://BUCKET or s3://BUCKET/PREFIX with letters, digits, - . _ \
+                 and /, given s3://{name}"
             ));
         }
-        let needed = |name: &str| variable(name).ok_or_else(|| format!("a bucket needs {name}"));
+        let needed = |name: &str| {
+            variable(name).ok_or_else(|| {
+                format!(
+                    "a bucket needs the \
+                                                                        environment variable \
+                                                                        {name}"
+                )
+            })
+        };
         let region = variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION"));
         let region = region.unwrap_or_else(|| "us-east-1".to_owned());
         let given = variable("AWS_ENDPOINT_URL_S3").or_else(|| variable("AWS_ENDPOINT_URL"));
@@ -95,7 +103,7 @@ impl Bucket {
             Some(("http", _)) => false,
             _ => {
                 return Err(format!(
-                    "AWS_ENDPOINT_URL is http:// or https://, given {endpoint}"
+                    "AWS_ENDPOINT_URL must begin with http:// or https://, given {endpoint}"
                 ));
             }
         };
@@ -288,7 +296,7 @@ fn authorities(
             .find(|file| Path::new(file).exists())
     };
     let file = given.or_else(|| usual().map(str::to_owned));
-    let file = file.ok_or("there are no certificates of authorities here: set AWS_CA_BUNDLE")?;
+    let file = file.ok_or("this machine has no certificates of authorities: set AWS_CA_BUNDLE")?;
     let all = CertificateDer::pem_file_iter(&file)
         .and_then(|all| all.collect::<std::result::Result<Vec<_>, _>>())
         .map_err(|e| format!("cannot read the certificates in {file}: {e}"))?;
@@ -331,7 +339,9 @@ impl Shelf for Bucket {
                 let key = field(part, "Key").and_then(|key| key.strip_prefix(&self.prefix));
                 let bytes = field(part, "Size").and_then(|size| size.parse().ok());
                 let (Some(key), Some(bytes)) = (key, bytes) else {
-                    return Err(wrong("its list is not as expected"));
+                    return Err(wrong(
+                        "an object in its answer has no valid name, size or time",
+                    ));
                 };
                 let then = field(part, "LastModified").and_then(|text| text.parse().ok());
                 items.push(Item {

@@ -114,7 +114,7 @@ impl DataDirectory {
         let engine = engine.ok_or_else(|| {
             let (shown, names) = (path.display(), engines::list());
             Failure::of_data(format!(
-                "{shown} is no data directory of an engine of this build, which has {names}"
+                "{shown} is not a data directory of an engine of this build, which has {names}"
             ))
         })?;
         Ok(DataDirectory { path, engine })

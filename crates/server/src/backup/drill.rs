@@ -39,8 +39,8 @@ pub(super) fn run(args: &DrillArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Fa
     let manifest = repository.manifest(args.backup.as_deref())?;
     if args.scratch.exists() {
         return Err(Failure::of_options(format!(
-            "{} is there already, and the drill removes its folder in the end; name one that is \
-             not there",
+            "{} exists already; name a folder that does not exist, because the drill removes it \
+             at the end",
             args.scratch.display()
         )));
     }

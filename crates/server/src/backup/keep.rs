@@ -128,7 +128,7 @@ fn list_log(
     }
     let spans = spans.iter().map(|(from, to)| format!("{from} to {to}"));
     let spans = match spans.collect::<Vec<_>>().join(", ") {
-        none if none.is_empty() => "restores nothing before the next backup".to_owned(),
+        none if none.is_empty() => "restores no moment before the next backup is made".to_owned(),
         spans => format!("restores any moment from {spans}"),
     };
     tell(&format!(
@@ -173,7 +173,7 @@ pub(super) fn prune(args: &PruneArgs, tell: &mut dyn FnMut(&str)) -> Result<(), 
     let retention = args.retention.retention();
     if !retention.is_set() {
         return Err(Failure::of_options(
-            "say which backups stay: --keepLast N, --keepDaily N, or both",
+            "give the backups to keep: --keepLast N, --keepDaily N, or both",
         ));
     }
     let repository = Repository::to_write(location(&args.repository)?)?;

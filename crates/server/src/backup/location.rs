@@ -16,7 +16,7 @@ pub(super) fn location(given: &Path) -> Result<Location, Failure> {
     let cache = variable("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(Path::new(&variable("HOME")?).join(".cache")));
     let cache = cache.ok_or_else(|| {
-        Failure::of_options("a bucket needs a local folder for what is under way: set HOME")
+        Failure::of_options("a bucket needs a local folder for unfinished files: set HOME")
     })?;
     let digest = Digest::of(bucket.identity().as_bytes()).to_string();
     let digest = digest.get(..16).unwrap_or(&digest);

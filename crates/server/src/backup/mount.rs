@@ -31,20 +31,22 @@ pub(super) fn run(args: &MountArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Fa
     let manifest = repository.manifest(args.backup.as_deref())?;
     let Some(folder) = args.serve.dbpath.clone() else {
         return Err(Failure::of_options(
-            "--dbpath names the folder for links, which is made and removed again",
+            "--dbpath is missing: it names the folder for links, which must not exist and is \
+             removed at the end",
         ));
     };
     if folder.exists() {
         return Err(Failure::of_options(format!(
-            "{} is there already, and is removed in the end; name a folder that is not there",
+            "{} exists already; name a folder that does not exist, because it is removed at the \
+             end",
             folder.display()
         )));
     }
     let mut settings = Settings::of(&args.serve).map_err(Failure::of_options)?;
     if settings.log.fork {
         return Err(Failure::of_options(
-            "a mounted backup stays in the foreground: its folder is removed when it ends; leave \
-             --fork out",
+            "quarry mount does not run in the background, because it removes its folder at the \
+             end; leave --fork out",
         ));
     }
     settings.storage_engine.clone_from(&manifest.engine);

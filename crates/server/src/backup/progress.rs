@@ -23,7 +23,7 @@ impl RateArgs {
         match crate::memory::size(text) {
             Some(bytes) if bytes > 0 => Ok(Pace::new(Some(bytes))),
             _ => Err(Failure::of_options(format!(
-                "rate must be bytes a second such as 50M, given {text}"
+                "rate must be a number of bytes per second above 0, such as 50M, given {text}"
             ))),
         }
     }

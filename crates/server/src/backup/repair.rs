@@ -71,8 +71,9 @@ pub(super) fn run(args: &RepairArgs, tell: &mut dyn FnMut(&str)) -> Result<(), F
 /// The folder that was asked for, or the first numbered one that does not exist yet.
 fn folder_for(asked: Option<&Path>, data: &Path) -> Result<PathBuf, Failure> {
     if let Some(asked) = asked {
-        let absolute = std::path::absolute(asked)
-            .map_err(|e| Failure::of_data(format!("cannot name {}: {e}", asked.display())))?;
+        let absolute = std::path::absolute(asked).map_err(|e| {
+            Failure::of_data(format!("cannot resolve the path {}: {e}", asked.display()))
+        })?;
         if absolute.starts_with(data) {
             return Err(Failure::of_options(format!(
                 "--setAside {} lies in the data directory; name a folder outside of it",
@@ -87,7 +88,12 @@ fn folder_for(asked: Option<&Path>, data: &Path) -> Result<PathBuf, Failure> {
         PathBuf::from(name)
     };
     let free = (1..).map(named).find(|folder| !folder.exists());
-    free.ok_or_else(|| Failure::of_data("there are too many folders of earlier repairs"))
+    free.ok_or_else(|| {
+        Failure::of_data(
+            "no number is free for a set-aside folder; name one with \
+                                         --setAside",
+        )
+    })
 }
 
 /// A data directory as it was found.
@@ -139,7 +145,12 @@ fn rebuild(
     apart: &mut Apart<'_>,
 ) -> Result<Repaired, Failure> {
     let folder = apart.make().map(Path::to_owned);
-    let folder = folder.map_err(|e| Failure::of_data(format!("cannot set apart: {e}")))?;
+    let folder = folder.map_err(|e| {
+        Failure::of_data(format!(
+            "cannot create the set-aside \
+                                                              folder: {e}"
+        ))
+    })?;
     let rebuilt = folder.join(REBUILT);
     let target = engines::open(&EngineOptions {
         path: &rebuilt,
@@ -162,7 +173,7 @@ fn rebuild(
     drop(source);
     let _ = std::fs::remove_dir_all(files.join(COPY));
     apart.say(&format!(
-        "the data were rebuilt from what can be read; the damaged files as they were: {}",
+        "the data was rebuilt from the readable rows; the damaged files are kept in {}",
         files.display()
     ));
     Ok(done)
@@ -179,8 +190,8 @@ fn exchange(data: &Path, rebuilt: &Path) -> Result<(), Failure> {
     });
     synced.map_err(|e| {
         Failure::of_data(format!(
-            "what can be read is in {}, which cannot take the place of {} ({e}): serve it with \
-             --dbpath, or move it there",
+            "the repaired data is in {}, because it cannot be moved to {} ({e}): serve it with \
+             --dbpath, or move it yourself",
             rebuilt.display(),
             data.display()
         ))
@@ -213,7 +224,7 @@ fn finish(mut apart: Apart<'_>, done: &Repaired) -> Result<(), Failure> {
         ..
     } = done;
     if done.is_clean() {
-        apart.say("nothing was wrong in the rows");
+        apart.say("the rows have no errors");
     } else {
         apart.say(&format!(
             "{documents_apart} documents and {rows_apart} damaged rows set apart, {entries_put} \
@@ -222,7 +233,7 @@ fn finish(mut apart: Apart<'_>, done: &Repaired) -> Result<(), Failure> {
     }
     if let Some(folder) = apart.folder() {
         let line = format!(
-            "what was set apart and why: {}",
+            "the removed documents and files, and the reasons, are in {}",
             folder.join(REPORT).display()
         );
         apart.say(&line);

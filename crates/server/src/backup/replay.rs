@@ -66,10 +66,10 @@ pub(super) fn plan(
     let has = match (spans.as_slice(), newest) {
         ([], None) => "no log was shipped into it (quarry backup ship)".to_owned(),
         ([], Some(_)) if without > 0 => format!(
-            "{without} backups know of no log: they are of a directory without a server, or of an \
-             earlier version"
+            "{without} backups have no position in the log: they were made from a directory \
+             without a server, or by an earlier version"
         ),
-        ([], Some(newest)) => format!("the log ends at {newest}, before a backup was whole"),
+        ([], Some(newest)) => format!("the log ends at {newest}, before any backup is complete"),
         (spans, _) => format!("it can restore {}", spans.join(", ")),
     };
     Err(Failure::of_data(format!(
@@ -163,7 +163,7 @@ fn read_all(
     let mut at = begin;
     while at < plan.to {
         let segments = repository.segments()?;
-        let gone = || Failure::of_data(format!("the log behind {at} is gone from the repository"));
+        let gone = || Failure::of_data(format!("the log after {at} is missing in the repository"));
         let segment = next_segment(&segments, at).ok_or_else(gone)?;
         // If the segment is missing, it may have been merged into a larger one since it was listed:
         // list again.
@@ -174,7 +174,9 @@ fn read_all(
         while !rest.is_empty() {
             let wrong = || {
                 let shown = repository.shelf().shown(&segment.path());
-                Failure::of_data(format!("{shown} holds what is no entry"))
+                Failure::of_data(format!(
+                    "{shown} holds bytes that are not an entry of the log"
+                ))
             };
             let (entry, behind) = split(rest).ok_or_else(wrong)?;
             rest = behind;
@@ -271,7 +273,7 @@ impl Player {
             return Ok(());
         };
         let from = match first.doc().field("ts") {
-            Value::Timestamp(at) => format!("{}:{} or soon behind", at.time, at.increment),
+            Value::Timestamp(at) => format!("{}:{} or soon after", at.time, at.increment),
             _ => String::new(),
         };
         let command = DocBuf::build(|w| {

@@ -55,7 +55,7 @@ impl Salvage for Copier<'_, '_, '_> {
             let (table, error) = (self.table.name(), crate::failure::with_cause(gap.error));
             let [from, to] = [gap.lower, gap.upper].map(shown);
             self.apart.say(&format!(
-                "table {table}: what lies from key {from} up to {to} cannot be read: {error}"
+                "table {table}: the rows from key {from} up to {to} cannot be read: {error}"
             ));
         }
         self.lost.push(Lost {
@@ -109,7 +109,9 @@ pub(super) fn copy(
         Ok(None) => return Ok(()),
         Err(e) => {
             let cause = crate::failure::with_cause(&e);
-            apart.say(&format!("other files are not read by themselves: {cause}"));
+            apart.say(&format!(
+                "the undamaged files cannot be opened on their own: {cause}"
+            ));
             return Ok(());
         }
     };
@@ -132,7 +134,7 @@ pub(super) fn copy(
             let (name, from) = (part.table.name(), shown(&part.lower));
             apart.say(&format!(
                 "table {name}: {rows} rows from key {from} on come from other files and may be \
-                 older than what was lost"
+                 older than the lost rows"
             ));
         }
     }

@@ -79,7 +79,7 @@ impl Seal {
         match source {
             _ if cipher::is_encrypted(&folder) => Seal::to_read(repository, source),
             Some(_) if is_begun => Err(Failure::of_options(format!(
-                "the log in {shown} is not encrypted, and stays as it began: leave \
+                "the log in {shown} is not encrypted, which cannot be changed: leave \
                  --encryptionKeyFile out, or ship into a new folder"
             ))),
             Some(source) => {
@@ -102,7 +102,7 @@ impl Seal {
                     |m: &::backup::Manifest| m.files.iter().any(|f| f.path == KEYS_FILE);
                 match newest.filter(is_secret) {
                     Some(_) if !is_begun => Err(Failure::of_options(format!(
-                        "the backups in {shown} are encrypted, so is their log to be: give \
+                        "the backups in {shown} are encrypted, so their log must be, too: give \
                          --encryptionKeyFile"
                     ))),
                     _ => Ok(Seal(None)),
@@ -163,7 +163,7 @@ impl Seal {
         match read {
             Ok(0) => Ok(Some(plain)),
             Ok(_) => Err(Failure::of_data(format!(
-                "{shown} is not what was sealed under its name"
+                "{shown} is not the segment that was encrypted under its name"
             ))),
             Err(e) => Err(Failure::of_data(format!("cannot read {shown}: {e}"))),
         }

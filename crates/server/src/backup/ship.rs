@@ -161,15 +161,16 @@ impl Shipper<'_> {
             Ok(end) => at = end,
             Err(Ended::Hole) if now.at < at => {
                 return Err(Trouble::Here(Failure::of_data(format!(
-                    "the repository has the log up to {at}, and that of {} ends at {}: it is \
-                     another server's, or went back in time; ship into a new folder",
+                    "the repository has the log up to {at}, but the log of {} ends at {}: it is \
+                     another server, or its data was restored to an earlier time; ship into a new \
+                     folder",
                     source.shown, now.at
                 ))));
             }
             Err(Ended::Hole) => {
                 tell(&format!(
-                    "the log of {} no longer goes on from {at}: there is a hole up to {}, make a \
-                     new backup",
+                    "the log of {} no longer has the entries after {at}: there is a hole up to \
+                     {}, make a new backup",
                     source.shown, now.at
                 ));
                 at = now.at;
@@ -202,7 +203,7 @@ impl Shipper<'_> {
             true => Ok(base),
             false => {
                 tell(&format!(
-                    "the log of {} no longer goes back to the newest backup: make another",
+                    "the log of {} no longer reaches back to the newest backup: make a new backup",
                     source.shown
                 ));
                 Ok(now)
@@ -365,8 +366,8 @@ impl Log<'_> {
                 })
             }
             _ => Err(Trouble::Here(Failure::of_options(format!(
-                "{} keeps no log of changes, as a member of a replica set does: start it with \
-                 --replSet NAME",
+                "{} has no log of changes, because it is not a member of a replica set: start it \
+                 with --replSet NAME",
                 self.shown
             )))),
         }

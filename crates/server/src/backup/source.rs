@@ -44,7 +44,9 @@ pub(super) fn hold_online(address: &Address, repository: &Repository) -> Result<
     let started = client.run("admin", &doc! { "startSession": 1i32 });
     let started = started.map_err(Failure::of_network)?;
     let session = Session::of(started.doc().field("id").as_doc().unwrap_or(Doc::EMPTY))
-        .ok_or_else(|| Failure::of_network(format!("{} starts no sessions", address.shown())))?;
+        .ok_or_else(|| {
+            Failure::of_network(format!("{} did not start a session", address.shown()))
+        })?;
     // Noted before the cursor is opened: a kill in between would otherwise leave a cursor that
     // nobody knows of.
     repository.note_held(Some(&session.to_string()))?;
@@ -56,7 +58,7 @@ pub(super) fn hold_online(address: &Address, repository: &Repository) -> Result<
     let directory = metadata.and_then(|m| m.field("dbpath").as_str());
     let (Some(metadata), Some(directory)) = (metadata, directory) else {
         return Err(Failure::of_network(format!(
-            "{} does not tell of files as $backupCursor does",
+            "the answer of {} to $backupCursor has no list of files",
             address.shown()
         )));
     };
@@ -72,8 +74,8 @@ pub(super) fn hold_online(address: &Address, repository: &Repository) -> Result<
     let held = CursorKeeper::start(client, session, id);
     let engine = storage::engine_of(&directory)?.ok_or_else(|| {
         Failure::of_data(format!(
-            "the files of {} are not in {} here; back up on the server's machine, as a user who \
-             may read them",
+            "the files of {} cannot be read in {} on this machine; run the backup on the \
+             server's machine, as a user who may read them",
             address.shown(),
             directory.display()
         ))

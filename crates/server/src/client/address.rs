@@ -33,7 +33,7 @@ impl Address {
     pub fn parse(uri: &str, password: Option<&str>) -> Result<Address, String> {
         let rest = uri.strip_prefix("mongodb://").ok_or_else(|| {
             let scheme = uri.split("://").next().unwrap_or_default();
-            format!("a connection string begins with mongodb://, this one with {scheme:?}")
+            format!("a connection string must begin with mongodb://, given {scheme:?}")
         })?;
         let (rest, options) = rest.split_once('?').unwrap_or((rest, ""));
         let (rest, database) = rest.split_once('/').unwrap_or((rest, ""));
@@ -77,7 +77,9 @@ impl Address {
 
     fn set_host(&mut self, text: &str) -> Result<(), String> {
         if text.contains(',') {
-            return Err(format!("one server is asked, given {text}"));
+            return Err(format!(
+                "the connection string must name one server, given {text}"
+            ));
         }
         let host = decode(text)?;
         if host.starts_with('/') {
@@ -85,7 +87,7 @@ impl Address {
             self.host = host;
             return Ok(());
         }
-        let wrong = || format!("a server is HOST or HOST:PORT, given {text:?}");
+        let wrong = || format!("a server must be HOST or HOST:PORT, given {text:?}");
         let (name, port) = match host.strip_prefix('[') {
             Some(inner) => {
                 let (name, rest) = inner.split_once(']').ok_or_else(wrong)?;
@@ -135,7 +137,7 @@ impl Options {
                     let known = Mechanism::parse(&value);
                     options.mechanism = Some(known.ok_or_else(|| {
                         format!(
-                            "authMechanism is SCRAM-SHA-256 or SCRAM-SHA-1 here, given {value:?}"
+                            "authMechanism must be SCRAM-SHA-256 or SCRAM-SHA-1, given {value:?}"
                         )
                     })?);
                 }
@@ -145,7 +147,7 @@ impl Options {
                 "directConnection" if parse_bool(name, &value)? => {}
                 _ => {
                     return Err(format!(
-                        "option {name} of the connection string is not known here; known are \
+                        "option {name} of the connection string is not supported; allowed are \
                          authSource, authMechanism, tls, tlsCAFile and directConnection=true"
                     ));
                 }
@@ -157,7 +159,7 @@ impl Options {
     fn ca_file(&self) -> Result<Option<PathBuf>, String> {
         match (self.tls, &self.ca_file) {
             (Some(true), None) => Err("tls=true needs tlsCAFile".to_owned()),
-            (Some(false), Some(_)) => Err("tlsCAFile does not go with tls=false".to_owned()),
+            (Some(false), Some(_)) => Err("tlsCAFile contradicts tls=false".to_owned()),
             (_, file) => Ok(file.clone()),
         }
     }
@@ -168,14 +170,15 @@ fn parse_bool(name: &str, value: &str) -> Result<bool, String> {
         "true" => Ok(true),
         "false" => Ok(false),
         _ => Err(format!(
-            "{name} of the connection string is true or false, given {value:?}"
+            "{name} of the connection string must be true or false, given {value:?}"
         )),
     }
 }
 
 /// Decodes `%2F` and its like.
 fn decode(text: &str) -> Result<String, String> {
-    let wrong = || "a % in the connection string is followed by two hexadecimal digits".to_owned();
+    let wrong =
+        || "a % in the connection string must be followed by two hexadecimal digits".to_owned();
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -225,7 +228,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_without_the_password() {
         for (uri, said) in [
-            ("http://h", "begins with mongodb://"),
+            ("http://h", "begin with mongodb://"),
             ("mongodb://", "HOST or HOST:PORT"),
             ("mongodb://h:99999", "HOST or HOST:PORT"),
             ("mongodb://a,b", "one server"),

@@ -100,7 +100,7 @@ impl Client {
         let message = exchanged.map_err(|e| format!("{} does not answer: {e}", self.shown))?;
         let body = message.get(BODY_AT..).unwrap_or_default();
         let checked = model::validate(body).map(|doc| doc.to_buf());
-        checked.map_err(|e| format!("{} does not answer in BSON: {e}", self.shown))
+        checked.map_err(|e| format!("the answer of {} is not BSON: {e}", self.shown))
     }
 
     fn log_in(&mut self, login: &address::Login) -> Result<(), String> {
@@ -113,7 +113,7 @@ impl Client {
             "options": { "skipEmptyExchange": true }
         };
         let reply = self.run(db, &start)?;
-        let strange = || format!("{} does not log in as SCRAM says", self.shown);
+        let strange = || format!("{} violates SCRAM during the login", self.shown);
         let second = payload_of(reply.doc()).and_then(|p| client.second(p));
         let second = second.ok_or_else(strange)?;
         let id = reply.doc().field("conversationId");
@@ -122,7 +122,7 @@ impl Client {
         let reply = self.run(db, &go_on)?;
         match reply.doc().field("done").truthy() {
             true => Ok(()),
-            false => Err(format!("{} does not log in as SCRAM says", self.shown)),
+            false => Err(format!("{} violates SCRAM during the login", self.shown)),
         }
     }
 }
@@ -142,13 +142,13 @@ fn payload_of(reply: Doc<'_>) -> Option<&[u8]> {
 fn fresh_nonce() -> Result<String, String> {
     let mut bytes = [0; 18];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut bytes));
-    read.map_err(|e| format!("no random numbers from the system: {e}"))?;
+    read.map_err(|e| format!("the system gives no random numbers: {e}"))?;
     Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
 }
 
 fn connect_tcp(address: &Address) -> std::io::Result<TcpStream> {
     let host = (address.host.as_str(), address.port);
-    let mut last = std::io::Error::other("the name has no address");
+    let mut last = std::io::Error::other("the host name has no address");
     for at in host.to_socket_addrs()? {
         match TcpStream::connect_timeout(&at, CONNECT) {
             Ok(stream) => {
@@ -169,8 +169,12 @@ fn secure(
     ca: &std::path::Path,
 ) -> Result<impl Stream + use<>, String> {
     let config = crate::tls::client(ca)?;
-    let name = ServerName::try_from(address.host.clone())
-        .map_err(|e| format!("{} is no name a certificate can have: {e}", address.host))?;
+    let name = ServerName::try_from(address.host.clone()).map_err(|e| {
+        format!(
+            "{} is not a name that a certificate can have: {e}",
+            address.host
+        )
+    })?;
     let connection = rustls::ClientConnection::new(Arc::clone(&config), name)
         .map_err(|e| format!("TLS cannot be used: {e}"))?;
     Ok(rustls::StreamOwned::new(connection, stream))
@@ -180,7 +184,7 @@ fn secure(
 fn read_message(stream: &mut dyn Stream) -> std::io::Result<Vec<u8>> {
     let mut message = vec![0; HEADER_LEN];
     stream.read_exact(&mut message)?;
-    let strange = |what: &str| std::io::Error::other(format!("{what} is not an answer"));
+    let strange = |what: &str| std::io::Error::other(format!("{what} is not a reply"));
     let (header, _) = Header::split(&message).ok_or_else(|| strange("a short message"))?;
     let len = usize::try_from(header.message_len).unwrap_or(0);
     if header.op_code != OpCode::Msg as i32 || !(BODY_AT..=MAX_MESSAGE_LEN).contains(&len) {

@@ -32,8 +32,8 @@ pub(super) fn choose_engine(
             let is_free = found.as_deref().is_none_or(|found| found == DEFAULT);
             if is_free && is_empty_or(DEFAULT, path) && is_missing(&name) {
                 left_out.push(format!(
-                    "--storageEngine wiredTiger (its library is not on this machine: the data is \
-                     kept by {DEFAULT})"
+                    "--storageEngine wiredTiger (its library is not on this machine: {DEFAULT} \
+                     keeps the data)"
                 ));
                 DEFAULT.to_owned()
             } else {

@@ -60,7 +60,7 @@ fn read(line: &'static str) -> Option<Row> {
 
 fn refusal(name: &str, value: Option<&str>, instead: &str) -> String {
     let given = value.map_or_else(String::new, |value| format!(" {value}"));
-    format!("{name}{given} of mongod is not here: {instead}")
+    format!("{name}{given} of mongod is not supported: {instead}")
 }
 
 /// Returns an error if the option is refused with this value.

@@ -154,7 +154,9 @@ impl Logging {
         }
         if self.verbosity > 5 {
             let given = self.verbosity;
-            return Err(format!("the log's verbosity is 0 to 5, given {given}"));
+            return Err(format!(
+                "the log's verbosity must be from 0 to 5, given {given}"
+            ));
         }
         match self.slow_sample_rate {
             Some(rate) if !(0.0..=1.0).contains(&rate) => Err(format!(
@@ -181,7 +183,7 @@ impl Logging {
 fn refuse(args: &LogArgs, log: &SystemLog) -> Result<(), String> {
     let to_syslog = log.destination.as_deref() == Some("syslog");
     if args.syslog || to_syslog || log.syslog_facility.is_some() {
-        return Err("there is no way to syslog: give --logpath, or collect standard error".into());
+        return Err("syslog is not supported: give --logpath, or collect standard error".into());
     }
     match log.destination.as_deref() {
         None | Some("file") => {}

@@ -56,12 +56,12 @@ pub(super) fn advertised_address(given: &str, own_port: u16) -> Result<String, S
     let (host, port) = match given.strip_prefix('[').map(|rest| rest.split_once(']')) {
         Some(Some((host, rest))) => match host.parse::<std::net::Ipv6Addr>() {
             Ok(_) => (format!("[{host}]"), rest.strip_prefix(':')),
-            Err(_) => return wrong("between the brackets is no IPv6 address"),
+            Err(_) => return wrong("the text in brackets is not an IPv6 address"),
         },
-        Some(None) => return wrong("the bracket is not closed"),
+        Some(None) => return wrong("the closing bracket is missing"),
         None => match given.split_once(':') {
             Some((_, rest)) if rest.contains(':') => {
-                return wrong("an IPv6 address stands in brackets");
+                return wrong("an IPv6 address must be in brackets");
             }
             Some((host, port)) => (host.to_owned(), Some(port)),
             None => (given.to_owned(), None),
@@ -69,15 +69,15 @@ pub(super) fn advertised_address(given: &str, own_port: u16) -> Result<String, S
     };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     if !host.starts_with('[') && (host.is_empty() || !host.chars().all(is_plain)) {
-        return wrong("this is no name of a host");
+        return wrong("this is not a host name");
     }
     if matches!(host.as_str(), "0.0.0.0" | "[::]") {
-        return wrong("no client reaches a server at this address");
+        return wrong("clients cannot connect to this address");
     }
     match port.map(str::parse::<u16>) {
         None => Ok(format!("{host}:{own_port}")),
         Some(Ok(port)) if port > 0 => Ok(format!("{host}:{port}")),
-        Some(_) => wrong("the port is from 1 to 65535"),
+        Some(_) => wrong("the port must be from 1 to 65535"),
     }
 }
 

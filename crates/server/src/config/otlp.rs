@@ -93,7 +93,8 @@ fn checked(endpoint: String) -> Result<String, String> {
     let wanted = "otlpEndpoint must be like http://HOST:4318/v1/metrics";
     let Some(rest) = endpoint.strip_prefix("http://") else {
         return Err(format!(
-            "{wanted}: only plain HTTP is spoken; for another machine put a collector on this one"
+            "{wanted}: only plain HTTP is supported; to reach another machine, run a collector \
+             on this one"
         ));
     };
     let host = rest.split(['/', '?', '#']).next().unwrap_or("");

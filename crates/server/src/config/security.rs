@@ -69,7 +69,7 @@ pub(super) fn checks_access(args: &SecurityArgs, file: &Security) -> Result<bool
     }
     if args.noauth {
         return match key_file {
-            Some(_) => Err("noauth contradicts keyFile, which has access checked".to_owned()),
+            Some(_) => Err("noauth contradicts keyFile, which enables access control".to_owned()),
             None => Ok(false),
         };
     }

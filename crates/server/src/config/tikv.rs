@@ -121,8 +121,8 @@ impl Tikv {
         };
         if address.is_some() && (engine != "tikv" || !servers.is_empty()) {
             return Err(match engine {
-                "tikv" => "tikvServers names servers that take turns, tikvAddress one of those \
-                    that serve at once; give one of the two"
+                "tikv" => "tikvServers is for servers of which one serves at a time, tikvAddress \
+                           for servers that serve at once; give one of the two"
                     .to_owned(),
                 _ => format!("tikvAddress is for storage engine tikv, and the engine is {engine}"),
             });

@@ -65,7 +65,11 @@ pub(super) fn tls(args: &TlsArgs, file: TlsSection) -> Result<Option<(TlsMode, T
         Some("allowTLS" | "preferTLS") => TlsMode::Optional,
         None | Some("disabled") => {
             return match key.is_some() || files.ca.is_some() || files.crl.is_some() {
-                true => Err("files of TLS are named, but tlsMode is disabled".to_owned()),
+                true => Err(
+                    "tlsCertificateKeyFile, tlsCAFile and tlsCRLFile have no effect, \
+                             because tlsMode is disabled"
+                        .to_owned(),
+                ),
                 false => Ok(None),
             };
         }

@@ -103,8 +103,8 @@ pub fn run(args: &ConvertArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Convert
     let key = key.map_err(ConvertError::options)?;
     if key.is_some() && name != "rocksdb" {
         return Err(ConvertError::options(format!(
-            "data is encrypted by --storageEngine rocksdb only, given {name}: the copy would lie \
-             in the clear"
+            "only --storageEngine rocksdb encrypts data, given {name}: the copy would not be \
+             encrypted"
         )));
     }
     std::fs::create_dir_all(&args.to)
@@ -112,7 +112,7 @@ pub fn run(args: &ConvertArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Convert
     let to = absolute(&args.to)?;
     if to.starts_with(&from) || from.starts_with(&to) {
         return Err(ConvertError::options(format!(
-            "{} and {} lie in each other; choose another directory for --to",
+            "one of {} and {} contains the other; choose another directory for --to",
             from.display(),
             to.display()
         )));
@@ -191,8 +191,8 @@ fn verify(
     })?;
     if let Some(difference) = rows::difference(&wanted, &found) {
         return Err(ConvertError::data(format!(
-            "the copy is not what the source holds: {difference}; remove the directory of the \
-             copy and begin again"
+            "the copy differs from the source: {difference}; remove the directory of the copy \
+             and start again"
         )));
     }
     for table in rows::TABLES {

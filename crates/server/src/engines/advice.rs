@@ -19,8 +19,8 @@ fn advice_on_data(path: &str) -> String {
                 .iter()
                 .any(|file| directory.join(file).exists()) =>
         {
-            "it is of mongod: choose an empty directory for --dbpath, start mongod on this one, \
-             and copy with mongodump and mongorestore"
+            "it is a data directory of mongod: choose an empty directory for --dbpath, start \
+             mongod on this one, and copy with mongodump and mongorestore"
                 .to_owned()
         }
         _ => "choose an empty directory for --dbpath".to_owned(),

@@ -78,13 +78,13 @@ impl EngineKind {
     pub(super) fn check(&self, options: &EngineOptions<'_>) -> Result<(), String> {
         if options.key.is_some() && !self.takes_key {
             return Err(format!(
-                "data is encrypted by --storageEngine rocksdb only, given {}",
+                "only --storageEngine rocksdb encrypts data, given {}",
                 options.name
             ));
         }
         if options.repair && !self.repairs_journal {
             return Err(format!(
-                "--repair is for the journal of rocksdb, given --storageEngine {}",
+                "--repair needs --storageEngine rocksdb, whose journal it repairs, given {}",
                 options.name
             ));
         }

@@ -88,7 +88,7 @@ pub fn follow(options: &EngineOptions<'_>) -> Result<Arc<dyn Follower>, String> 
     match find(options.name)?.follow {
         Some(follow) => follow(options),
         None => Err(format!(
-            "storage engine {} is for one process",
+            "storage engine {} does not let a second process read its data",
             options.name
         )),
     }
@@ -103,7 +103,7 @@ pub fn open_source(options: &EngineOptions<'_>, scratch: &Path) -> Result<Source
     match find(options.name)?.open_source {
         Some(open) => open(options, scratch),
         None => Err(format!(
-            "storage engine {} has no directory to read",
+            "storage engine {} has no data directory",
             options.name
         )),
     }
@@ -117,7 +117,10 @@ pub fn open_source(options: &EngineOptions<'_>, scratch: &Path) -> Result<Source
 pub fn open_rest(options: &EngineOptions<'_>, copy: &Path, rest: &Path) -> Result<Rest, String> {
     match find(options.name)?.open_rest {
         Some(open) => open(options, copy, rest),
-        None => Err(format!("storage engine {} has one file", options.name)),
+        None => Err(format!(
+            "storage engine {} keeps all data in one file",
+            options.name
+        )),
     }
 }
 

@@ -105,8 +105,8 @@ fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
                 tikv.prefix,
                 tikv.pd.join(","),
                 match tikv.address {
-                    Some(_) => "holds it, and others hand it their connections",
-                    None => "is the only one on it",
+                    Some(_) => "holds it, and other servers forward their requests to it",
+                    None => "is the only one that serves it",
                 }
             )),
             ..Opened::plain(engine)

@@ -39,8 +39,8 @@ fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
     match WiredTigerEngine::open(&config(options), &library) {
         Ok(engine) => Ok(Opened {
             remark: Some(format!(
-                "wiredTiger is {}, loaded from this machine; commits queue, data is not \
-                 compressed, and a snapshot that is held fills the cache",
+                "wiredTiger is {}, loaded from this machine; commits run one after another, data \
+                 is not compressed, and a long snapshot fills the cache",
                 library.version()
             )),
             ..Opened::plain(engine)

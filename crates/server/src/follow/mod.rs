@@ -198,7 +198,7 @@ impl FollowArgs {
             let bytes = crate::memory::size(text).filter(|bytes| *bytes > 0);
             bytes.ok_or_else(|| {
                 Failure::of_options(format!(
-                    "rate must be bytes a second such as 50M, given {text}"
+                    "rate must be a number of bytes per second above 0, such as 50M, given {text}"
                 ))
             })
         });

@@ -64,12 +64,12 @@ fn bar(d: &Document) -> String {
     let full = (part * BAR_WIDTH as f64) as usize;
     let left = match d.get("secondsLeft") {
         Some(_) => format!("about {} s left", number(d, "secondsLeft")),
-        None => "no telling how long yet".to_owned(),
+        None => "time left unknown".to_owned(),
     };
     let bound = match number(d, "bound") {
         0 => String::new(),
         _ => format!(
-            ", held at {:.1} MiB for the source's sake",
+            ", limited to {:.1} MiB to spare the source",
             mebibytes(d, "bound")
         ),
     };
@@ -87,7 +87,7 @@ fn bar(d: &Document) -> String {
 pub(super) fn status(d: &Document) -> Vec<String> {
     let at_work = match d.get_bool("running").unwrap_or(false) {
         true => "",
-        false => ", nobody is at work on it",
+        false => ", no quarry follow is running",
     };
     let mut lines = vec![
         format!(
@@ -109,8 +109,8 @@ pub(super) fn status(d: &Document) -> Vec<String> {
     }
     if d.contains_key("applied") {
         lines.push(format!(
-            "applied {} changes since its start, {} a second; {} wait, {} s behind ({} ms when the \
-             last was applied)",
+            "applied {} changes since its start, {} a second; {} are waiting, {} s behind ({} ms \
+             when the last was applied)",
             number(d, "applied"),
             number(d, "appliedPerSecond"),
             number(d, "waiting"),
@@ -149,7 +149,7 @@ pub(super) fn status(d: &Document) -> Vec<String> {
         lines.push(format!("found: {ns} {id} {what}"));
     }
     if let Ok(why) = d.get_document("answer").and_then(|a| a.get_str("why")) {
-        lines.push(format!("the last cut-over was not done: {why}"));
+        lines.push(format!("the last cut-over failed: {why}"));
     }
     lines
 }
@@ -161,9 +161,9 @@ pub(super) fn promotion(d: &Document) -> String {
         Err(_) => "an unknown time".to_owned(),
     };
     let left = match d.get_bool("sourceSteppedDown").unwrap_or(false) {
-        true => "nothing is lost; the source takes no writes any more".to_owned(),
+        true => "nothing is lost; the source accepts no more writes".to_owned(),
         false => format!(
-            "later writes of the source may be lost; it was last heard of at {}",
+            "later writes of the source may be lost; its last known time is {}",
             time("sourceTime")
         ),
     };
@@ -194,7 +194,7 @@ pub(super) fn report(d: &Document) -> Vec<String> {
     if compared > 0 {
         let differed = match mended {
             0 => "all are the same".to_owned(),
-            n => format!("{n} of them differed and were put right (see the findings)"),
+            n => format!("{n} of them differed and were corrected (see the findings)"),
         };
         lines.push(format!(
             "{compared} documents compared at the end: {differed}"

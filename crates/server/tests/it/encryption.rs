@@ -175,7 +175,7 @@ fn no_file_shows_the_data_and_only_the_right_key_opens_it() {
     key_file(&key, 'B');
     assert!(refused(&open, &encrypted).contains("is not encrypted"));
     let lmdb = [&encrypted[..], &["--storageEngine", "memory"]].concat();
-    assert!(refused(&open, &lmdb).contains("rocksdb only"));
+    assert!(refused(&open, &lmdb).contains("only --storageEngine rocksdb"));
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
     assert!(refused(&data, &encrypted).contains("chmod 600"));
     let none = ["--enableEncryption", "--encryptionKeyFile", "/no/such/key"];

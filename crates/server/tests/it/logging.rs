@@ -356,7 +356,7 @@ fn the_audit_has_the_whole_life_and_nothing_goes_on_without_it() {
     let output = serve(dir.path(), &options).output().unwrap();
     assert_eq!(output.status.code(), Some(14));
     let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(errors.contains("nothing may go on unseen"), "{errors}");
+    assert!(errors.contains("no operation may go unaudited"), "{errors}");
     // A file or filter that cannot be used gives one line.
     for (more, named) in [
         (["--auditPath", "/no/such/audit"], "/no/such/audit"),

@@ -351,7 +351,7 @@ fn each_thing_that_is_wrong_is_one_line() {
     std::fs::write(&token, "another").unwrap();
     let line = place.refused();
     assert!(
-        line.contains("does not let the token in") && line.contains("403"),
+        line.contains("does not allow the token in") && line.contains("403"),
         "{line}"
     );
     std::fs::write(&token, "two words").unwrap();
