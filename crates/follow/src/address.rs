@@ -80,10 +80,10 @@ impl Address {
     async fn explain(&self) -> FollowError {
         let shown = self.without_secrets();
         let why = match ClientOptions::parse(shown.as_str()).await {
-            Ok(_) => "what stands between : and @ must be percent-encoded".to_owned(),
+            Ok(_) => "the password between : and @ must be percent-encoded".to_owned(),
             Err(e) => e.kind.to_string().replace('\n', " "),
         };
-        FollowError::of_options(format!("{shown} is no connection string: {why}"))
+        FollowError::of_options(format!("{shown} is not a connection string: {why}"))
     }
 
     /// The string for people.

@@ -43,7 +43,7 @@ impl Asker {
     async fn migration(&self) -> Result<Migration> {
         let migration = self.state.migration().await?;
         migration.ok_or_else(|| {
-            FollowError::of_options(format!("no migration into {} was begun", self.shown))
+            FollowError::of_options(format!("no migration into {} was started", self.shown))
         })
     }
 
@@ -51,7 +51,7 @@ impl Asker {
     pub(crate) async fn stop(&self, tell: Tell<'_>) -> Result<()> {
         let migration = self.migration().await?;
         if !is_running(&migration.document) {
-            tell("no quarry follow is at work on this target");
+            tell("no quarry follow is running for this target");
             return Ok(());
         }
         let fields = doc! { "request": { "kind": "stop" } };
@@ -88,7 +88,7 @@ impl Asker {
                 if !is_asked {
                     let request = doc! { "kind": "cutover", "id": &id, "fence": fence };
                     self.state.set(doc! { "request": request }).await?;
-                    tell("asked; waits for the last change");
+                    tell("the cut-over was requested; waiting for the last change");
                 }
                 seen = Some(Instant::now());
             } else if seen.is_none_or(|at| at.elapsed() > AWAY) {
@@ -103,7 +103,7 @@ impl Asker {
         let migration = self.migration().await?;
         if !migration.document.get_bool("standby").unwrap_or(false) {
             return Err(FollowError::of_options(format!(
-                "{} is no standby: a migration is cut over",
+                "{} is not a standby; a migration ends by quarry follow cutover",
                 self.shown
             )));
         }
@@ -116,8 +116,8 @@ impl Asker {
         if !is_attended {
             if !force {
                 return Err(FollowError::of_options(
-                    "no quarry follow is at work on this standby, so nobody knows what it lacks: \
-                     start it again, or ask with --force",
+                    "no quarry follow is running for this standby, so the writes that it lacks \
+                     are unknown: start quarry follow again, or give --force",
                 ));
             }
             standby::promote_unattended(&self.state, &self.target, &migration, &id).await?;
@@ -162,15 +162,15 @@ impl Asker {
     async fn withdraw(&self, id: &str, phase: Phase) -> Result<FollowError> {
         if phase == Phase::CuttingOver {
             return Ok(FollowError::of_data(
-                "quarry follow has ended in the middle of the cut-over: start it again, it goes on \
-                 with that",
+                "quarry follow has ended in the middle of the cut-over: start it again to \
+                 continue the cut-over",
             ));
         }
         let asked = doc! { "request.id": id, "phase": phase.name() };
         let none = doc! { "request": Bson::Null };
         self.state.set_if(asked, none).await?;
         Ok(FollowError::of_options(
-            "no quarry follow is at work on this target: start it again first",
+            "no quarry follow is running for this target: start it again first",
         ))
     }
 

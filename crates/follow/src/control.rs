@@ -220,7 +220,7 @@ impl Control {
         while self.is_held(&seen).await? {
             if self.beat_seen().await? != seen {
                 return Err(FollowError::of_options(
-                    "another quarry follow is at work on this target",
+                    "another quarry follow is running for this target",
                 ));
             }
             if began.elapsed() > GONE {
@@ -298,7 +298,7 @@ impl Control {
                 Ok(true) => {}
                 Ok(false) => {
                     return FollowError::of_options(
-                        "another quarry follow has taken over the work on this target",
+                        "another quarry follow has taken over this target",
                     );
                 }
                 // The target is unreachable; the code that writes to it gets the error, too.

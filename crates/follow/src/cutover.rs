@@ -100,7 +100,7 @@ async fn finish(
     reach(stream, reader, source.time().await?, tell).await?;
     if stream.counts.applied() != applied {
         return Err(FollowError::of_data(
-            "the source is still written to: stop its clients, or ask with --fence",
+            "clients still write to the source: stop them, or give --fence",
         ));
     }
     collections.append(&mut series);
@@ -152,15 +152,15 @@ pub(crate) async fn turn(stream: &mut Stream, reader: &mut Reader, tell: Tell<'_
 /// and compared again.
 async fn compare_all(stream: &mut Stream, reader: &mut Reader, tell: Tell<'_>) -> Result<Pass> {
     stream.verification.pause().await;
-    tell("compares everything again");
+    tell("comparing everything again");
     let verifier = stream.verification.verifier.clone();
     let workers = stream.verification.workers;
     let whole = async move { verifier.pass(workers).await };
     let mut pass = beside(stream, reader, whole, tell).await?;
     if pass.differences > REMEMBERED as i64 {
         return Err(FollowError::of_data(format!(
-            "{} documents differed that should not, see the findings of the status; they were \
-             read again: ask again",
+            "{} documents differed unexpectedly, see the findings of quarry follow status; they \
+             were copied again: repeat the cut-over",
             pass.differences
         )));
     }
@@ -177,8 +177,8 @@ async fn compare_all(stream: &mut Stream, reader: &mut Reader, tell: Tell<'_>) -
         .await?;
         if again.differences > 0 || !again.unsettled.is_empty() {
             return Err(FollowError::of_data(
-                "documents differ that should not by now, see the findings of the status: does \
-                 anybody write to the source or the target?",
+                "documents still differ, see the findings of quarry follow status: a client may \
+                 be writing to the source or the target",
             ));
         }
     }

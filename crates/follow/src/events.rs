@@ -174,8 +174,8 @@ pub(crate) async fn read(source: Server, start: Start, out: mpsc::Sender<Step>) 
 fn lost(e: FollowError) -> FollowError {
     match e.is(code::HISTORY_LOST) {
         true => FollowError::of_data(
-            "the source's log does not reach back to where this migration is any more: make it \
-             larger, and begin again with --restart",
+            "the source's log no longer reaches back to the position of this migration: enlarge \
+             the log, and start again with --restart",
         ),
         false => e.within("the changes of the source"),
     }

@@ -53,7 +53,7 @@ pub(crate) async fn follow(
     if ended != Ended::Done || !settings.reverse {
         return Ok(ended);
     }
-    tell("the source follows the target from here on, until it is cut over");
+    tell("from now on the source follows the target, until the next cut-over");
     let back = reverse::settings(settings, awaited.connections).await?;
     follow_once(&back, awaited, tell).await
 }
@@ -79,7 +79,7 @@ async fn follow_once(settings: &Settings, awaited: &Awaited<'_>, tell: Tell<'_>)
         };
         match went_on {
             Err(e) if e.cause == Cause::Network => {
-                tell(&format!("{e}; tries again"));
+                tell(&format!("{e}; trying again"));
                 tokio::time::sleep(PAUSE).await;
             }
             ended => {
@@ -121,7 +121,7 @@ impl Work {
         let target = awaited.connect(&to, "the target").await?;
         if !source.has_log {
             return Err(FollowError::of_options(format!(
-                "{} is no replica set and no sharded cluster, so it tells no changes",
+                "{} is neither a replica set nor a sharded cluster, so it reports no changes",
                 source.shown
             )));
         }
@@ -274,7 +274,7 @@ impl Work {
     async fn stop(&self, tell: Tell<'_>) -> Result<Ended> {
         let none = doc! { "request": null };
         self.control.release(Some(none)).await?;
-        tell("stopped; the same command goes on from here");
+        tell("stopped; the same command continues from here");
         Ok(Ended::Stopped)
     }
 
@@ -377,7 +377,7 @@ impl Work {
         match &self.pair {
             Some(pair) => standby::hand_over(pair, stream, reader, order, tell).await,
             None => {
-                let why = FollowError::of_options("this is no standby: cut it over");
+                let why = FollowError::of_options("this is not a standby: cut it over");
                 standby::refuse(&stream.state, order, &why, tell).await?;
                 Ok(false)
             }
@@ -448,7 +448,7 @@ async fn stop_asked(asked: &mut watch::Receiver<Option<Request>>) {
 }
 
 fn ended(joined: std::result::Result<FollowError, tokio::task::JoinError>) -> FollowError {
-    joined.unwrap_or_else(|e| FollowError::of_data(format!("the beat ended: {e}")))
+    joined.unwrap_or_else(|e| FollowError::of_data(format!("the heartbeat ended: {e}")))
 }
 
 fn tell_copied(pace: &Pace, begun: Instant, tell: Tell<'_>) {
@@ -466,7 +466,7 @@ async fn forget(aligner: &Aligner) -> Result<()> {
         && migration.phase == Phase::Done
     {
         return Err(FollowError::of_options(
-            "this target was cut over: what was copied is its own, and is not dropped",
+            "this target was cut over: the copied data now belongs to it and is not dropped",
         ));
     }
     for view in aligner.state.views().await? {
@@ -497,7 +497,7 @@ async fn begin(
     if let Some(migration) = migration {
         if migration.names != names {
             return Err(FollowError::of_options(format!(
-                "the migration into this target was begun with {}, and now is to go on with \
+                "the migration into this target was started with {}, and cannot continue with \
                  {names}",
                 migration.names
             )));
@@ -506,12 +506,14 @@ async fn begin(
         // between them.
         if migration.by_log != settings.by_log {
             return Err(FollowError::of_options(
-                "the migration into this target was begun with --by-oplog, or without: go on so",
+                "a migration keeps its way to read changes: give --by-oplog if and only if it \
+                 was started with it",
             ));
         }
         if migration.document.get_bool("standby").unwrap_or(false) != settings.standby {
             return Err(FollowError::of_options(
-                "the migration into this target was begun with --standby, or without: go on so",
+                "a migration does not become a standby or end being one: give --standby if and \
+                 only if it was started with it",
             ));
         }
         let wishes = doc! { "users": settings.users, "feedsBack": settings.reverse };
@@ -524,7 +526,7 @@ async fn begin(
     let refused = refusals(aligner, &found, settings).await?;
     if !refused.is_empty() {
         return Err(FollowError::of_options(format!(
-            "cannot be followed: {}",
+            "the source cannot be followed: {}",
             refused.join("; ")
         )));
     }
@@ -557,8 +559,8 @@ async fn refusals(aligner: &Aligner, found: &Survey, settings: &Settings) -> Res
     if settings.standby || settings.reverse {
         let series = found.series.iter().map(|one| {
             format!(
-                "{} is a time-series collection, whose changes no stream tells, so it is copied at \
-                 a cut-over only",
+                "{} is a time-series collection, whose changes no change stream reports, so it \
+                 can only be copied at a cut-over",
                 one.source
             )
         });

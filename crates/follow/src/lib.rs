@@ -99,7 +99,7 @@ pub fn run(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<Ended> {
         };
         match awaited.get() {
             Some(server) => tell(&format!("stopped: {server} has not answered yet")),
-            None => tell("stopped; the same command goes on from here"),
+            None => tell("stopped; the same command continues from here"),
         }
         ended
     })

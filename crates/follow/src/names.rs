@@ -63,7 +63,7 @@ impl Names {
         for text in renames {
             let wrong = || {
                 FollowError::of_options(format!(
-                    "a rename is DB=DB or DB.COLLECTION=DB.COLLECTION, given {text:?}"
+                    "a rename must be DB=DB or DB.COLLECTION=DB.COLLECTION, given {text:?}"
                 ))
             };
             let (from, to) = text.split_once('=').ok_or_else(wrong)?;
@@ -81,7 +81,7 @@ impl Names {
         let to = to.chain(names.collections.values().map(|ns| ns.db.as_str()));
         if let Some(db) = { to }.find(|db| is_internal(db)) {
             return Err(FollowError::of_options(format!(
-                "nothing can be renamed into the database {db}"
+                "a rename into the database {db} is not allowed"
             )));
         }
         Ok(names)

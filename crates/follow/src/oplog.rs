@@ -62,8 +62,8 @@ async fn check_reach(source: &Server, from: Timestamp) -> Result<()> {
     match oldest {
         Some(oldest) if oldest <= from => Ok(()),
         Some(_) => Err(FollowError::of_data(
-            "it does not reach back to where this migration is any more: make it larger, drop \
-             quarry_follow and what was copied in the target, and begin again",
+            "it no longer reaches back to the position of this migration: enlarge it, and start \
+             again with --restart",
         )),
         None => Err(FollowError::of_options("there is none")),
     }

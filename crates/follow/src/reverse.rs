@@ -22,8 +22,8 @@ pub(crate) fn check(target: &Server) -> Result<()> {
     match target.has_log {
         true => Ok(()),
         false => Err(FollowError::of_options(format!(
-            "{} is no replica set, so it tells no changes: --reverse cannot feed the source from \
-             it",
+            "{} is not a replica set, so it reports no changes: --reverse cannot copy its \
+             changes to the source",
             target.shown
         ))),
     }
@@ -39,7 +39,7 @@ pub(crate) async fn prepare(aligner: &Aligner, entries: &[Entry]) -> Result<()> 
         && !earlier.document.get_bool("reverse").unwrap_or(false)
     {
         return Err(FollowError::of_data(
-            "the source is the target of another migration: it cannot be fed by this one",
+            "the source is the target of another migration: --reverse cannot write to it",
         ));
     }
     there.run(OWN, doc! { "dropDatabase": 1 }).await?;
@@ -103,7 +103,8 @@ pub(crate) async fn settings(settings: &Settings, connections: &Connections) -> 
     let document = migration.map(|m| m.document).unwrap_or_default();
     let excluded = document.get_array(EXCLUDED).map_err(|_| {
         FollowError::of_options(
-            "this target was cut over without --reverse: nobody has kept what was written since",
+            "this target was cut over without --reverse, so its writes since then were not \
+             recorded",
         )
     })?;
     let excluded = excluded.iter().filter_map(Bson::as_str);

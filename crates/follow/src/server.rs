@@ -110,8 +110,8 @@ impl Server {
         reply.get_timestamp("operationTime").map_err(|_| {
             let shown = &self.shown;
             FollowError::of_options(format!(
-                "{shown} tells no operationTime: a source is a replica set or a sharded cluster \
-                 with a log of changes"
+                "{shown} reports no operationTime: a source must be a replica set or a sharded \
+                 cluster with a log of changes"
             ))
         })
     }

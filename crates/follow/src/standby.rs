@@ -46,7 +46,7 @@ async fn part_of(server: &Server) -> Result<Part> {
     let reply = server.run("admin", doc! { "quarryPair": 1 }).await;
     let d = reply.map_err(|e| match e.code {
         Some(59) => FollowError::of_options(format!(
-            "{} is no Quarry: a standby is made of two of them",
+            "{} is not a Quarry server: a standby and its source must both be Quarry",
             server.shown
         )),
         _ => e.within(&server.shown),
@@ -93,8 +93,8 @@ impl Pair {
         let [theirs, ours] = &names;
         if theirs != ours {
             return Err(FollowError::of_options(format!(
-                "clients see both as one set, so both take the same --replSet: the source has \
-                 {theirs}, the target {ours}"
+                "both servers must have the same --replSet, because clients see them as one set: \
+                 the source has {theirs}, the target {ours}"
             )));
         }
         let term = there.term.max(here.term);
@@ -234,7 +234,7 @@ async fn hand_over_or_not(
         turn(stream, reader, tell).await?;
     }
     if let Err(e) = finish_indexes(&pair.target, &stream.applier.entries()).await {
-        tell(&format!("{e}; make it so yourself"));
+        tell(&format!("{e}; finish this index yourself"));
     }
     make_primary(&pair.target).await?;
     Ok(Outcome {
@@ -246,13 +246,14 @@ async fn hand_over_or_not(
 
 fn not_ready() -> FollowError {
     FollowError::of_data(
-        "the standby is not complete yet: everything must be copied, and indexes be unique, once",
+        "the standby is not complete yet: all data must be copied and the unique indexes built \
+         first",
     )
 }
 
 fn behind(lag: Duration) -> FollowError {
     FollowError::of_data(format!(
-        "the standby is {} ms behind: ask again, or with --force",
+        "the standby is {} ms behind: try again, or give --force",
         lag.as_millis()
     ))
 }
@@ -306,8 +307,8 @@ pub(crate) async fn promote_alone(
     let source_time = control.counts.source_time();
     if !order.force {
         let why = FollowError::of_data(
-            "the source does not answer: what it has acknowledged since it last did would be \
-             lost; with --force the standby is promoted as it is",
+            "the source does not answer, so writes that it acknowledged since its last answer \
+             would be lost; --force promotes the standby as it is",
         );
         refuse(state, order, &why, tell).await?;
         return Ok(false);

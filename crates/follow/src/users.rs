@@ -14,7 +14,7 @@ async fn kept(server: &Server, kind: &str) -> Result<Vec<Document>> {
     let all = server.list("admin", find).await;
     all.map_err(|e| {
         let what = format!(
-            "{kind} of {} cannot be read, which takes the role backup",
+            "{kind} of {} cannot be read, which needs the role backup",
             server.shown
         );
         FollowError::of_options(format!("{what}: {e}"))

@@ -377,7 +377,7 @@ impl Verifier {
             pass.different.push(different.clone());
         }
         let sent = self.mend.send(different).await;
-        sent.map_err(|_| FollowError::of_network("nobody mends any more"))
+        sent.map_err(|_| FollowError::of_network("the task that corrects differences has ended"))
     }
 }
 

@@ -62,7 +62,7 @@ fn failed(reply: &Document) -> Vec<[i64; 2]> {
 fn refused(ns: &Ns, reply: &Document) -> FollowError {
     let e = first_write_error(reply);
     let e = e.unwrap_or_else(|| FollowError::of_data("no reason given"));
-    e.within(&format!("{ns} of the target takes no document"))
+    e.within(&format!("{ns} of the target accepts no document"))
 }
 
 /// The number of leading documents that fit into one command.
@@ -158,7 +158,7 @@ async fn exchange(target: &Server, ns: &Ns, document: &RawDocumentBuf) -> Result
         }
     }
     Err(FollowError::of_data(format!(
-        "{ns} of the target takes no document: too many others have its keys"
+        "{ns} of the target accepts no document: too many other documents have its unique keys"
     )))
 }
 

@@ -106,7 +106,7 @@ impl Client {
             match tag {
                 ENTRY => match entry(content) {
                     Some(entry) => entries.push(entry),
-                    None => return trouble("it sent an entry that is none"),
+                    None => return trouble("it sent a malformed entry"),
                 },
                 REFERENCE | INTERMEDIATE => {}
                 SEARCHED => {
@@ -152,7 +152,7 @@ impl Client {
     fn answer(&mut self) -> Result<Vec<u8>, Trouble> {
         loop {
             match whole(&self.ahead) {
-                Err(()) => return trouble("it sent what is no message"),
+                Err(()) => return trouble("it sent a malformed message"),
                 Ok(Some(len)) if len > MESSAGE_BYTES_MAX => {
                     return trouble("it sent a message that is too long");
                 }
@@ -178,13 +178,13 @@ impl Client {
     fn operation<'m>(&self, message: &'m [u8]) -> Result<(u8, &'m [u8]), Trouble> {
         let mut values = Values(message);
         let Some(content) = values.expect(SEQUENCE) else {
-            return trouble("it sent what is no message");
+            return trouble("it sent a malformed message");
         };
         let mut content = Values(content);
         match content.number(INTEGER) {
             Some(id) if u32::try_from(id) == Ok(self.last) => {}
             Some(0) => return trouble("it gave notice that it ends the connection"),
-            _ => return trouble("it answered something that was not asked"),
+            _ => return trouble("it answered a request that was not sent"),
         }
         match content.next() {
             Some(operation) => Ok(operation),

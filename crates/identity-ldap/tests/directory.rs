@@ -379,12 +379,12 @@ fn hostile_directories_end_in_time_and_log_nobody_in() {
     let answers: Vec<(&str, Answer)> = vec![
         ("closed", answers_by(|_| Vec::new())),
         (
-            "no message",
+            "malformed message",
             answers_by(|_| b"HTTP/1.1 400 Bad Request\r\n\r\n".repeat(9)),
         ),
         ("too long", answers_by(move |_| long())),
-        ("not asked", answers_by(move |_| deep())),
-        ("not asked", answers_by(move |_| other())),
+        ("was not sent", answers_by(move |_| deep())),
+        ("was not sent", answers_by(move |_| other())),
         ("gave notice", answers_by(move |_| notice())),
         ("the result 52", answers_by(|_| result(0x61, 52))),
         ("something else", answers_by(|_| result(0x65, 0))),

@@ -73,7 +73,7 @@ impl Audit {
             AuditTarget::Syslog(path) => {
                 let socket = connect(path).map_err(|e| {
                     let path = path.display();
-                    format!("no system logger listens at {path}, which the audit is to go to: {e}")
+                    format!("no system logger listens at {path}, the destination of the audit: {e}")
                 })?;
                 Out::Syslog(path.clone(), Some(socket))
             }

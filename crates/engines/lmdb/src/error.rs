@@ -23,7 +23,7 @@ pub(crate) fn classify(step: &'static str, error: Error) -> StorageError {
             context: format!("the file has reached the size of its map during {step}"),
         },
         Error::Mdb(MdbError::TxnFull) => StorageError::Full {
-            context: format!("one transaction cannot change as many pages ({step})"),
+            context: format!("one transaction cannot change so many pages ({step})"),
         },
         Error::Mdb(MdbError::ReadersFull) => {
             StorageError::Busy("every slot for readers is taken".to_owned())

@@ -68,14 +68,14 @@ impl Repair {
     /// The report in one line; `end` is the last commit of the open database.
     pub(crate) fn report(&self, end: u64) -> String {
         let given_up = if self.all {
-            "every record that can be read was applied, the others are given up"
+            "every readable record was applied, the others are given up"
         } else {
-            "commits behind it are given up"
+            "the commits after it are given up"
         };
         let (found, kept) = (&self.found, self.kept.display());
         format!(
-            "{found}; opened with commit {end} as the last one, {given_up}; \
-             the journal files as they were are in {kept}"
+            "{found}; opened with commit {end} as the last one, {given_up}; the original journal \
+             files are in {kept}"
         )
     }
 }

@@ -284,7 +284,7 @@ pub(crate) fn check_format(cluster: &Cluster, layout: &Layout, prefix: &str) -> 
         }),
         None => Err(StorageError::ForeignDirectory {
             path: format!("prefix {prefix} of the cluster"),
-            found: "rows of something else".to_owned(),
+            found: "rows that Quarry did not write".to_owned(),
         }),
     }
 }

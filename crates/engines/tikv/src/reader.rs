@@ -116,7 +116,7 @@ impl TikvReader {
         let announced = announced.unwrap_or_default();
         if !announces(lease.as_deref(), &announced) {
             return Err(StorageError::Unsupported(
-                "the server that holds the database does not announce what it changes",
+                "the server that holds the database does not announce its changes",
             ));
         }
         self.clock.set(millis(ts));
@@ -203,7 +203,7 @@ impl Engine for TikvReader {
 
     fn approx_size(&self, _: Table, _: KeyRange<'_>) -> Result<u64> {
         Err(StorageError::Unsupported(
-            "sizes are told by the server that holds the database",
+            "only the server that holds the database knows sizes",
         ))
     }
 

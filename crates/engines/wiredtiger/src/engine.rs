@@ -250,8 +250,8 @@ fn check_ended(path: &Path) -> Result<()> {
     }
     Err(StorageError::Io {
         context:
-            "it was not stopped in order, and a reader must not apply its log: start a server \
-                  on it and stop it"
+            "it was not shut down cleanly, and a reader must not apply its log: start a server \
+             on it and stop it"
                 .to_owned(),
         source: None,
     })

@@ -27,7 +27,9 @@ pub(crate) fn classify(step: &'static str, status: c_int, said: &str) -> Storage
     };
     let cause = (!words.is_empty()).then(|| Arc::new(EngineMessage(words)) as Cause);
     match status {
-        AGAIN => StorageError::Busy(format!("the engine gave up {step} for want of cache")),
+        AGAIN => StorageError::Busy(format!(
+            "the engine gave up {step} because its cache is full"
+        )),
         NO_MEMORY => StorageError::Busy(format!("no memory for {step}")),
         ENOSPC | EDQUOT => StorageError::Full {
             context: format!("the device is full during {step}"),

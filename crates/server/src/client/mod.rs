@@ -188,7 +188,7 @@ fn read_message(stream: &mut dyn Stream) -> std::io::Result<Vec<u8>> {
     let (header, _) = Header::split(&message).ok_or_else(|| strange("a short message"))?;
     let len = usize::try_from(header.message_len).unwrap_or(0);
     if header.op_code != OpCode::Msg as i32 || !(BODY_AT..=MAX_MESSAGE_LEN).contains(&len) {
-        return Err(strange("what came"));
+        return Err(strange("the received message"));
     }
     message.resize(len, 0);
     stream.read_exact(message.get_mut(HEADER_LEN..).unwrap_or_default())?;

@@ -466,7 +466,7 @@ fn repair_takes_all_it_can_when_tables_hold_later_commits() {
         repaired
             .repaired()
             .unwrap()
-            .contains("every record that can be read")
+            .contains("every readable record")
     );
 }
 

@@ -46,5 +46,5 @@ fn a_source_is_fed_from_the_target_until_it_is_cut_over_back() {
 fn a_way_back_needs_a_target_that_tells_its_changes() {
     let (source, target) = (Node::start(&[]), Node::start(&["--standalone"]));
     let line = refused(&[&source.uri(), "--to", &target.uri(), "--reverse"]);
-    assert!(line.contains("tells no changes"), "{line}");
+    assert!(line.contains("reports no changes"), "{line}");
 }

@@ -155,13 +155,13 @@ fn it_is_stopped_and_goes_on() {
         assert_eq!(follower.status(), Some(0));
         assert_eq!(status(&target).get_str("phase").unwrap(), "copying");
         let other = refused(&[&from, "--to", &to, "--exclude", "shop.ring"]);
-        assert!(other.contains("was begun with"), "{other}");
+        assert!(other.contains("was started with"), "{other}");
         let early = refused(&["cutover", "--to", &to, "--fence"]);
         assert!(early.contains("start it again"), "{early}");
         let follower = Follower::start(&[&from, "--to", &to]);
         wait_for(&target, "following");
         let second = refused(&[&from, "--to", &to]);
-        assert!(second.contains("at work on this target"), "{second}");
+        assert!(second.contains("running for this target"), "{second}");
         let pid = rustix::process::Pid::from_child(follower.child.as_ref().unwrap());
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         assert_eq!(follower.status(), Some(0));
@@ -199,7 +199,7 @@ fn what_cannot_be_followed_is_told_before_it_begins() {
         );
         let alone = Node::start(&["--standalone"]);
         let line = refused(&[&alone.uri(), "--to", &to]);
-        assert!(line.contains("no replica set"), "{line}");
+        assert!(line.contains("neither a replica set"), "{line}");
     });
 }
 
