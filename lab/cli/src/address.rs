@@ -47,7 +47,7 @@ pub(crate) async fn make_load(job: Job, link: &mut Link) -> Result<(), LabError>
             plan.make_load(target, &job, link).await
         }
         "mysql" | "mariadb" => make_load_mysql(plan, &job, link).await,
-        _ => Err(wrong(&given, "agents make load against servers")),
+        _ => Err(wrong(&given, "agents generate load against servers only")),
     }
 }
 

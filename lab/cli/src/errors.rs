@@ -31,10 +31,10 @@ pub(crate) enum LabError {
     #[error(transparent)]
     Stacks(#[from] lab_kit::profile::ProfileError),
     /// A page for several runs needs `--out`, because it has no folder.
-    #[error("a page of several runs needs a place: give --out FILE")]
+    #[error("a page of several runs needs --out FILE")]
     NeedsOut,
     /// The target supports none of the workload's measured steps.
-    #[error("nothing to measure: {lacks} is missing")]
+    #[error("there is nothing to measure: {lacks} is missing")]
     Nothing {
         /// The capabilities that the target lacks.
         lacks: String,
@@ -88,7 +88,7 @@ pub(crate) enum LabError {
         reason: String,
     },
     /// The data that another run loaded no longer exist.
-    #[error("the data that {} loaded are not there any more: {reason}", folder.display())]
+    #[error("the data that {} loaded no longer exists: {reason}", folder.display())]
     Gone {
         /// The folder of that run.
         folder: PathBuf,
@@ -105,7 +105,7 @@ pub(crate) enum LabError {
         reason: String,
     },
     /// The sweep ended before its last run.
-    #[error("sweep ended early: {reason}; quarry-lab resume {} goes on", folder.display())]
+    #[error("sweep ended early: {reason}; quarry-lab resume {} continues it", folder.display())]
     SweepStopped {
         /// Why.
         reason: String,

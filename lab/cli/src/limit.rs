@@ -140,18 +140,20 @@ impl Limit {
         let (how, remark) = match &self.held {
             Held::ControlGroup(group) if is_self => (
                 group.version.name().to_owned(),
-                "the engine runs inside the lab: histograms and clients count, too".to_owned(),
+                "the engine runs inside the lab, so the lab's histograms and clients count \
+                 towards the limit"
+                    .to_owned(),
             ),
             Held::ControlGroup(group) => (
                 group.version.name().to_owned(),
-                "what the process had in memory before the run stays with its old group".to_owned(),
+                "memory that the process used before the run is not counted in the group"
+                    .to_owned(),
             ),
             Held::Balloon(_, held) => (
                 "balloon".to_owned(),
                 format!(
-                    "{} MiB are held by a process of the lab so that {} MiB are left; other \
-                        programs share those; it holds only \
-                     for a target on this machine{}",
+                    "a process of the lab holds {} MiB so that {} MiB are left, which other \
+                     programs share; this limits only a target on this machine{}",
                     held >> 20,
                     (self.bytes + SPARE_BYTES) >> 20,
                     if metrics::Memory::sample().is_ok_and(|memory| memory.swap_bytes > 0) {
@@ -290,7 +292,7 @@ fn group(
         let _ = fs::write(parent.join("cgroup.subtree_control"), "+memory");
     }
     let path = parent.join(format!("{PREFIX}{}", std::process::id()));
-    fs::create_dir_all(&path).map_err(|error| failed("a group cannot be made", error))?;
+    fs::create_dir_all(&path).map_err(|error| failed("a group cannot be created", error))?;
     let group = ControlGroup {
         path,
         home,
@@ -403,7 +405,7 @@ fn inflate(bytes: u64) -> Result<(Child, u64), LabError> {
         let _ = child.kill();
         let _ = child.wait();
         return Err(LabError::NoLimit {
-            reason: format!("balloon: {} MiB cannot be had", size >> 20),
+            reason: format!("balloon: {} MiB cannot be allocated", size >> 20),
         });
     }
     Ok((child, size))

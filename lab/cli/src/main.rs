@@ -100,7 +100,7 @@ fn begin(arguments: &RunArguments) -> Result<(), LabError> {
     let settings = workload.settings(&arguments.preset, arguments.overrides())?;
     let workload = workload.adapted(&settings);
     if arguments.find_change.is_some() {
-        let reason = "--find-change needs --repeats, the most that may be made";
+        let reason = "--find-change needs --repeats, the most runs that it may make";
         return Err(LabError::Words(reason.to_owned()));
     }
     if arguments.plan {

@@ -85,7 +85,7 @@ impl Tool {
             .unwrap_or("it gave no reason")
             .to_owned();
         LabError::Profile(format!(
-            "{} cannot look at process {pid}: {reason}",
+            "{} cannot profile process {pid}: {reason}",
             self.name()
         ))
     }
@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), LabError> {
         return Err(LabError::Profile(format!("there is no process {pid}")));
     };
     make_folder(&arguments.out)?;
-    note_line!("looking at process {pid} ({}) for {seconds} s", name.trim());
+    note_line!("profiling process {pid} ({}) for {seconds} s", name.trim());
     let stacks = match arguments.with {
         Tool::Perf => perf(arguments)?,
         Tool::Gdb => gdb(arguments)?,

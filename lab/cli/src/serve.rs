@@ -89,7 +89,7 @@ pub(crate) fn serve(server: &Server) -> Result<(), LabError> {
         );
         tokio::select! {
             () = crate::interrupt::interrupted() => {}
-            reason = server.wait_for_end() => note_line!("the server ended by itself: {reason}"),
+            reason = server.wait_for_end() => note_line!("the server ended unexpectedly: {reason}"),
         }
         server.stop();
         Ok(())

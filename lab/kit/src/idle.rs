@@ -20,7 +20,7 @@ pub fn until_idle(pid: Option<u32>, timeout: Duration) -> (bool, String) {
     let Some(mut sampler) = pid.and_then(|pid| ProcessSampler::new(pid).ok()) else {
         return (
             false,
-            "its process is not watched, so nobody knows whether it is at rest".to_owned(),
+            "its process is not observed, so it is unknown whether it is idle".to_owned(),
         );
     };
     let begun = Instant::now();
@@ -29,7 +29,7 @@ pub fn until_idle(pid: Option<u32>, timeout: Duration) -> (bool, String) {
         std::thread::sleep(EVERY);
         let now = sampler.sample().ok();
         let (Some(before), Some(after)) = (last.take(), now) else {
-            return (false, "its process is gone".to_owned());
+            return (false, "its process has ended".to_owned());
         };
         let used = after.since(&before);
         let is_quiet = used.cpu().as_secs_f64() < CPU_SHARE * EVERY.as_secs_f64()

@@ -17,7 +17,7 @@ pub enum ProfileError {
     #[error("the samples cannot be read: {0}")]
     Read(std::io::Error),
     /// No samples.
-    #[error("no stack was seen: the process did not use the CPU, or has ended")]
+    #[error("no stack was sampled: the process did not use the CPU, or has ended")]
     Empty,
     /// The flame graph could not be drawn.
     #[error("the flame graph cannot be drawn: {0}")]

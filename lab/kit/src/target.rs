@@ -372,7 +372,7 @@ pub trait Target: Send + Sync + 'static {
         _: Option<String>,
         _: Vec<Tree>,
     ) -> impl Future<Output = Result<String, String>> + Send {
-        async { Err("it knows no pipelines".to_owned()) }
+        async { Err("it has no pipelines".to_owned()) }
     }
 
     /// The results of the pipeline on the server that the user's program copies to.
@@ -380,7 +380,7 @@ pub trait Target: Send + Sync + 'static {
     /// # Errors
     /// As [`Target::evaluate`]; or there is no such server.
     fn evaluate_copy(&self, _: Vec<Tree>) -> impl Future<Output = Result<String, String>> + Send {
-        async { Err("it knows no copies".to_owned()) }
+        async { Err("it has no copies".to_owned()) }
     }
 
     /// Waits until the search indexes of the workload's collection contain all documents.
@@ -405,7 +405,7 @@ pub trait Target: Send + Sync + 'static {
         _: Similarity,
         _: Vec<Vec<Tree>>,
     ) -> impl Future<Output = Result<Recall, String>> + Send {
-        async { Err("it searches no vectors".to_owned()) }
+        async { Err("it has no vector search".to_owned()) }
     }
 
     /// Opens the given number of readers of the changes made to the workload's collection from now
@@ -420,7 +420,7 @@ pub trait Target: Send + Sync + 'static {
         async {
             Err(TargetError::Refused {
                 what: "readers of changes".to_owned(),
-                reason: "it tells nobody of changes".to_owned(),
+                reason: "it has no change streams".to_owned(),
             })
         }
     }
@@ -431,7 +431,7 @@ pub trait Target: Send + Sync + 'static {
     /// # Errors
     /// The target refuses, or has no dates.
     fn oldest(&self, _: String) -> impl Future<Output = Result<(Option<i64>, u64), String>> + Send {
-        async { Err("it knows no dates".to_owned()) }
+        async { Err("it has no dates".to_owned()) }
     }
 
     /// Makes the tables, empty, without secondary indexes.

@@ -90,9 +90,8 @@ pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> 
     let is_full = step.host.busy_percent > 90.0;
     if is_here && !is_inside && is_full && step.client.cpu_cores > 0.33 * cpus as f64 {
         let text = format!(
-            "the machine is full and the lab itself took {} of {cpus} CPUs. The rate shows both \
-                together; trust CPU per operation \
-             instead, or run the lab elsewhere.",
+            "all CPUs of the machine are busy and the lab itself took {} of {cpus}. The rate \
+             depends on both; trust CPU per operation instead, or run the lab on another machine.",
             format::number(step.client.cpu_cores)
         );
         out.push(warning("client-cpu-saturated", at(text)));
@@ -125,17 +124,17 @@ pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> 
 fn of_standstills(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String) -> String) {
     if step.more.lab_stood_still_seconds > 0.0 {
         let text = format!(
-            "the lab itself stood still for {} ({} calls were under way). That is in no latency, \
-                no stall and no rate; repeat it on a machine that gives the lab its CPU.",
+            "the lab itself stood still for {} ({} calls were in progress). Latency, stalls and \
+             rate leave that out; repeat the run on a machine that gives the lab its CPU.",
             format::seconds(step.more.lab_stood_still_seconds),
             format::count(step.more.disturbed_calls)
         );
         out.push(warning("lab-stood-still", at(text)));
     } else if step.more.disturbed_calls > 0 {
         let text = format!(
-            "a load generator stood still while {} of its calls were under way. They are in no \
-                latency, but the rate misses what it would have done; repeat it on machines that \
-                give the lab their CPU.",
+            "a load generator stood still while {} of its calls were in progress. Latency leaves \
+             them out, but the rate misses its calls; repeat the run on machines that give the \
+             lab their CPU.",
             format::count(step.more.disturbed_calls)
         );
         out.push(warning("lab-stood-still", at(text)));
@@ -163,8 +162,8 @@ fn of_failures(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String) ->
     if refused > 0 {
         let given_up = step.more.given_up + beside.map(|role| role.given_up).sum::<u64>();
         let text = format!(
-            "the target refused {} calls as overloaded or would take no connection; {} operations \
-                were given up. They are neither in the rate nor in the latency.",
+            "the target refused {} calls as overloaded or refused connections; {} operations \
+             were given up. Rate and latency leave them out.",
             format::count(refused),
             format::count(given_up)
         );
@@ -178,8 +177,8 @@ fn of_generators(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String) 
         let own = generator.cpu_cores > 0.33 * f64::from(generator.cpus);
         if own && generator.host_busy_percent > 90.0 {
             let text = format!(
-                "the generator {} was short of processors: its machine was {} % busy and the lab \
-                    took {} of its {} CPUs. Latency holds its waiting; add a generator.",
+                "the generator {} had too few processors: its machine was {} % busy and the lab \
+                 took {} of its {} CPUs. Latency includes its waiting; add a generator.",
                 generator.address,
                 format::number(generator.host_busy_percent),
                 format::number(generator.cpu_cores),
@@ -194,7 +193,7 @@ fn of_generators(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String) 
         if late > LATENESS_US_MIN && late > p99 {
             let text = format!(
                 "the generator {} sent one call in a hundred {} late or later, more than the \
-                    target took. Give it more CPU or less of the rate.",
+                 target took to answer. Give it more CPU or a smaller share of the rate.",
                 generator.address,
                 format::seconds(late / 1e6)
             );
@@ -257,8 +256,8 @@ fn of_schedule(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String) ->
             out.push(warning("lab-late", at(text)));
         } else if lateness.max_us > STANDSTILL_US_MIN {
             let text = format!(
-                "the lab itself stood still for up to {}: calls were sent so much too late, which \
-                    is not in the latency.",
+                "the lab itself stood still for up to {}: calls were sent late by this time, \
+                 which latency leaves out.",
                 format::seconds(lateness.max_us / 1e6)
             );
             out.push(warning("lab-late", at(text)));

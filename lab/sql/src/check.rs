@@ -98,7 +98,7 @@ fn whole(contents: &Contents, which: &mut RowSet, row: &Row) -> Result<(), CallO
     if is_asked_for {
         return Ok(());
     }
-    let reason = format!("the row {id} was not asked for, or came before");
+    let reason = format!("the row {id} was not requested, or was returned twice");
     Err(failed("wrong document", &reason))
 }
 
@@ -109,7 +109,7 @@ fn entry(last: &mut Vec<Value>, row: &Row) -> Result<(), CallOutcome> {
         .zip(found.clone())
         .map(|(last, next)| last.order(&next));
     if order.fold(Ordering::Equal, Ordering::then) == Ordering::Greater {
-        let reason = "an entry came that lies before the one before it";
+        let reason = "an entry is out of order";
         return Err(failed(WRONG_ORDER, reason));
     }
     let owned = found.map(|view| match view {

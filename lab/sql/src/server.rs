@@ -298,7 +298,7 @@ fn install(file: &Path, data: &Path) -> Result<(), lab_kit::target::TargetError>
     let done = command
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| failed("to make the data directory", error))?;
+        .map_err(|error| failed("to create the data directory", error))?;
     if done.status.success() {
         return Ok(());
     }
@@ -307,7 +307,7 @@ fn install(file: &Path, data: &Path) -> Result<(), lab_kit::target::TargetError>
     let first = text.lines().find(|line| line.contains("[ERROR]"));
     let last = || text.lines().rfind(|line| !line.trim().is_empty());
     let reason = first.or_else(last).unwrap_or("no message");
-    Err(failed("to make the data directory", reason))
+    Err(failed("to create the data directory", reason))
 }
 
 fn last_error(directory: &Path) -> String {

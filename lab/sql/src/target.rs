@@ -64,7 +64,7 @@ impl SqlTarget {
             .all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
         {
             return Err(wrong(format!(
-                "the database name '{database}' may hold letters, digits and _ only"
+                "the database name must consist of letters, digits and _, given '{database}'"
             )));
         }
         let builder = OptsBuilder::from_opts(opts)
@@ -156,7 +156,7 @@ impl SqlTarget {
             return Err("not local".to_owned());
         }
         metrics::listening_process(port)
-            .ok_or_else(|| format!("nobody is seen to listen on port {port}"))
+            .ok_or_else(|| format!("no visible process listens on port {port}"))
     }
 }
 

@@ -65,7 +65,7 @@ impl Agent {
         stream.set_write_timeout(Some(ANSWER_MAX))?;
         let greeting = answer(&stream)?;
         let number = greeting.strip_prefix(GREETING);
-        let number = number.ok_or_else(|| Error::other("it is no agent of this version"))?;
+        let number = number.ok_or_else(|| Error::other("it is not an agent of this version"))?;
         let wanted = self.wanted.to_string();
         let proof = wire::proof(&self.token, number, &wanted)?;
         stream.write_all(format!("{proof} {wanted}\n").as_bytes())?;
@@ -119,7 +119,7 @@ fn answer(mut stream: &TcpStream) -> Result<String> {
 fn not_understood(told: &str) -> Error {
     match told.strip_prefix(REFUSED) {
         Some(reason) => Error::other(reason.to_owned()),
-        None => Error::other("its answer is not understood"),
+        None => Error::other("its answer cannot be parsed"),
     }
 }
 

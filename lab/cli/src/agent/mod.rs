@@ -42,12 +42,16 @@ pub(crate) fn token(path: &Path) -> Result<Vec<u8>, LabError> {
     let failed = |reason: String| LabError::Agent(format!("{}: {reason}", path.display()));
     let length = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?;
     if length.len() > TOKEN_MAX {
-        return Err(failed(format!("a token has at most {TOKEN_MAX} bytes")));
+        return Err(failed(format!(
+            "a token must have at most {TOKEN_MAX} bytes"
+        )));
     }
     let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
     let token = bytes.trim_ascii();
     if token.len() < TOKEN_MIN {
-        return Err(failed(format!("a token has at least {TOKEN_MIN} bytes")));
+        return Err(failed(format!(
+            "a token must have at least {TOKEN_MIN} bytes"
+        )));
     }
     Ok(token.to_vec())
 }

@@ -81,7 +81,7 @@ fn serve(mut stream: &TcpStream, token: &[u8], load: &LoadService) -> Result<()>
     if let Some(asked) = asked.and_then(|(_, wanted)| wanted.strip_prefix(LOAD)) {
         return load.serve(stream, token, &number, asked);
     }
-    let mut sampler = match asked.map_or(Err("the token is another"), |(_, wanted)| find(wanted)) {
+    let mut sampler = match asked.map_or(Err("the token is wrong"), |(_, wanted)| find(wanted)) {
         Ok(sampler) => sampler,
         Err(reason) => return stream.write_all(format!("{REFUSED}{reason}\n").as_bytes()),
     };
@@ -102,13 +102,16 @@ fn serve(mut stream: &TcpStream, token: &[u8], load: &LoadService) -> Result<()>
 fn find(wanted: &str) -> std::result::Result<ProcessSampler, &'static str> {
     let pid = match ProcessQuery::parse(wanted).ok_or("no such request")? {
         ProcessQuery::Port(port) => {
-            listening_process(port).ok_or("nobody is seen to listen there")?
+            listening_process(port).ok_or("no process that the agent can see listens there")?
         }
         ProcessQuery::Process(pid) => pid,
     };
     let sampler = ProcessSampler::new(pid).map_err(|_| "there is no such process")?;
     if !sampler.sees_storage() {
-        return Err("the agent may not see the process's storage: run it as the same user or root");
+        return Err(
+            "the agent may not read the process's storage counters: run it as the same \
+                    user or root",
+        );
     }
     Ok(sampler)
 }

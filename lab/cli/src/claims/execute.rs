@@ -29,7 +29,7 @@ pub(super) fn runs(
 ) -> Result<bool, LabError> {
     let (open, used) = plan.open(done);
     let again = if used > 0 {
-        format!("; {used} are there already")
+        format!("; {used} exist already")
     } else {
         String::new()
     };
@@ -55,11 +55,11 @@ pub(super) fn runs(
         match make(arguments, spec, out, &stop) {
             Ok(None) => {}
             Ok(Some(problem)) => note_line!("that run {problem}; it does not count"),
-            Err(error) => note_line!("that run could not be made: {error}"),
+            Err(error) => note_line!("that run failed: {error}"),
         }
         if stop.load(Ordering::Acquire) {
             note_line!(
-                "interrupted; quarry-lab claims --resume {} goes on",
+                "interrupted; quarry-lab claims --resume {} continues",
                 out.display()
             );
             return Ok(true);

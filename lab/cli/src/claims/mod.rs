@@ -79,7 +79,7 @@ pub(crate) fn run(given: &ClaimsArguments) -> Result<(), LabError> {
         )?;
         if interrupted {
             return Err(LabError::Partial {
-                reason: "interrupted; quarry-lab claims --resume goes on".to_owned(),
+                reason: "interrupted; quarry-lab claims --resume continues".to_owned(),
                 folder: out.clone(),
             });
         }

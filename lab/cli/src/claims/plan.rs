@@ -161,8 +161,8 @@ impl ClaimsPlan {
             for needed in claim.needed(cpus) {
                 if needed.workload == lab_kit::result::REPLAY_WORKLOAD {
                     note_line!(
-                        "{}: left out, it needs a recording: make the runs with quarry-lab replay, \
-                            and judge their folders with --judge",
+                        "{}: left out, it needs a recording: run quarry-lab replay, and judge \
+                         its folders with --judge",
                         claim.id
                     );
                     continue;

@@ -56,7 +56,7 @@ pub(super) fn sealed(
         let bytes = wire::derived(token, agent_number, &format!("{label}{lab_number}"))?;
         let key = UnboundKey::new(&CHACHA20_POLY1305, &bytes);
         key.map(LessSafeKey::new)
-            .map_err(|_| Error::other("no key can be made"))
+            .map_err(|_| Error::other("no key can be generated"))
     };
     let (own, other) = match side {
         Side::Lab => (TO_AGENT, TO_LAB),
@@ -92,7 +92,7 @@ impl Sender {
         let tag = CHACHA20_POLY1305.tag_len();
         if bytes.len() + tag > FRAME_MAX {
             let reason = format!(
-                "a message of {} bytes; at most {} can be sent",
+                "a message has {} bytes; at most {} are allowed",
                 bytes.len(),
                 FRAME_MAX - tag
             );
@@ -101,7 +101,7 @@ impl Sender {
         let sealed =
             self.key
                 .seal_in_place_append_tag(nonce(&mut self.number), Aad::empty(), &mut bytes);
-        sealed.map_err(|_| Error::other("a message cannot be sealed"))?;
+        sealed.map_err(|_| Error::other("a message cannot be encrypted"))?;
         let length = u32::try_from(bytes.len()).map_err(Error::other)?;
         let mut frame = length.to_le_bytes().to_vec();
         frame.extend(bytes);
@@ -127,7 +127,7 @@ impl Receiver {
         let ([a], [b, c, d]) = (first, rest);
         let length = u32::from_le_bytes([a, b, c, d]) as usize;
         if length > FRAME_MAX {
-            let reason = format!("a frame of {length} bytes; at most {FRAME_MAX} are taken");
+            let reason = format!("a frame has {length} bytes; at most {FRAME_MAX} are allowed");
             return Err(Error::new(ErrorKind::InvalidData, reason));
         }
         let mut bytes = vec![0; length];
@@ -135,9 +135,8 @@ impl Receiver {
         let opened = self
             .key
             .open_in_place(nonce(&mut self.number), Aad::empty(), &mut bytes);
-        let opened = opened.map_err(|_| {
-            Error::new(ErrorKind::InvalidData, "a frame that was not sealed for it")
-        })?;
+        let opened = opened
+            .map_err(|_| Error::new(ErrorKind::InvalidData, "a frame cannot be decrypted"))?;
         Ok(Some(serde_json::from_slice(opened)?))
     }
 
@@ -239,7 +238,7 @@ mod tests {
             other_token,
             vec![0; 4],
         ] {
-            assert!(refused(&bytes).contains("not sealed"), "{bytes:?}");
+            assert!(refused(&bytes).contains("cannot be decrypted"), "{bytes:?}");
         }
         assert!(refused(&[0xff; 8]).contains("at most"));
         assert!(refused(&good[..9]).contains("end of file"));

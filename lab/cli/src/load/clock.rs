@@ -65,8 +65,8 @@ impl Clock {
     pub(super) fn check(&self) -> Result<(), String> {
         if self.error > START_ERROR_MAX {
             return Err(format!(
-                "it cannot begin together with the lab: half of the shortest round trip is {} ms; \
-                    allowed is {} ms",
+                "it cannot start at the same time as the lab: half of the shortest round trip is \
+                 {} ms; allowed is {} ms",
                 self.error.as_millis(),
                 START_ERROR_MAX.as_millis()
             ));
@@ -74,8 +74,8 @@ impl Clock {
         let most = i64::try_from(AHEAD_MAX.as_micros()).unwrap_or(i64::MAX);
         if !(-most..=most).contains(&self.ahead_us) {
             return Err(format!(
-                "its clock is {:.3} s ahead of the lab's; allowed is {} s either way: set both by \
-                    the same server of time",
+                "its clock is {:.3} s ahead of the lab's; allowed is {} s either way: \
+                 synchronise both with the same time server",
                 self.ahead_us as f64 / 1e6,
                 AHEAD_MAX.as_secs()
             ));

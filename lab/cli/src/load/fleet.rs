@@ -225,7 +225,7 @@ impl Fleet {
                 }
                 Ok(_) => {}
                 Err(_) => {
-                    let reason = "it does not tell its time";
+                    let reason = "it does not report its time";
                     return Err(failed(&self.address(number), &reason));
                 }
             }
@@ -291,9 +291,9 @@ fn read(number: usize, mut receiver: Receiver, outbox: &Outbox<(usize, Event, In
         let event = match receiver.receive(SILENT_MAX) {
             Ok(Some(FromAgent::Alive)) => continue,
             Ok(Some(said)) => Event::Said(said),
-            Ok(None) => Event::Lost("it has ended the connection".to_owned()),
+            Ok(None) => Event::Lost("it has closed the connection".to_owned()),
             Err(error) if error.kind() == ErrorKind::TimedOut => {
-                Event::Lost(format!("it said nothing for {} s", SILENT_MAX.as_secs()))
+                Event::Lost(format!("it sent nothing for {} s", SILENT_MAX.as_secs()))
             }
             Err(error) => Event::Lost(error.to_string()),
         };
@@ -324,7 +324,7 @@ fn greet(address: &str, token: &[u8]) -> Result<(Sender, Receiver)> {
     };
     let greeting = line(&stream)?;
     let number = greeting.strip_prefix(GREETING);
-    let number = number.ok_or_else(|| Error::other("it is no agent of this version"))?;
+    let number = number.ok_or_else(|| Error::other("it is not an agent of this version"))?;
     let own = format!("{:032x}", rand::random::<u128>());
     let wanted = format!("{LOAD}{own} {VERSION}");
     let proof = wire::proof(token, number, &wanted)?;
@@ -334,7 +334,7 @@ fn greet(address: &str, token: &[u8]) -> Result<(Sender, Receiver)> {
         return Err(Error::other(reason.to_owned()));
     }
     if told != LOAD.trim_end() {
-        return Err(Error::other("its answer is not understood"));
+        return Err(Error::other("its answer cannot be parsed"));
     }
     sealed(&stream, token, number, &own, Side::Lab)
 }

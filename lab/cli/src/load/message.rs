@@ -250,7 +250,7 @@ impl TryFrom<UncheckedBuckets> for Buckets {
         let sum = counts.try_fold(0_u64, u64::checked_add);
         if sum.is_none_or(|sum| sum > VALUES_MAX || came.clamped > sum) {
             return Err(format!(
-                "a histogram has at most {VALUES_MAX} values, and {} are too long of these",
+                "a histogram must have at most {VALUES_MAX} values, and {} are too long of these",
                 came.clamped
             ));
         }
@@ -321,7 +321,10 @@ mod tests {
             ("[[1,1]]".to_owned(), 2),
         ] {
             let refused = read(&counts, clamped).unwrap_err().to_string();
-            assert!(refused.contains("a histogram has at most"), "{refused}");
+            assert!(
+                refused.contains("a histogram must have at most"),
+                "{refused}"
+            );
         }
     }
 }

@@ -68,7 +68,7 @@ impl ToLab {
     /// Sends a message.
     pub(crate) fn send(&self, what: &FromAgent) -> std::result::Result<(), String> {
         let sent = lock(&self.0).send(what);
-        sent.map_err(|error| format!("the lab cannot be told: {error}"))
+        sent.map_err(|error| format!("the lab cannot be reached: {error}"))
     }
 }
 
@@ -83,7 +83,7 @@ impl Link {
     /// # Errors
     /// No more orders will come; the error says why.
     pub(crate) async fn next(&mut self) -> Order {
-        let ended = || Err("the lab has ended the connection".to_owned());
+        let ended = || Err("the lab has closed the connection".to_owned());
         self.inbox.recv().await.unwrap_or_else(ended)
     }
 
@@ -135,16 +135,16 @@ impl LoadService {
     ) -> Result<()> {
         let (lab_number, version) = asked.split_once(' ').unwrap_or_default();
         let Some(make_load) = self.make_load else {
-            let reason = "it makes no load: start it with --load";
+            let reason = "it generates no load: start it with --load";
             return stream.write_all(format!("{REFUSED}{reason}\n").as_bytes());
         };
         let refused = if version != VERSION {
             let version: String = version.chars().take(40).collect();
             Some(format!(
-                "it is of version {VERSION}, the lab of version {version}: both must be the same"
+                "it has version {VERSION}, but the lab has version {version}: both must be the same"
             ))
         } else if !self.begin() {
-            Some("it makes load for another run".to_owned())
+            Some("it generates load for another run".to_owned())
         } else {
             None
         };
@@ -227,7 +227,9 @@ async fn take_job(link: &mut Link, make_load: MakeLoad) -> std::result::Result<(
     match link.next().await {
         Ok(ToAgent::Job(job)) => make_load(*job, link).await,
         Ok(ToAgent::End) => Ok(()),
-        Ok(_) => Err(LabError::Agent("the run comes first".to_owned())),
+        Ok(_) => Err(LabError::Agent(
+            "the first message must be the run".to_owned(),
+        )),
         Err(reason) => Err(LabError::Agent(reason)),
     }
 }
@@ -248,8 +250,8 @@ fn read(mut receiver: Receiver, to_lab: &ToLab, orders: &Outbox<Order>, clock: I
                 }
             }
             Ok(Some(order)) => Ok(order),
-            Ok(None) => Err("the lab has ended the connection".to_owned()),
-            Err(error) => Err(format!("the lab is not heard any more: {error}")),
+            Ok(None) => Err("the lab has closed the connection".to_owned()),
+            Err(error) => Err(format!("the connection to the lab failed: {error}")),
         };
         let is_last = order.is_err();
         if orders.blocking_send(order).is_err() || is_last {

@@ -106,7 +106,7 @@ impl Expected {
         let Some(id) = id_of(document) else {
             return match self {
                 Self::Ids(_) | Self::InOrder(_) => {
-                    let reason = "it has no _id of the lab's";
+                    let reason = "it has no _id that the lab generated";
                     Err(failed("wrong document", reason, document))
                 }
                 Self::Rows | Self::Entries { .. } => Ok(()),
@@ -117,7 +117,7 @@ impl Expected {
                 if ids.remove(&id) {
                     return Ok(());
                 }
-                let reason = "it was not asked for, or came before";
+                let reason = "it was not requested, or was returned twice";
                 Err(failed("wrong document", reason, document))
             }
             Self::InOrder(order) => order
@@ -147,7 +147,7 @@ fn entry(
     if order.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
         == std::cmp::Ordering::Greater
     {
-        let reason = "an entry came that lies before the one before it";
+        let reason = "an entry is out of order";
         return Err(failed(WRONG_ORDER, reason, document));
     }
     *last = found.into_iter().map(owned).collect();

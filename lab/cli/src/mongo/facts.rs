@@ -236,7 +236,7 @@ fn server_process(address: &ServerAddress, status: &Document) -> Result<u32, Str
     // reports, because the server may be in another process namespace.
     let pid = listening
         .or(reported)
-        .ok_or("local, but its process number is not known")?;
+        .ok_or("local, but its process id is not known")?;
     metrics::ProcessSampler::new(pid)
         .map(|_| pid)
         .map_err(|error| format!("process {pid} cannot be read: {error}"))

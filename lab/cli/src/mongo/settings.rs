@@ -42,7 +42,8 @@ impl MongoSettings<'_> {
         });
         if out.w == Some(Acknowledgment::Nodes(0)) {
             let reason =
-                "write concern 0 is not acknowledged, so nothing could be counted".to_owned();
+                "writes with write concern 0 are not acknowledged, so they cannot be counted"
+                    .to_owned();
             return Err(TargetError::Refused {
                 what: "--write-concern 0".to_owned(),
                 reason,

@@ -35,7 +35,7 @@ pub(crate) enum RecordingError {
         source: io::Error,
     },
     /// The file is not a recording.
-    #[error("{} is no recording: {reason}", path.display())]
+    #[error("{} is not a recording: {reason}", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -278,7 +278,9 @@ impl Reader {
         let mut magic = [0; MAGIC.len()];
         let found = from.read_exact(&mut magic);
         if found.is_err() || magic != MAGIC {
-            return Err(foreign("it does not begin like one".to_owned()));
+            return Err(foreign(
+                "its first bytes are not those of a recording".to_owned(),
+            ));
         }
         let mut out = Self {
             from,
@@ -322,7 +324,7 @@ impl Reader {
             return Ok(None);
         };
         let Some(record) = parse(&bytes) else {
-            self.cut = Some("a record cannot be understood".to_owned());
+            self.cut = Some("a record cannot be parsed".to_owned());
             self.is_over = true;
             return Ok(None);
         };
@@ -360,7 +362,7 @@ impl Reader {
             if number[0] as usize > snap::raw::max_compress_len(BLOCK_MAX)
                 || number[1] as usize > BLOCK_MAX
             {
-                return Ok(Some("a block is larger than any can be"));
+                return Ok(Some("a block is larger than the limit"));
             }
             packed.resize(number[0] as usize, 0);
             self.from.read_exact(&mut packed)?;

@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), LabError> {
             Ok(summary) => summary,
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                 return Err(LabError::Recording(format!(
-                    "the disk of {} does not answer; the file ends with its last whole block",
+                    "the disk of {} does not answer; the file ends with its last complete block",
                     arguments.out.display()
                 )));
             }
@@ -158,14 +158,13 @@ fn conclude(
     let stripped = proxy.stripped.load(Ordering::Relaxed);
     if stripped > 0 {
         print_line!(
-            "compressors were removed from {stripped} handshakes: nothing that passed was \
-                compressed"
+            "compressors were removed from {stripped} handshakes: no message was compressed"
         );
     }
     if end.ops == 0 && end.left_out.contains_key("hello") {
         print_line!(
-            "only handshakes passed: a driver that looks up the members of a replica set goes past \
-                the proxy; give it directConnection=true"
+            "only handshakes were seen: a driver that looks up the members of a replica set \
+             bypasses the proxy; give it directConnection=true"
         );
     }
     for (what, times) in &end.left_out {
@@ -181,7 +180,7 @@ fn conclude(
         &end.reason
     };
     Err(LabError::Recording(format!(
-        "{reason}; {} is readable up to its last whole block",
+        "{reason}; {} is readable up to its last complete block",
         arguments.out.display()
     )))
 }
@@ -194,11 +193,11 @@ fn host_and_port(address: &str) -> Result<String, TargetError> {
     };
     let rest = address
         .strip_prefix("mongodb://")
-        .ok_or_else(|| wrong("--upstream is mongodb://HOST:PORT"))?;
+        .ok_or_else(|| wrong("--upstream must be mongodb://HOST:PORT"))?;
     let host = rest.split(['/', '?']).next().unwrap_or_default();
     if host.is_empty() || host.contains(['@', ',']) {
         return Err(wrong(
-            "--upstream is one server without a login; clients log in through the proxy",
+            "--upstream must be one server without a login; clients log in through the proxy",
         ));
     }
     let has_port = host
@@ -236,8 +235,8 @@ impl Proxy {
                     is_over = true;
                     self.recorder.stop("");
                     if !clients.is_empty() {
-                        note_line!("recording ended after its time; passing traffic until the last \
-                            of {} connections is closed", clients.len());
+                        note_line!("the recording has ended after --seconds; the proxy forwards \
+                                    traffic until the last of {} connections is closed", clients.len());
                     }
                 }
                 Some(_) = clients.join_next() => {}

@@ -134,7 +134,7 @@ impl RecorderHandle {
             .fetch_add(bytes.len(), Ordering::Relaxed)
             + bytes.len();
         if waiting > self.shared.waiting_max {
-            self.stop("more came than could be written");
+            self.stop("messages arrived faster than they could be written");
             return;
         }
         let _ = self
@@ -153,7 +153,7 @@ impl RecorderHandle {
                 + now
                 - before;
             if waiting > self.shared.waiting_max {
-                self.stop("more came than could be held");
+                self.stop("more messages arrived than fit into memory");
             }
         } else if now < before {
             self.shared
@@ -330,7 +330,7 @@ impl<W: std::io::Write> RecorderThread<W> {
 
     fn finish(mut self, reason: String) -> Summary {
         if !reason.is_empty() {
-            note_line!("recording ended: {reason}; the traffic goes on");
+            note_line!("the recording has ended: {reason}; the proxy forwards traffic");
         }
         self.end.reason = reason;
         let Some(mut writer) = self.writer.take() else {
@@ -472,7 +472,7 @@ mod tests {
         drop(go_on);
         assert_eq!(
             summary.recv().unwrap().end.reason,
-            "more came than could be written"
+            "messages arrived faster than they could be written"
         );
 
         let full = File::options().write(true).open("/dev/full").unwrap();

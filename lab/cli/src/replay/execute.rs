@@ -253,7 +253,7 @@ fn of_sender(sender: &ReplaySender, instruments: &Instruments) -> Vec<Warning> {
     if let Some(lost) = &instruments.server_lost {
         out.push(warning(
             "server-not-watched",
-            &format!("The server was not watched to the end: {lost}."),
+            &format!("The server was not observed until the end: {lost}."),
         ));
     }
     out

@@ -107,14 +107,14 @@ pub(super) fn of_recording(facts: &RecordingFacts) -> Vec<Warning> {
     if let Some(cut) = &facts.cut {
         out.push(warning(
             "recording-cut",
-            &format!("The recording ends early ({cut}): what followed was not replayed."),
+            &format!("The recording ends early ({cut}): later operations were not replayed."),
         ));
     }
     if facts.anonymised {
         out.push(warning(
             "anonymised",
-            "Texts of the recording are hashes: their order, and what \
-            regular expressions find, differ from the original.",
+            "Strings of the recording are hashes: their order, and the results of regular \
+             expressions, differ from the original.",
         ));
     }
     out

@@ -29,7 +29,8 @@ pub(super) fn summary(arguments: &ReplayArguments) -> Result<RecordingSummary, L
     }
     if selection.taken == 0 {
         return Err(LabError::Replay(format!(
-            "{} holds {ops} operations, and none of them is wanted",
+            "{} holds {ops} operations, and --ops, --skip, --start and --max-ops leave none of \
+             them",
             arguments.file.display()
         )));
     }

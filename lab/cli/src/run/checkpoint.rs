@@ -188,12 +188,12 @@ impl<T: Target> Run<'_, T> {
         let is_first = steps.is_empty();
         if is_first || step.is_none_or(|step| !self.can_be_repeated(step)) {
             let name = begun.unwrap_or_default();
-            note_line!("step {name} cannot be taken up: the run begins anew");
+            note_line!("step {name} cannot be continued: the run starts again");
             self.target.prepare().await?;
             return Ok(RunState::default());
         }
         note_line!(
-            "going on with step {}, {} are done",
+            "continuing with step {}, {} are done",
             begun.unwrap_or_default(),
             steps.len()
         );

@@ -288,7 +288,7 @@ impl<T: Target> Run<'_, T> {
         );
         let reason = info.facts.not_watched_because.as_ref();
         if let Some(reason) = reason.filter(|_| self.arguments.agent.is_none()) {
-            note_line!("server process not watched: {reason}");
+            note_line!("the server process is not observed: {reason}");
         }
     }
 
@@ -332,7 +332,7 @@ impl<T: Target> Run<'_, T> {
         if let Some(lost) = &instruments.server_lost {
             warnings.push(Warning {
                 code: "server-not-watched".to_owned(),
-                text: format!("The server was not watched to the end: {lost}."),
+                text: format!("The server was not observed until the end: {lost}."),
             });
         }
         let memory_limit = limit.as_ref().map(Limit::describe);

@@ -57,7 +57,7 @@ pub(crate) fn arguments_of(job: &Job) -> Result<RunArguments, LabError> {
         |name: &str| name.to_ascii_lowercase().contains(FILE_OPTIONS) || name.contains('%');
     if names.into_iter().any(is_file) {
         return Err(refused(
-            "the target's address names files, which an agent does not read: leave them out",
+            "the target's address names files, which an agent must not read: leave them out",
         ));
     }
     let mut words = vec![job.name.clone(), "--out=.".to_owned()];
@@ -72,7 +72,7 @@ pub(crate) fn arguments_of(job: &Job) -> Result<RunArguments, LabError> {
     let concern = concern.map(|concern| format!("--write-concern={concern}"));
     let journal = job.journal.map(|journal| format!("--journal={journal}"));
     words.extend([databases, concern, journal].into_iter().flatten());
-    RunArguments::parse_words(&words).map_err(|_| refused("the run's options are not understood"))
+    RunArguments::parse_words(&words).map_err(|_| refused("the run's options cannot be parsed"))
 }
 
 impl<'a> RunPlan<'a> {
@@ -165,7 +165,7 @@ impl<T: Target> Run<'_, T> {
         } = &mut step;
         let mut roles: Vec<_> = std::iter::once(work).chain(background).collect();
         if roles.len() != order.clients.len() || roles.len() != order.arrivals.len() {
-            return Err(wrong("it has another number of roles"));
+            return Err(wrong("it has a different number of roles"));
         }
         let all: u64 = order.clients.iter().map(|count| u64::from(*count)).sum();
         if all > CLIENTS_MAX {
@@ -273,7 +273,7 @@ async fn begin(link: &mut Link, control: &Control) -> Option<Instant> {
             }
         }
         // Releases the clients that wait for the start.
-        None => control.stop("the lab did not begin the step"),
+        None => control.stop("the lab did not start the step"),
     }
     control.start_together().await;
     at

@@ -62,7 +62,7 @@ impl Interventions {
         let mut done = lock(&self.done).clone();
         if done.len() < all {
             done.push(format!(
-                "{} of {all} commands were not done when the step ended",
+                "{} of {all} commands had not run when the step ended",
                 all - done.len()
             ));
         }

@@ -87,8 +87,8 @@ impl GeneratorState {
     pub(super) fn lose(&mut self, why: &str) -> String {
         let operations: u64 = self.ops.iter().fold(0, |sum, ops| sum.saturating_add(*ops));
         let words = format!(
-            "the load generator {} was lost: {why}; until {:.1} s after the start it had told of \
-                {operations} operations and {} failed calls",
+            "the load generator {} was lost: {why}; until {:.1} s after the start it had \
+             reported {operations} operations and {} failed calls",
             self.address,
             self.last.at_us as f64 / 1e6,
             self.errors
@@ -102,7 +102,7 @@ impl GeneratorState {
         let acknowledged: Vec<u64> = ended.roles.iter().map(|role| role.acknowledged).collect();
         if acknowledged != self.ops {
             return Err(format!(
-                "its ticks told of {:?} operations, its end of {acknowledged:?}",
+                "its ticks reported {:?} operations, its end {acknowledged:?}",
                 self.ops
             ));
         }

@@ -65,7 +65,7 @@ impl Program {
         let joined = tokio::task::spawn_blocking(move || thread.join()).await;
         let runs = match joined {
             Ok(Ok(runs)) => runs,
-            _ => Err("it could not be watched".to_owned()),
+            _ => Err("it could not be observed".to_owned()),
         };
         let mut check = Check {
             name: "runs of the program that failed".to_owned(),

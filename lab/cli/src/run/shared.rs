@@ -40,19 +40,22 @@ impl<T: Target> Run<'_, T> {
         let target = &self.arguments.target;
         let scheme = target.split(':').next().unwrap_or_default();
         if !["mongodb", "mongodb+srv", "mysql", "mariadb"].contains(&scheme) {
-            let reason = format!("--load-agent needs a server: {scheme} is in the lab's process");
+            let reason = format!("--load-agent needs a server: {scheme} runs in the lab's process");
             return refused(reason);
         }
         let elsewhere = addresses.iter().find(|address| !is_loopback(address));
         if let Some(address) = elsewhere.filter(|_| hosts(target).any(is_loopback)) {
             return refused(format!(
-                "{address}: the target's address is another machine there; name the server as \
-                    its other machines do"
+                "{address}: there the target's address means another machine; give an address \
+                 that is valid on every machine"
             ));
         }
         for (at, address) in addresses.iter().enumerate() {
             if addresses.iter().take(at).any(|other| other == address) {
-                return refused(format!("{address}: given twice; an agent makes one load"));
+                return refused(format!(
+                    "{address} is given twice; an agent generates one share \
+                                        of the load"
+                ));
             }
         }
         let steps = self.workload.steps.iter().filter(|step| step.measured);
@@ -61,7 +64,7 @@ impl<T: Target> Run<'_, T> {
             .find_map(|step| Some((step, why_not_shared(step, addresses.len())?)));
         match reason {
             Some((step, reason)) => refused(format!(
-                "step {}: {reason} cannot be done by {} generators; leave --load-agent out",
+                "step {}: {reason} cannot be shared by {} generators; leave --load-agent out",
                 step.name,
                 addresses.len()
             )),

@@ -380,8 +380,8 @@ fn ended_in_warmup(step: &StepResult) -> Option<String> {
     let is_over = step.measured && step.ops == 0 && step.warmup_ops > 0;
     is_over.then(|| {
         format!(
-            "step {} had done all of its work when the warm-up ended, so nothing was measured; \
-             give more --rows or a shorter --warmup-seconds",
+            "step {} had finished its work when the warm-up ended, so nothing was measured; give \
+             more --rows or a shorter --warmup-seconds",
             step.name
         )
     })

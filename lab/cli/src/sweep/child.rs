@@ -11,7 +11,7 @@ use crate::interrupt::interrupted;
 /// Polling interval for the end of a run.
 const POLL: Duration = Duration::from_millis(100);
 /// The message of a run when the data of a shared load are gone.
-pub(super) const CHANGED: &str = "the data that were loaded are no longer there";
+pub(super) const CHANGED: &str = "the loaded data no longer exists";
 
 /// Starts a run, whose folder is named after its process number, and waits for its end.
 pub(super) fn run_child(

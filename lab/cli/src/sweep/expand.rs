@@ -85,7 +85,7 @@ fn engine_options(value: &str) -> Result<(String, String), String> {
         .filter(|(name, text)| !name.is_empty() && !text.is_empty() && !text.contains('&'));
     pair.map(|(name, text)| (name.to_owned(), text.to_owned()))
         .ok_or_else(|| {
-            format!("{ENGINE_OPTIONS} {value}: it is NAME=STRING or NAME=@FILE, without &")
+            format!("{ENGINE_OPTIONS} must be NAME=STRING or NAME=@FILE, without &, given {value}")
         })
 }
 
@@ -234,7 +234,7 @@ fn expand_lists(words: &[String]) -> Result<Vec<Vec<String>>, String> {
     }
     if lists > LISTS_MAX {
         return Err(format!(
-            "{lists} options are lists; at most {LISTS_MAX} may be"
+            "{lists} options are lists; at most {LISTS_MAX} are allowed"
         ));
     }
     Ok(out)

@@ -35,14 +35,16 @@ pub(super) fn search(lines: &[Line], repeats: Option<u32>) -> Result<(), LabErro
         .filter(|line| line.repeat == 1)
         .collect::<Vec<_>>()[..]
     else {
-        return Err(refused("--find-rate takes one target and no lists"));
+        return Err(refused("--find-rate needs one target and allows no lists"));
     };
     let words = line.words.get(1..).unwrap_or_default();
     let arguments = RunArguments::parse_words(words).unwrap_or_else(|error| error.exit());
     let condition = arguments.find_rate.as_deref().unwrap_or_default();
     let condition = Condition::parse(condition).map_err(|reason| refused(&reason))?;
     if arguments.rate.is_some() {
-        return Err(refused("--find-rate looks for --rate itself"));
+        return Err(refused(
+            "--find-rate searches for the rate; leave --rate out",
+        ));
     }
     let workload = Workload::named(&arguments.workload)?;
     workload.settings(&arguments.preset, arguments.overrides())?;

@@ -172,7 +172,7 @@ fn check_find_change(percent: Option<f64>, runs: &[SweepRun]) -> Result<(), LabE
     let repeats = runs.iter().map(|run| run.repeat).max();
     if repeats.is_none_or(|repeats| repeats <= REPEATS_MIN) {
         return Err(LabError::Words(format!(
-            "--find-change needs --repeats {} or more, the most that may be made",
+            "--find-change needs --repeats {} or more, the most runs that it may make",
             REPEATS_MIN + 1
         )));
     }
@@ -238,7 +238,7 @@ fn continue_sweep(folder: &Path, mut sweep: Sweep) -> Result<(), LabError> {
         }
         if let Some(found) = found_enough(folder, &sweep, number) {
             note_line!(
-                "enough repeats: a change of {found:.1} % could be found; {} runs are not needed",
+                "enough repeats: they detect a change of {found:.1} %; {} runs are not needed",
                 total - number
             );
             break;

@@ -181,9 +181,12 @@ impl OwnSpec {
     fn number<N: std::str::FromStr>(&self, key: &str, default: N) -> Result<N, String> {
         match self.value(key) {
             None => Ok(default),
-            Some(given) => given
-                .parse()
-                .map_err(|_| format!("--own {}: {key}={given} is no such number", self.kind)),
+            Some(given) => given.parse().map_err(|_| {
+                format!(
+                    "--own {}: {key}={given} is not an allowed number",
+                    self.kind
+                )
+            }),
         }
     }
 
@@ -325,7 +328,7 @@ fn quarry(arguments: &RunArguments) -> Result<PathBuf, LabError> {
     std::iter::once(beside)
         .chain(std::env::split_paths(&path).map(|folder| folder.join("quarry")))
         .find(|program| program.is_file())
-        .ok_or_else(|| failed("no such program; name it with --quarry PATH"))
+        .ok_or_else(|| failed("the program does not exist; name it with --quarry PATH"))
 }
 
 /// A process that is told to end when this value is dropped.
@@ -397,7 +400,7 @@ mod tests {
             ("quarry=", "allowed is quarry"),
             ("oracle", "quarry, innodb, myrocks"),
             ("innodb:pages=4", "page-kb"),
-            ("innodb:page-kb=big", "no such number"),
+            ("innodb:page-kb=big", "is not an allowed number"),
             ("quarry:replica-set=yes", "on or off"),
             ("quarry:page-kb=4", "memory-mb, replica-set"),
             ("quarry:lmdb", "'lmdb' is not KEY=VALUE"),

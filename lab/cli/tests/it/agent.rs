@@ -139,7 +139,7 @@ fn a_run_with_an_agent_that_it_cannot_use_does_not_begin() {
             agent.address.as_str(),
             &other,
             fake.uri(),
-            "the token is another",
+            "the token is wrong",
         ),
         (
             agent.address.as_str(),
@@ -166,7 +166,7 @@ fn a_run_with_an_agent_that_it_cannot_use_does_not_begin() {
 fn strangers_are_told_nothing_and_the_agent_goes_on() {
     let agent = Agent::start();
     let zeros = "0".repeat(64);
-    let refused = "refused: the token is another\n";
+    let refused = "refused: the token is wrong\n";
     for bytes in [
         b"\n".to_vec(),
         b"sample\n".to_vec(),

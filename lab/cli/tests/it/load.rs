@@ -310,7 +310,7 @@ fn signal(pid: u32, signal: Signal) {
 #[test]
 fn a_generator_that_dies_or_hangs_ends_the_run_which_names_it() {
     for (which, reasons) in [
-        (Signal::KILL, &["ended the connection", "reset"][..]),
+        (Signal::KILL, &["closed the connection", "reset"][..]),
         (
             Signal::STOP,
             &["said nothing for 5 s", "no tick came for 5 s"][..],
@@ -405,7 +405,7 @@ fn load_ends_with_the_lab_that_asked_for_it() {
         &["--rows", "100", "--seconds", "1", "--db", "other"],
     );
     assert!(
-        ended.complaint().contains("makes load for another run"),
+        ended.complaint().contains("generates load for another run"),
         "{}",
         ended.complaint()
     );
@@ -445,7 +445,7 @@ fn what_cannot_be_shared_by_machines_is_refused_before_anything_is_done() {
     let dir = tempfile::tempdir().unwrap();
     let engine = format!("redb:{}", dir.path().join("data").display());
     for (workload, target, load, token, reason) in [
-        ("hot", target.as_str(), one, other, "the token is another"),
+        ("hot", target.as_str(), one, other, "the token is wrong"),
         (
             "hot",
             &target,
@@ -459,7 +459,7 @@ fn what_cannot_be_shared_by_machines_is_refused_before_anything_is_done() {
             &target,
             "192.0.2.1:9",
             token,
-            "another machine there",
+            "means another machine",
         ),
         ("hot", &engine, one, token, "needs a server"),
         (

@@ -454,7 +454,7 @@ fn a_killed_recorder_leaves_a_file_that_is_replayed_as_far_as_it_goes() {
     std::fs::write(&file, &whole[..20]).unwrap();
     let (output, _) = replay_file(&file);
     assert!(
-        output.status.code() == Some(1) && said(&output).contains("is no recording"),
+        output.status.code() == Some(1) && said(&output).contains("is not a recording"),
         "{}",
         said(&output)
     );
@@ -588,7 +588,7 @@ fn complaints_are_one_line() {
                 "--out",
                 "x",
             ],
-            "--upstream is mongodb://HOST:PORT",
+            "--upstream must be mongodb://HOST:PORT",
         ),
         (
             vec![

@@ -320,7 +320,10 @@ fn repeats_end_when_the_wished_change_could_be_found() {
     let ended = sweep(&calm);
     assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
     let told = String::from_utf8_lossy(&ended.output.stderr).into_owned();
-    assert!(told.contains("enough repeats: a change of"), "{told}");
+    assert!(
+        told.contains("enough repeats: they detect a change of"),
+        "{told}"
+    );
     assert_eq!(results(&ended.folder()).len(), 3);
     let summary = std::fs::read_to_string(ended.folder().join("summary.csv")).unwrap();
     assert_eq!(summary.lines().count(), 1 + 3, "{summary}");

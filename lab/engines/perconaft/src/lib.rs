@@ -10,8 +10,8 @@ use lab_shim::{AdapterSpec, EngineSpec, Statistics, count};
 
 const ADAPTER: &str = include_str!("adapter.c");
 const LIBRARY: &str = "libtokufractaltree.so";
-const ADVICE: &str = "build PerconaFT and name what it installed, with a C compiler at hand: \
-    ?include=DIR (of its db.h) &library=PATH (of libtokufractaltree.so)";
+const ADVICE: &str = "build and install PerconaFT and a C compiler, and name ?include=DIR (of \
+                      PerconaFT's db.h) &library=PATH (of libtokufractaltree.so)";
 const PARAMETERS: &str =
     "compression (none, quicklz, zlib, lzma), page, basement, include, library";
 /// Numbers of compression methods in the engine's interface.
@@ -40,8 +40,8 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn LabEngine>, EngineErro
     };
     if page > u64::from(u32::MAX) || basement > page || basement == 0 {
         return Err(EngineError(format!(
-            "basement is {basement} and page {page} bytes; a basement is part of a page, and a \
-                page is below 4 GiB"
+            "basement is {basement} and page {page} bytes; a basement must fit into a page, and \
+             a page must be below 4 GiB"
         )));
     }
     let spec = EngineSpec {

@@ -98,7 +98,7 @@ impl OwnOptions {
         };
         match (given.take("options"), file) {
             (Some(_), Some(_)) => Err(EngineError(
-                "options and options-file are both given; one is enough".to_owned(),
+                "options and options-file are both given; give one of the two".to_owned(),
             )),
             (Some(text), None) => {
                 let about = format!("options {text}");
@@ -172,7 +172,7 @@ impl Settings {
             && hard > 0
         {
             return Err(EngineError(format!(
-                "soft_limit is {soft} and hard_limit {hard}; the soft one comes first"
+                "soft_limit is {soft} and hard_limit {hard}; the soft limit must be the smaller one"
             )));
         }
         Ok(out)
@@ -319,12 +319,12 @@ mod tests {
             ("wbuf=1K", ["wbuf is 1024;", "65536"]),
             (
                 "soft_limit=2G&hard_limit=1G",
-                ["2147483648", "soft one comes first"],
+                ["2147483648", "soft limit must be the smaller one"],
             ),
             ("align=true", ["compression lz4", "need compression none"]),
             (
                 "options=a=1&options-file=x",
-                ["both given", "one is enough"],
+                ["both given", "give one of the two"],
             ),
             ("options-file=nowhere", ["nowhere", "No such file"]),
             ("shape=round", ["'shape'", "delayed_write_rate"]),

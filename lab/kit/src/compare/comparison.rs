@@ -25,7 +25,7 @@ pub enum CompareError {
     #[error(transparent)]
     Folder(#[from] FolderError),
     /// There are no runs.
-    #[error("{} holds no run: neither a result.json nor folders with one", .0.display())]
+    #[error("{} holds no run: it has neither a result.json nor folders with one", .0.display())]
     Empty(PathBuf),
     /// The runs are not of the same experiment.
     #[error("not comparable: {0}")]
@@ -153,7 +153,7 @@ pub fn compare(
     allowed: &[String],
 ) -> Result<Comparison, CompareError> {
     let (Some(first_a), Some(first_b)) = (a.first(), b.first()) else {
-        return Err(CompareError::Differ("a side without runs".to_owned()));
+        return Err(CompareError::Differ("one side has no runs".to_owned()));
     };
     if a.len() != b.len() {
         return Err(CompareError::Differ(format!(
@@ -242,7 +242,7 @@ pub(super) fn is_usable(run: &RunResult) -> Result<(), CompareError> {
     }
     match run.checks.iter().find(|check| check.passed == Some(false)) {
         Some(check) => Err(CompareError::Differ(format!(
-            "{id} did its work wrong: {}",
+            "{id} failed a check: {}",
             check.name
         ))),
         None => Ok(()),

@@ -25,7 +25,7 @@ pub fn read(text: &str) -> Result<Vec<Value>, String> {
 fn value(row: Vec<String>) -> Result<Value, String> {
     let cells: [String; 13] = row
         .try_into()
-        .map_err(|row: Vec<String>| format!("it has {} cells; allowed are 13", row.len()))?;
+        .map_err(|row: Vec<String>| format!("it has {} cells; 13 are needed", row.len()))?;
     let [
         name,
         workload,
@@ -45,7 +45,7 @@ fn value(row: Vec<String>) -> Result<Value, String> {
         .parse::<f64>()
         .ok()
         .filter(|number| number.is_finite());
-    let number = number.ok_or_else(|| format!("the value is '{value}', which is no number"))?;
+    let number = number.ok_or_else(|| format!("the value is '{value}', which is not a number"))?;
     let metric = metric::named(&metric).ok_or_else(|| format!("there is no metric '{metric}'"))?;
     Ok(Value {
         name,

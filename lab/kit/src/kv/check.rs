@@ -70,7 +70,7 @@ impl<'a> Read<'a> {
             Ordering::Greater
         };
         if self.rows > 0 && key.cmp(&self.last) != wanted {
-            let message = format!("{key:?} came after {:?}", self.last);
+            let message = format!("{key:?} was returned after {:?}", self.last);
             self.wrong = Some(CallOutcome::failed(WRONG_ORDER, message));
             return false;
         }

@@ -53,8 +53,8 @@ impl OwnDirectory {
         let foreign = |name: &&&str| is_there(name) && !listed.iter().any(|own| own == **name);
         if let Some(name) = entries.iter().find(foreign) {
             return Err(unusable(format!(
-                "'{name}' in it was not made by the lab, which removes nothing of others; give \
-                 another directory"
+                "the lab did not create '{name}' in it and does not remove it; give another \
+                 directory"
             )));
         }
         if !keep {
@@ -114,7 +114,7 @@ fn open_mark(path: &Path) -> Result<File, String> {
     names.sort();
     if let Some(first) = names.first() {
         return Err(format!(
-            "it holds {} entries that the lab did not make ('{first}'), which --drop does not \
+            "it holds {} entries that the lab did not create ('{first}'), which --drop does not \
              delete either; give another directory",
             names.len()
         ));
@@ -137,8 +137,8 @@ fn read_list(mark: &mut File, path: &Path) -> Result<Vec<String>, String> {
         Some(FIRST_LINE) => {}
         Some(_) => {
             return Err(format!(
-                "it was made by an older lab, which kept no list of its files; remove {} yourself \
-                 if nothing in it is yours, or give another directory",
+                "an older version of the lab created it without a list of its files; remove {} \
+                 yourself if nothing in it is yours, or give another directory",
                 path.display()
             ));
         }
@@ -150,7 +150,7 @@ fn read_list(mark: &mut File, path: &Path) -> Result<Vec<String>, String> {
     };
     match names.iter().find(|name| !is_name(name)) {
         Some(wrong) => Err(format!(
-            "{MARK} names '{wrong}', which is no entry of this directory"
+            "{MARK} names '{wrong}', which is not an entry of this directory"
         )),
         None => Ok(names),
     }
@@ -248,7 +248,10 @@ mod tests {
         for name in ["../outside", "/etc", ".", ""] {
             std::fs::write(path.join(MARK), format!("{FIRST_LINE}\n{name}\n")).unwrap();
             let refused = reason(OwnDirectory::take(&path, &["data"], false));
-            assert!(refused.contains("no entry of this directory"), "{refused}");
+            assert!(
+                refused.contains("not an entry of this directory"),
+                "{refused}"
+            );
         }
         let linked = path.join("data");
         std::os::unix::fs::symlink(&outside, &linked).unwrap();
@@ -261,6 +264,6 @@ mod tests {
         )
         .unwrap();
         let refused = reason(OwnDirectory::take(&path, &["data"], false));
-        assert!(refused.contains("older lab"), "{refused}");
+        assert!(refused.contains("older version of the lab"), "{refused}");
     }
 }

@@ -175,7 +175,7 @@ impl KvSession {
             if !seen.insert(id) || self.engine.get(id, &mut self.buffer)? {
                 return Ok(CallOutcome::failed(
                     "duplicate id",
-                    "a row with this id is there".to_owned(),
+                    "a row with this id exists".to_owned(),
                 ));
             }
         }
@@ -190,7 +190,7 @@ impl KvSession {
             if found {
                 return Ok(CallOutcome::failed(
                     "duplicate value",
-                    "a row with these values is in a unique index".to_owned(),
+                    "a unique index has a row with these values".to_owned(),
                 ));
             }
         }

@@ -22,8 +22,8 @@ pub enum RunsError {
     None,
     /// Different work.
     #[error(
-        "one page holds runs of one workload; {first} is of {first_workload}, {other} of \
-            {other_workload}"
+        "a page can only show runs of one workload; {first} is of {first_workload}, {other} of \
+         {other_workload}"
     )]
     Workloads {
         /// A run.

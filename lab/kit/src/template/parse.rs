@@ -50,7 +50,7 @@ impl Template {
                 let time = parsed.ok_or_else(|| {
                     wrong(
                         &text,
-                        "a time has a date, a time of day and an offset such as Z",
+                        "a time must have a date, a time of day and an offset such as Z",
                     )
                 })?;
                 Self::Constant(Tree::Date(time.as_millisecond()))
@@ -88,7 +88,7 @@ impl Template {
         if let Some(name) = table.keys().find(|name| name.starts_with('@')) {
             return Err(wrong(
                 name,
-                "a name that begins with @; only { \"@repeat\" = COUNT, \"@of\" = VALUE } may",
+                "a name must not begin with @, except in { \"@repeat\" = COUNT, \"@of\" = VALUE }",
             ));
         }
         let fields = table

@@ -32,7 +32,7 @@ impl Shape {
             ));
         }
         let Template::Object(fields) = Template::table(table)? else {
-            return Err(wrong("document", "a document is a table of fields"));
+            return Err(wrong("document", "a document must be a table of fields"));
         };
         if fields.is_empty() {
             return Err(wrong("document", "a document needs a field"));

@@ -193,7 +193,7 @@ impl StatementFile {
     /// There is not exactly one kind, the kind does not take an option, or a generator is wrong.
     pub fn compile(&self) -> Result<Statement, TemplateError> {
         if self.name.is_empty() {
-            return Err(wrong("[[statement]]", "a statement without a name"));
+            return Err(wrong("[[statement]]", "a statement needs a name"));
         }
         let variables = self
             .variables
@@ -205,14 +205,17 @@ impl StatementFile {
                 if self.kinds() != 1 || parts.is_empty() {
                     return Err(wrong(
                         &self.name,
-                        "a transaction is a list of statements alone",
+                        "a transaction must be a list of statements only",
                     ));
                 }
                 if parts
                     .iter()
                     .any(|part| part.transaction.is_some() || part.connect)
                 {
-                    return Err(wrong(&self.name, "a transaction within a transaction"));
+                    return Err(wrong(
+                        &self.name,
+                        "a transaction must not contain a transaction",
+                    ));
                 }
                 Action::Transaction(
                     parts
@@ -285,7 +288,12 @@ impl StatementFile {
                 Value::Array(all) if all.iter().all(Value::is_table) && !all.is_empty() => {
                     all.iter().map(Template::parse).collect::<Result<_, _>>()?
                 }
-                _ => return Err(wrong(name, "insert is a document or a list of documents")),
+                _ => {
+                    return Err(wrong(
+                        name,
+                        "insert must be a document or a list of documents",
+                    ));
+                }
             };
             PartKind::Insert(documents)
         } else if let Some(filter) = &self.delete {

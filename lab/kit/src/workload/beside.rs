@@ -44,7 +44,7 @@ impl Agreement {
         if self.copy != self.with.is_empty() {
             return Err(TemplateError {
                 words: self.name.clone(),
-                reason: "it needs one of with = [ STAGES ] and copy = true".to_owned(),
+                reason: "it needs exactly one of with = [ STAGES ] and copy = true".to_owned(),
             });
         }
         let mut stages = self.pipeline.iter().chain(&self.with);

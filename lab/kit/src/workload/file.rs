@@ -98,7 +98,10 @@ impl Workload {
         }
         let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
         if self.name.is_empty() || !self.name.chars().all(fits) {
-            return Err(wrong(&self.name, format!("a name has {NAME_LETTERS} only")));
+            return Err(wrong(
+                &self.name,
+                format!("a name must consist of {NAME_LETTERS}"),
+            ));
         }
         if self.title.is_empty() {
             self.title = self.name.clone();
@@ -110,11 +113,11 @@ impl Workload {
         for file in &self.statement_files {
             let statement = file.compile()?;
             if statements.iter().any(|other| other.name == statement.name) {
-                let reason = "two statements of one name".to_owned();
+                let reason = "two statements have the same name".to_owned();
                 return Err(wrong(&statement.name, reason));
             }
             if operation(&statement.name).is_some() {
-                let reason = "the name of an operation of the lab".to_owned();
+                let reason = "it is the name of an operation of the lab".to_owned();
                 return Err(wrong(&statement.name, reason));
             }
             statements.push(statement);
@@ -130,7 +133,7 @@ impl Workload {
         let names: Vec<String> = self.steps.iter().map(|step| step.name.clone()).collect();
         for (at, step) in self.steps.iter_mut().enumerate() {
             if names.iter().take(at).any(|name| *name == step.name) {
-                return Err(wrong(&step.name, "two steps of one name".to_owned()));
+                return Err(wrong(&step.name, "two steps have the same name".to_owned()));
             }
             step.complete(&self.statements, procedures)?;
         }
@@ -259,20 +262,20 @@ impl Role {
                 return Err(wrong(
                     &format!("\"{name}\""),
                     format!(
-                        "no such statement; there are {} and the operations of the lab",
+                        "the statement is unknown; there are {} and the operations of the lab",
                         names.join(", ")
                     ),
                 ));
             };
             if !(weight > 0.0 && weight.is_finite()) {
-                let reason = format!("the weight is {weight}; allowed is above 0");
+                let reason = format!("the weight is {weight}; it must be above 0");
                 return Err(wrong(&format!("\"{name}\""), reason));
             }
             self.mix.push((found, weight));
         }
         if (self.operation == Operation::Mix) == self.mix.is_empty() {
-            let reason = "its work needs one of operation = \"…\", statements = [[NAME, WEIGHT], \
-                …] and mix = [[OPERATION, WEIGHT], …]";
+            let reason = "its work needs operation = \"…\", statements = [[NAME, WEIGHT], …] or \
+                          mix = [[OPERATION, WEIGHT], …]";
             return Err(wrong(step, reason.to_owned()));
         }
         Ok(())
@@ -417,7 +420,7 @@ seconds = 2
                 "name = \"mixed\"",
                 "name = \"load\"",
                 12,
-                "two steps of one name",
+                "two steps have the same name",
             ),
             (
                 "find = { customer",

@@ -95,7 +95,7 @@ fn what_a_lost_generator_may_have_done_is_unknown_and_not_nothing() {
     let mut own = generator("a:1");
     merge.take(0, &mut own, tick(1, 3)).unwrap();
     merge.take(0, &mut own, tick(2, 4)).unwrap();
-    let words = own.lose("it has ended the connection");
+    let words = own.lose("it has closed the connection");
     assert!(
         words.contains("a:1") && words.contains("told of 7 operations"),
         "{words}"
