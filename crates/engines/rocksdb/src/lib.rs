@@ -26,8 +26,8 @@
 //!   their last reader has ended.
 //! - **Merge operands** accumulate on hot rows: `max_successive_merges` on `meta`. The operator
 //!   never fails: a failure would make reads and compactions of the row fail for good.
-//! - **A panic in a callback** aborts the process: callbacks are total, and `ffi.rs` catches what
-//!   is left.
+//! - **A panic in a callback** aborts the process, because it cannot unwind through C++. Nothing
+//!   catches it: callbacks must not panic.
 //! - **Column family ids** are part of the batch bytes; `open` refuses a directory where they
 //!   differ from `Table`.
 //! - **Recovery stops at the first journal record it cannot read** without an
