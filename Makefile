@@ -25,7 +25,7 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
 	@echo "variables of serve: PORT=$(PORT) BIND_IP=$(BIND_IP) DBPATH=$(DBPATH) OPTIONS=$(OPTIONS)"
 
-setup: ## install what is missing: Debian packages, Rust toolchain
+setup: ## install missing Debian packages and the Rust toolchain
 	@scripts/setup.sh build
 
 build: setup ## build the server in release
@@ -35,39 +35,39 @@ serve: build ## build and start the server
 	@mkdir -p "$(DBPATH)"
 	@exec "$(target)/release/quarry" serve --dbpath "$$(cd "$(DBPATH)" && pwd)" --port "$(PORT)" --bind_ip "$(BIND_IP)" $(OPTIONS)
 
-release: setup ## the server as one file without libraries of the system, packed, in target/dist
+release: setup ## build the server as one static file, packed, in target/dist
 	@scripts/release.sh
 
-packages: release ## Debian, npm and PyPI packages and a container image of the release, in target/dist
+packages: release ## build Debian, npm and PyPI packages and a container image of the release, in target/dist
 	@scripts/packages.sh
 
-package-tests: ## try the packages in target/dist: a new Debian root, Node.js, Python (root, debootstrap)
+package-tests: ## test the packages in target/dist: a new Debian root, Node.js, Python (root, debootstrap)
 	@packaging/tests/run.sh "$(target)/dist"
 
-test: ## every test: tidy, client smokes, the Debian example, cargo test
+test: ## run every test: tidy, client smokes, the Debian example, cargo test
 	@scripts/setup.sh test
 	@scripts/test.sh
 
-tidy: ## imports between crates and files, file heads, sizes, links
+tidy: ## check imports between crates and files, file heads, sizes, links
 	@cargo run -q --locked -p xtask -- tidy
 
-site: ## the documents as a static site in target/site, links checked (mdBook)
+site: ## build the documents as a static site in target/site and check its links (mdBook)
 	@scripts/site.sh
 
-format: ## rustfmt over every file
+format: ## run rustfmt over every file
 	@git ls-files -z '*.rs' ':!natives/rocksdb-sys/src/bindings.rs' | xargs -0 rustfmt --edition 2024
 
-lint: ## clippy, warnings are errors
+lint: ## run clippy; warnings are errors
 	@$(natives) && cargo clippy --workspace --all-targets --locked -- -D warnings
 	@cargo clippy $(lab) --workspace --all-targets --locked -- -D warnings
 
-clients: build ## smokes of pymongo, the Node.js driver and mongosh against the release build
+clients: build ## run smoke tests of pymongo, the Node.js driver and mongosh against the release build
 	@tests/clients/run.sh python node mongosh
 
-clients-all: build ## the same, and the Go and Java drivers
+clients-all: build ## run the same smoke tests, and those of the Go and Java drivers
 	@tests/clients/run.sh python node mongosh go java
 
-clients-more: build ## C, PHP, Ruby, Kafka, LangChain, Celery and others; writes docs/clients.md (ARGS="php celery" for some)
+clients-more: build ## test C, PHP, Ruby, Kafka, LangChain, Celery and other clients, and write docs/clients.md (ARGS="php celery" for some)
 	@tests/clients/more/run.sh $(ARGS)
 
 debezium: build ## Debezium's engine follows a collection through SIGTERM, kill -9 and a stop of its own (Java 17, Maven)
@@ -76,7 +76,7 @@ debezium: build ## Debezium's engine follows a collection through SIGTERM, kill 
 orms: build ## Mongoose, MikroORM, Django and Spring Data: transactions, rollback, change events (Java 17, Maven)
 	@tests/clients/orm/run.sh
 
-logins: build ## the same clients log in over TLS, by SCRAM and by certificate (ARGS="python go" for some of them)
+logins: build ## test logins of the same clients over TLS, by SCRAM and by certificate (ARGS="python go" for some of them)
 	@tests/clients/logins/run.sh $(ARGS)
 
 dump-users: build ## mongodump and mongorestore carry users and roles to another server (builds the tools by Go, once)
@@ -110,38 +110,38 @@ soak-all: build ## everything at once on one directory, kill -9, late and failin
 standby-tests: build ## a standby follows under load: lag, promotions after kill -9 (PROMOTIONS=50, WRITERS=4, RATE=0)
 	@tests/server/run.sh standby "$(or $(PROMOTIONS),50)" "$(or $(WRITERS),4)" "$(or $(RATE),0)"
 
-backup-figures: build ## what backups cost a steady load, how fast they come back (MB=1000, RATE=400)
+backup-figures: build ## measure the cost of backups under a steady load, and the speed of restores (MB=1000, RATE=400)
 	@tests/server/run.sh backup "$(or $(MB),1000)" "$(or $(RATE),400)"
 
-point-in-time: setup ## moments of a server under writers are restored and compared with a model (POINTS=100, SEED=1)
+point-in-time: setup ## restore moments of a server under writers and compare them with a model (POINTS=100, SEED=1)
 	@QUARRY_POINTS="$(or $(POINTS),100)" QUARRY_SEED="$(or $(SEED),1)" cargo test --locked -p quarry-server --test it point_in_time -- --nocapture
 
-follow-soak: build ## a source is moved under writes, names that change and kills, by streams and by the log (MB=200, RATE=300, KILLS=10)
+follow-soak: build ## migrate a source under writes, renames and kills, by change streams and by the log (MB=200, RATE=300, KILLS=10)
 	@tests/server/run.sh follow "$(or $(MB),200)" "$(or $(RATE),300)" "$(or $(KILLS),10)"
 	@tests/server/run.sh follow "$(or $(MB),200)" "$(or $(RATE),300)" "$(or $(KILLS),10)" log
 
 soak-transactions: build ## concurrent transactions, kill -9 every 30 s, a check of isolation and of a change stream (MINUTES=10)
 	@tests/server/run.sh transactions "$$(( $(or $(MINUTES),10) * 60 ))" 30
 
-crash-images: setup ## cut a recorded workload at every place, lose what no sync covered, open what is left (IMAGES=1000000, SEED=1)
+crash-images: setup ## cut a recorded workload at every place, drop the writes that no sync covered, and open the rest (IMAGES=1000000, SEED=1)
 	@QUARRY_IMAGES="$(or $(IMAGES),1000000)" QUARRY_SEED="$(or $(SEED),1)" cargo test --locked -p quarry-proof --test crash -- --nocapture --test-threads 1
 
-fuzz: setup ## every parser and decoder by mutated corpora, each so many minutes (MINUTES=60, SEED=1, TARGETS="messages bson")
+fuzz: setup ## fuzz every parser and decoder with mutated corpora, MINUTES minutes each (MINUTES=60, SEED=1, TARGETS="messages bson")
 	@QUARRY_FUZZ_SECONDS="$$(( $(or $(MINUTES),60) * 60 ))" QUARRY_SEED="$(or $(SEED),1)" cargo test --locked -p quarry-proof --test fuzz -- --nocapture $(TARGETS)
 
-differential: setup ## the same random commands on every engine, with and without indexes and rewriting (ROUNDS=20000, SEED=1)
+differential: setup ## run the same random commands on every engine, with and without indexes and rewriting (ROUNDS=20000, SEED=1)
 	@QUARRY_ROUNDS="$(or $(ROUNDS),20000)" QUARRY_SEED="$(or $(SEED),1)" cargo test --locked -p quarry-proof --test differential -- --nocapture
 
-bit-rot: setup ## one flipped bit in any file of a data directory is told or changes nothing (BITS=100000, SEED=1)
+bit-rot: setup ## flip one bit in any file of a data directory: it must be reported or change nothing (BITS=100000, SEED=1)
 	@QUARRY_ROT="$(or $(BITS),100000)" QUARRY_SEED="$(or $(SEED),1)" cargo test --locked -p quarry-proof --test rot -- --nocapture
 
-deterministic: setup ## a whole server under a scheduler by seed, its histories checked (SEEDS=100000, SEED=1)
+deterministic: setup ## run a whole server under a scheduler by seed and check its histories (SEEDS=100000, SEED=1)
 	@QUARRY_SCHEDULES="$(or $(SEEDS),100000)" QUARRY_SEED="$(or $(SEED),1)" cargo test --locked -p quarry-proof --test deterministic -- --nocapture
 
-mutants: setup ## apply each deliberate defect of crates/proof/mutants, say which test catches it and how soon (NAMES=...)
+mutants: setup ## apply each deliberate defect of crates/proof/mutants, and print which test catches it and how soon (NAMES=...)
 	@scripts/mutants.sh $(NAMES)
 
-cluster: build ## PD, three stores and three servers on loopback (builds PD and a store for tests by Go, once)
+cluster: build ## run PD, three stores and three servers on loopback (builds PD and a store for tests by Go, once)
 	@scripts/cluster.sh build && PORT="$(PORT)" scripts/cluster.sh serve "$(target)/release/quarry"
 
 example: build ## load this machine's Debian package index and check every answer
@@ -150,21 +150,21 @@ example: build ## load this machine's Debian package index and check every answe
 lab: setup ## build the laboratory in release with the drivers of every engine, target/release/quarry-lab
 	@$(natives) && cargo build $(lab) --release --locked -p quarry-lab --features drivers
 
-lab-documents: build lab ## every command of the lab's documents as written (root; release builds of server and lab with all drivers)
+lab-documents: build lab ## run every command of the lab's documents as written (root; release builds of server and lab with all drivers)
 	@tests/lab/documents.sh
 
-try-parts: ## a toy operator, stage, command, worker, consumer and engine: one file and one line each
+try-parts: ## add a toy operator, stage, command, worker, consumer and engine: one file and one line each
 	@$(natives) && tests/parts/try.sh
 
-lab-history: ## the project's own history as a page in target/history: rate and CPU by build, what became worse (RESULTS=DIR adds runs)
+lab-history: ## draw the project's own history in target/history: rate and CPU by build, and regressions (RESULTS=DIR adds runs)
 	@cargo build $(lab) --release --locked -p quarry-lab
 	@"$(target)/release/quarry-lab" history "$(or $(RESULTS),lab/runs)" --values lab/runs/history.csv --out "$(target)/history" --fail-on-worse 5
 
-lab-table: build ## the cases in which another engine was ahead, side by side, as a page in target/table (root, MariaDB; 25 minutes)
+lab-table: build ## measure the cases in which another engine was ahead, and draw them side by side in target/table (root, MariaDB; 25 minutes)
 	@cargo build $(lab) --release --locked -p quarry-lab
 	@lab/speed/table.py --lab "$(target)/release/quarry-lab" --quarry "$(target)/release/quarry" --out "$(target)/table"
 
-bench: build ## a short run of the lab against the release build (WORKLOAD=insert)
+bench: build ## run the lab briefly against the release build (WORKLOAD=insert)
 	@cargo build $(lab) --release --locked -p quarry-lab
 	@scripts/bench.sh "$(WORKLOAD)"
 

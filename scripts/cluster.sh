@@ -36,7 +36,7 @@ go_build() {
 build() {
   if [ -x "$folder/pd-server" ] && [ -x "$folder/unistore-server" ]; then return; fi
   PATH=$PATH:/usr/local/go/bin
-  command -v go >/dev/null || fail "there is no go; install Go 1.24 or newer"
+  command -v go >/dev/null || fail "go is not installed; install Go 1.24 or newer"
   mkdir -p "$folder"
   exec 9>"$folder/lock"
   flock 9
@@ -72,7 +72,7 @@ EOF
 copy() {
   local from
   from=$(cd "$folder" && GOFLAGS=-mod=mod go mod download -json "$1@$2" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
-  [ -d "$from" ] || fail "$1 $2 cannot be had"
+  [ -d "$from" ] || fail "$1 $2 cannot be downloaded"
   rm -rf "${folder:?}/$3"
   cp -r "$from" "$folder/$3"
   chmod -R u+w "$folder/$3"
@@ -141,7 +141,7 @@ start() {
   for number in $(seq "$1"); do
     start_store "$number" "$(free_port)" "$(free_port)"
   done
-  wait_for 60 stores_up "$1" || fail "the stores do not come up: $(tail -n 3 "$scratch"/store*.log)"
+  wait_for 60 stores_up "$1" || fail "the stores do not start: $(tail -n 3 "$scratch"/store*.log)"
 }
 
 # start_store NUMBER PORT STATUS_PORT. Go's profile of locks, which the store turns on, follows frame pointers; the store's assembler
@@ -189,8 +189,8 @@ case $purpose in
       fi
     done
     say "PD is 127.0.0.1:$pd_port; logs are in $scratch"
-    say "three servers: mongodb://$servers/; the one on port $first holds the database, the others hand it their clients; Ctrl-C ends all"
+    say "three servers: mongodb://$servers/; the one on port $first holds the database, the others forward their clients to it; Ctrl-C stops all"
     cat >/dev/null
     ;;
-  *) fail "'$purpose' is not known; there are: build, hold, serve QUARRY" ;;
+  *) fail "'$purpose' is unknown; allowed are: build, hold, serve QUARRY" ;;
 esac

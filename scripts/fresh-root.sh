@@ -17,10 +17,10 @@ while [ $# -gt 0 ]; do
   case $1 in
     --keep) keep=1; shift; continue ;;
     --only | --with | --interrupt | --log | --root) [ $# -gt 1 ] || fail "$1 needs a value" ;;
-    *) fail "'$1' is not known; there are: --only --with --interrupt --log --root --keep" ;;
+    *) fail "option '$1' is unknown; allowed are: --only --with --interrupt --log --root --keep" ;;
   esac
   case $1 in
-    --only) case $2 in serve | test) only=$2 ;; *) fail "--only is serve or test, not '$2'" ;; esac ;;
+    --only) case $2 in serve | test) only=$2 ;; *) fail "--only must be serve or test, given '$2'" ;; esac ;;
     --with) read -r -a with <<<"${2//,/ }" ;;
     --interrupt) interrupt=$2 ;;
     --log) log=$2 ;;

@@ -16,12 +16,12 @@ quarry=${QUARRY_BIN:-$binaries/quarry}
 fail() { echo "front-figure: $*" >&2; exit 1; }
 [ -x "$lab" ] || fail "no lab at $lab; run make lab"
 [ -x "$quarry" ] || fail "no server at $quarry; run make build"
-[ "$repeats" -ge 3 ] || fail "$repeats repeats have no interval worth showing; give 3 or more"
+[ "$repeats" -ge 3 ] || fail "$repeats repeats are too few for an interval; give 3 or more"
 mkdir -p "$out"
 for ((repeat = 1; repeat <= repeats; repeat++)); do
   for own in quarry myrocks innodb; do
     [ ! -e "$out/$repeat-$own/whole" ] || continue
-    [ "$runs" -gt 0 ] || { echo "front-figure: more runs are missing; the same command goes on"; exit 3; }
+    [ "$runs" -gt 0 ] || { echo "front-figure: runs are still missing; the same command continues"; exit 3; }
     # The lab warns of a load that the run before has left, and the chart refuses what it warned of.
     for ((waited = 0; waited < 60; waited++)); do
       awk -v cpus="$(nproc)" '$1 < cpus / 4 { found = 1 } END { exit !found }' /proc/loadavg && break
@@ -31,7 +31,7 @@ for ((repeat = 1; repeat <= repeats; repeat++)); do
     busy=$(awk '/^cpu /{print $2+$3+$4+$7+$8+$9, $5+$6}' /proc/stat; sleep 2; awk '/^cpu /{print $2+$3+$4+$7+$8+$9, $5+$6}' /proc/stat)
     awk -v cpus="$(nproc)" '{ busy[NR] = $1; idle[NR] = $2 } END {
       share = (busy[2] - busy[1]) / (busy[2] - busy[1] + idle[2] - idle[1]) * cpus
-      if (share > 0.1) { printf "front-figure: the machine is busy: %.2f processors in use, at most 0.10 may be\n", share; exit 1 }
+      if (share > 0.1) { printf "front-figure: the machine is busy: %.2f processors in use; at most 0.10 are allowed\n", share; exit 1 }
     }' <<<"$busy" >&2 || exit 1
     rm -rf "${out:?}/$repeat-$own"
     "$lab" run insert-grow --own "$own" --quarry "$quarry" --preset laptop --payload 512 --times-memory "${TIMES:-8}" \

@@ -11,8 +11,8 @@ purpose=${1:-build}
 triple=x86_64-unknown-linux-gnu
 
 fail() { echo "natives: $*" >&2; exit 1; }
-case $purpose in build | folder | sources) ;; *) fail "'$purpose' is not known; there are: build, folder, sources" ;; esac
-[ "$(uname -sm)" = "Linux x86_64" ] || fail "the archive is built for Linux on x86-64 only, this machine is $(uname -sm)"
+case $purpose in build | folder | sources) ;; *) fail "'$purpose' is unknown; allowed are: build, folder, sources" ;; esac
+[ "$(uname -sm)" = "Linux x86_64" ] || fail "the archive can only be built for Linux on x86-64, but this machine is $(uname -sm)"
 
 # package NAME: folder of a package that natives/rocksdb/Cargo.lock pins; cargo downloads it when it is not there.
 package() {
@@ -51,17 +51,17 @@ build() {
   lz4=$(package lz4-sys)
   zstd=$(package zstd-sys)
   (cd "$sources" && sha256sum --check --quiet "$root/natives/rocksdb-sys/headers.sha256" >&2) \
-    || fail "the bindings are of other headers than $sources has; run scripts/rocksdb-bindings.sh and commit what it writes"
+    || fail "the bindings do not match the headers in $sources; run scripts/rocksdb-bindings.sh and commit its output"
   # A part of RocksDB takes the compiler up to 1 GiB.
   memory_gib=$(awk '/^MemAvailable/ { print int($2 / 1024 / 1024) }' /proc/meminfo)
   jobs=$(nproc)
   if [ "$jobs" -gt "$memory_gib" ]; then jobs=$((memory_gib > 1 ? memory_gib : 1)); fi
   mkdir -p "$work"
-  echo "natives: compiling RocksDB once into $dir, $jobs at a time; if broken off it goes on next time" >&2
+  echo "natives: compiling RocksDB once into $dir, $jobs at a time; an interrupted build continues next time" >&2
   # Without the variables of a make above: neither its options nor its job slots are meant for this one.
   env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -j "$jobs" -f "$root/natives/rocksdb/rocksdb.mk" OUT="$work" PACKAGE="$sources" \
     LZ4="$lz4/liblz4/lib" ZSTD="$zstd/zstd/lib" CPU="$cpu" >&2 \
-    || fail "RocksDB does not compile (see above); what is compiled stays in $work"
+    || fail "RocksDB does not compile (see above); the compiled files stay in $work"
   mkdir -p "$dir"
   mv "$work/librocksdb.a" "$dir/librocksdb.a"
   rm -rf "$work"

@@ -9,7 +9,7 @@ target=${CARGO_TARGET_DIR:-target}
 out=${1:-$target/dist}
 fail() { echo "packages: $*" >&2; exit 1; }
 for tool in dpkg-deb npm python3 readelf strip; do command -v "$tool" >/dev/null || fail "missing: $tool"; done
-[ "$(uname -m)" = x86_64 ] || fail "packages are made on x86_64, this machine is $(uname -m)"
+[ "$(uname -m)" = x86_64 ] || fail "packages can only be built on x86_64, but this machine is $(uname -m)"
 
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -17,7 +17,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 binary=$work/quarry
 if [ -n "${QUARRY_BINARY:-}" ]; then
-  [ -x "$QUARRY_BINARY" ] || fail "QUARRY_BINARY names no program: $QUARRY_BINARY"
+  [ -x "$QUARRY_BINARY" ] || fail "QUARRY_BINARY must name a program, given $QUARRY_BINARY"
   strip -o "$binary" "$QUARRY_BINARY"
 else
   packed=$(ls -t "$out"/quarry-*-x86_64-linux.tar.gz 2>/dev/null | head -n 1)
@@ -26,7 +26,7 @@ else
 fi
 chmod 755 "$binary"
 version=$("$binary" --version | awk '/^quarry / { print $NF }')
-[ -n "$version" ] || fail "the binary does not tell its version"
+[ -n "$version" ] || fail "the binary does not print its version"
 # That of the profile without --compat.
 mongodb=$(sed -n '/^static V8_2: /,/^}/s/^ *version: "\(.*\)",$/\1/p' crates/commands/src/release.rs)
 [ -n "$mongodb" ] || fail "crates/commands/src/release.rs has no version in V8_2"

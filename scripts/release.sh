@@ -22,7 +22,7 @@ version=$("$built" --version | awk '{ print $NF }')
 # Called as mongod it tells its commit, as buildInfo does: runs of different builds are told apart by it.
 told=$(exec -a mongod "$built" --version | sed -n 's/.*"gitVersion": "\(.*\)".*/\1/p')
 wanted=${QUARRY_GIT_VERSION:-$(git rev-parse HEAD)}
-[ "$told" = "$wanted" ] || fail "the binary says it is of commit '$told', not '$wanted'"
+[ "$told" = "$wanted" ] || fail "the binary reports commit '$told' instead of '$wanted'"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -45,10 +45,10 @@ if [ "$(id -u)" = 0 ]; then
   wait $server || { cat "$work/log" >&2; fail "the server did not stop with status 0"; }
   # A static program that loaded a library would crash.
   wired=$(chroot "$work/empty" /quarry serve --dbpath /tmp --port 0 --storageEngine wiredTiger --wiredTigerLibrary x.so 2>&1) \
-    && fail "the binary serves with a library, which a static file cannot load"
-  grep -q "static file that loads no libraries" <<<"$wired" || fail "WiredTiger is not refused by name: $wired"
+    && fail "the static binary served although it needs a library, which it cannot load"
+  grep -q "static file that loads no libraries" <<<"$wired" || fail "the refusal does not name WiredTiger: $wired"
 else
-  echo "release: not tried in an empty root, which needs root"
+  echo "release: not tried in an empty root folder, because that needs the user root"
 fi
 
 tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" -cf - "$name" | gzip -9n >"$out/$name.tar.gz"

@@ -9,7 +9,7 @@ purpose=${1:-build}
 
 say() { echo "setup: $*" >&2; }
 fail() { say "$*"; exit 1; }
-case $purpose in build | test) ;; *) fail "'$purpose' is not known; there are: build, test" ;; esac
+case $purpose in build | test) ;; *) fail "'$purpose' is unknown; allowed are: build, test" ;; esac
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -83,7 +83,7 @@ prove_tools
 if [ ${#missing[@]} -gt 0 ]; then
   install "${missing[@]}" || say "the packages could not be installed"
   prove_tools say
-  [ ${#missing[@]} = 0 ] || fail "install these and run again: ${missing[*]}"
+  [ ${#missing[@]} = 0 ] || fail "install these packages and run this command again: ${missing[*]}"
 fi
 
 [ -f "${CARGO_HOME:-$HOME/.cargo}/env" ] && . "${CARGO_HOME:-$HOME/.cargo}/env"

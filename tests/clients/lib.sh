@@ -56,7 +56,7 @@ ended() {
 # stop_server [PID]: SIGTERM to that server or to the one started last, and the status must be 0.
 stop_server() {
   local status=0 pid=${1:-$SERVER_PID}
-  kill -TERM "$pid" || fail "the server was gone before it was stopped: $(tail -n 5 "$scratch/server.log")"
+  kill -TERM "$pid" || fail "the server ended before the test stopped it: $(tail -n 5 "$scratch/server.log")"
   wait "$pid" || status=$?
   ended "$pid"
   [ "$status" = 0 ] || { tail -n 20 "$scratch/server.log" >&2; fail "the server ended with status $status after SIGTERM"; }
@@ -68,7 +68,7 @@ stop_and_judge() {
   shift 2
   stop_server
   if [ $# -gt 0 ]; then
-    echo "clients: the server said, last:" >&2
+    echo "clients: the last lines of the server:" >&2
     tail -n 20 "$scratch/server.log" >&2
     fail "failed: $*"
   fi

@@ -10,7 +10,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 if [ -z "${INSIDE:-}" ]; then
-  unshare --net --pid --fork --mount-proc true 2>/dev/null || { echo "lab: no namespaces here: documented commands were not tried"; exit 0; }
+  unshare --net --pid --fork --mount-proc true 2>/dev/null || { echo "lab: this machine has no namespaces: documented commands were not tried"; exit 0; }
   INSIDE=1 exec unshare --net --pid --fork --mount-proc "$0" "$@"
 fi
 short=
@@ -95,7 +95,7 @@ echo 4710 >/proc/sys/kernel/ns_last_pid
 sh -c 'while :; do :; done' &
 spinner=$!
 running+=("$spinner")
-[ "$spinner" = 4711 ] || fail "the process that was to be 4711 is $spinner"
+[ "$spinner" = 4711 ] || fail "the process should have had the id 4711, but has $spinner"
 kill -STOP "$spinner"
 
 # lines PAGE: prints the page's commands, one per line, without comments.
@@ -128,7 +128,7 @@ END
 # Runs that the documents name: two runs of each of two groups, and an interrupted run.
 smallest=(--target mongodb://127.0.0.1:27017 --rows 200 --seconds 1 --warmup-seconds 0)
 for name in old new; do
-  "$lab" run point "${smallest[@]}" --out "results/$name" >"$scratch/lab.log" 2>&1 || fail "a run: $(tail -n 2 "$scratch/lab.log")"
+  "$lab" run point "${smallest[@]}" --out "results/$name" >"$scratch/lab.log" 2>&1 || fail "a run failed: $(tail -n 2 "$scratch/lab.log")"
 done
 cp -r results/old/*-point-* results/A
 cp -r results/new/*-point-* results/B
@@ -175,10 +175,10 @@ run_line() {
   fi
   case $line in
     *mysql:* | *innodb* | *"target mariadb"*)
-      [ -n "$has_mariadb" ] || { echo "lab: left out, no MariaDB here: $line"; left_out=$((left_out + 1)); return; } ;;
+      [ -n "$has_mariadb" ] || { echo "lab: left out, MariaDB is not installed: $line"; left_out=$((left_out + 1)); return; } ;;
     *equal-servers*)
       { compgen -G "$cache/tikv-*/unistore-server" >/dev/null && has_tikv "$quarry"; } ||
-        { echo "lab: left out, no stand-in of TiKV here (scripts/cluster.sh build): $line"; left_out=$((left_out + 1)); return; } ;;
+        { echo "lab: left out, the TiKV cluster for tests is not built (scripts/cluster.sh build): $line"; left_out=$((left_out + 1)); return; } ;;
     *rocksdb:* | *lmdb:*)
       local engine=rocksdb
       [[ $line != *lmdb:* ]] || engine=lmdb
@@ -245,7 +245,7 @@ for page in docs/lab.md docs/lab/{files,how-to,judging,method,recordings,results
   done < <(lines "$root/$page")
 done
 [ -z "${mariadb_target:-}" ] || { kill -INT "$mariadb_target"; wait "$mariadb_target" || true; ended "$mariadb_target"; }
-echo "lab: $tried documented commands as written, $left_out left out$([ -z "$short" ] || echo ", $later left to the whole run (make lab-documents)")"
+echo "lab: $tried documented commands as written, $left_out left out$([ -z "$short" ] || echo ", $later only in the whole run (make lab-documents)")"
 if [ ${#failed[@]} -gt 0 ]; then
   printf 'lab: FAILED: %s\n' "${failed[@]}" >&2
   exit 1

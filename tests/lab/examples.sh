@@ -19,7 +19,7 @@ for file in "${files[@]}"; do
     --rows 500 --seconds 1 --warmup-seconds 0 >"$scratch/lab.log" 2>&1 || status=$?
   if [ "$status" != 0 ]; then
     tail -n 20 "$scratch/lab.log" >&2
-    fail "example '$file' left $status"
+    fail "example '$file' ended with status $status"
   fi
   grep -q '^right: ' "$scratch/lab.log" ||
     fail "example '$file' checked nothing: $(tail -n 3 "$scratch/lab.log")"
@@ -31,14 +31,14 @@ sed 's/"\$inc" = { balance = "@var(sum)" }/"$inc" = { balance = 1 }/' \
 status=0
 "$lab" run "$scratch/lossy.toml" --target "mongodb://$ADDRESS/?directConnection=true" \
   --out "$scratch/results" --rows 500 --seconds 1 >"$scratch/lab.log" 2>&1 || status=$?
-[ "$status" = 4 ] || fail "lost money left $status: $(tail -n 3 "$scratch/lab.log")"
+[ "$status" = 4 ] || fail "the run with lost money ended with status $status: $(tail -n 3 "$scratch/lab.log")"
 grep -q 'the sum of all balances' "$scratch/lab.log" || fail "$(tail -n 3 "$scratch/lab.log")"
 # A file with a mistake must be refused with the number of the line.
 sed 's/@int(1, 1000, zipf)/@integer(1, 2)/' "$root/lab/examples/01-orders.toml" >"$scratch/bad.toml"
 status=0
 "$lab" run "$scratch/bad.toml" --target "mongodb://$ADDRESS" --out "$scratch/results" \
   >"$scratch/lab.log" 2>&1 || status=$?
-[ "$status" = 1 ] || fail "a wrong file left $status"
+[ "$status" = 1 ] || fail "a wrong file ended with status $status"
 grep -q 'bad.toml:9: .*no such generator' "$scratch/lab.log" ||
-  fail "a wrong file said: $(cat "$scratch/lab.log")"
+  fail "a wrong file printed: $(cat "$scratch/lab.log")"
 stop_server

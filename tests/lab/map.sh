@@ -58,7 +58,7 @@ while read -ra words; do
     --settle-seconds 2 "${seconds[@]}" >"$scratch/lab.log" 2>&1 || status=$?
   if [ "$status" != 0 ]; then
     tail -n 20 "$scratch/lab.log" >&2
-    fail "the map's '${words[*]}' left $status"
+    fail "the map's '${words[*]}' ended with status $status"
   fi
   page=$(find "$scratch/results" -mindepth 2 -maxdepth 2 -name report.html | head -n 1)
   grep -q '<h1>' "$page" || fail "the map's '${words[*]}' has no page"

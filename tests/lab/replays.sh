@@ -36,12 +36,12 @@ for client in "${clients[@]}"; do
   "send_$client" "mongodb://$listens/?directConnection=true" >"$scratch/$client.log" 2>&1 ||
     { tail -n 20 "$scratch/$client.log" >&2; fail "$client failed through the recorder"; }
   kill -INT "$recorder"
-  wait "$recorder" || fail "the recorder: $(tail -n 3 "$scratch/$client-record.log")"
+  wait "$recorder" || fail "the recorder failed: $(tail -n 3 "$scratch/$client-record.log")"
   ended "$recorder"
   start_server "$scratch/$client-target" --memory 512M
   "$lab" replay "$scratch/$client.qrec" --style stress --order recorded --target "mongodb://$ADDRESS/?directConnection=true" \
     --out "$scratch/$client-results" >"$scratch/lab.log" 2>&1 ||
-    { tail -n 20 "$scratch/lab.log" >&2; fail "the replay of $client left $?"; }
+    { tail -n 20 "$scratch/lab.log" >&2; fail "the replay of $client ended with status $?"; }
   "$PYTHON" - "mongodb://$source/?directConnection=true" "mongodb://$ADDRESS/?directConnection=true" <<'END'
 import sys
 import pymongo

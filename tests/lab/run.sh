@@ -32,7 +32,7 @@ try_out() {
     >"$scratch/lab.log" 2>&1 || status=$?
   if [ "$status" != 0 ]; then
     tail -n 20 "$scratch/lab.log" >&2
-    fail "workload '$name' left $status on $1"
+    fail "workload '$name' ended with status $status on $1"
   fi
   grep -q '^right: ' "$scratch/lab.log" ||
     fail "workload '$name' checked nothing: $(tail -n 3 "$scratch/lab.log")"
@@ -77,12 +77,12 @@ else
     for how in perf gdb; do
       "$lab" profile --pid "$source" --with "$how" --seconds 2 --out "$scratch/profile" >"$scratch/lab.log" 2>&1 && break
     done
-    wait "$load" || fail "the load beside the profile: $(tail -n 3 "$scratch/load.log")"
+    wait "$load" || fail "the load beside the profile failed: $(tail -n 3 "$scratch/load.log")"
     [ -s "$scratch/profile/stacks.txt" ] && [ -s "$scratch/profile/flamegraph.svg" ] ||
-      fail "no profile: $(tail -n 3 "$scratch/lab.log")"
+      fail "the profile failed: $(tail -n 3 "$scratch/lab.log")"
     echo "lab: profile by $how with $(wc -l <"$scratch/profile/stacks.collapsed") stacks"
   else
-    echo "lab: neither perf nor gdb here: no profile was tried"
+    echo "lab: neither perf nor gdb is installed: no profile was tried"
   fi
   stop_server "$source"
 
@@ -100,12 +100,12 @@ else
   status=0
   "$lab" run point --target "mongodb://lab:another@$locked" --out "$scratch/results" --rows 100 \
     --seconds 1 >"$scratch/lab.log" 2>&1 || status=$?
-  [ "$status" = 1 ] || fail "a wrong password left $status: $(tail -n 3 "$scratch/lab.log")"
+  [ "$status" = 1 ] || fail "a wrong password ended with status $status: $(tail -n 3 "$scratch/lab.log")"
   stop_server
 
   # Three servers of one database.
   if ! compgen -G "$cache/tikv-*/unistore-server" >/dev/null; then
-    echo "lab: no stand-in of TiKV in the cache (scripts/cluster.sh build): equal servers were not tried"
+    echo "lab: the TiKV cluster for tests is not built (scripts/cluster.sh build): equal servers were not tried"
   elif ! has_tikv "$quarry"; then
     echo "lab: this server was built without TiKV: equal servers were not tried"
   else
@@ -131,5 +131,5 @@ if command -v mariadbd >/dev/null && command -v mariadb-install-db >/dev/null; t
     [[ " trx tpcc linkbench backup " != *" $name "* ]] || try_out "InnoDB" "$name"
   done
 else
-  echo "lab: no MariaDB here: transactions were not tried on InnoDB"
+  echo "lab: MariaDB is not installed: transactions were not tried on InnoDB"
 fi

@@ -35,7 +35,7 @@ refused() {
   local about=$1
   shift
   if tool "$@"; then fail "dump: $1 as $2 was not refused"; fi
-  grep -qi "$about" "$scratch/$1.log" || { cat "$scratch/$1.log" >&2; fail "dump: $1 as $2 failed otherwise than by '$about'"; }
+  grep -qi "$about" "$scratch/$1.log" || { cat "$scratch/$1.log" >&2; fail "dump: $1 as $2 failed, but not with '$about'"; }
 }
 
 python_with_pymongo

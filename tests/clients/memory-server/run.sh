@@ -11,9 +11,9 @@ binary=${QUARRY_BIN:-${CARGO_TARGET_DIR:-$root/target}/release/quarry}
 ln -s "$(realpath "$binary")" "$scratch/mongod"
 
 said=$("$scratch/mongod" --version)
-[[ $said == "db version v"[0-9]*.*"Build Info: {"* ]] || fail "as mongod it says: $said"
-python3 -c 'import json, sys; json.loads(sys.argv[1].split("Build Info: ")[1])' "$said" || fail "the build info is no JSON: $said"
-[[ $("$binary" --version) == "quarry "* ]] || fail "under its own name it says: $("$binary" --version)"
+[[ $said == "db version v"[0-9]*.*"Build Info: {"* ]] || fail "called as mongod it printed a wrong version: $said"
+python3 -c 'import json, sys; json.loads(sys.argv[1].split("Build Info: ")[1])' "$said" || fail "the build info is not JSON: $said"
+[[ $("$binary" --version) == "quarry "* ]] || fail "called by its own name it printed a wrong version: $("$binary" --version)"
 
 # refused WORD OPTION...: one line with that word, status 2.
 refused() {
@@ -22,7 +22,7 @@ refused() {
   said=$("$scratch/mongod" --dbpath "$scratch/refused" --port 0 --nounixsocket "$@" 2>&1 </dev/null) || status=$?
   [ "$status" = 2 ] || fail "$*: status $status: $said"
   [[ $said == *"$word"* && $(wc -l <<<"$said") = 1 ]] || fail "$*: $said"
-  [ ! -e "$scratch/refused" ] || fail "$*: the data directory was made"
+  [ ! -e "$scratch/refused" ] || fail "$*: the server created the data directory"
 }
 refused SIGTERM --shutdown
 refused "one server" --shardsvr
