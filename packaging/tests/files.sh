@@ -83,5 +83,5 @@ check_packing() {
 [ $# -gt 0 ] || set -- packing unit monitoring manifests
 mkdir "$work/data"
 for what in "$@"; do
-  case $what in packing | unit | monitoring | manifests) "check_$what" ;; *) fail "'$what' is not known; there are: packing unit monitoring manifests" ;; esac
+  case $what in packing | unit | monitoring | manifests) "check_$what" ;; *) fail "'$what' is unknown; allowed are: packing unit monitoring manifests" ;; esac
 done

@@ -176,5 +176,5 @@ try_chart() {
 }
 
 for what in "$@"; do
-  case $what in debian | npm | pypi | image | chart) "try_$what" ;; *) fail "'$what' is not known; there are: debian npm pypi image chart" ;; esac
+  case $what in debian | npm | pypi | image | chart) "try_$what" ;; *) fail "'$what' is unknown; allowed are: debian npm pypi image chart" ;; esac
 done

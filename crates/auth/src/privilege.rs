@@ -85,7 +85,7 @@ impl Privilege {
 /// Privileges in a command's argument. Those on the same resource are merged.
 ///
 /// # Errors
-/// 14 for an element that is no document, and those of [`Privilege::parse`].
+/// 14 TypeMismatch for an element that is no document, and those of [`Privilege::parse`].
 pub fn privilege_list(list: Array<'_>) -> Result<Vec<Privilege>> {
     let mut all: Vec<Privilege> = Vec::new();
     for (i, value) in list.iter().enumerate() {

@@ -115,8 +115,8 @@ impl Service {
     /// Checks a validator for a namespace.
     ///
     /// # Errors
-    /// 72 where validators are not allowed, those of the filter parser, 2 and 5626500 for operators
-    /// no validator may use.
+    /// 72 where validators are not allowed, those of the filter parser, 2 BadValue and 5626500 for
+    /// operators no validator may use.
     pub(crate) fn check_validator(&self, ns: &Namespace, validator: Doc<'_>) -> Result<()> {
         if ns.is_system() || matches!(ns.db(), "admin" | "local" | "config") {
             bail!(

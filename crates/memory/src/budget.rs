@@ -224,9 +224,9 @@ impl Budget {
     /// returned before more is allocated.
     ///
     /// # Errors
-    /// 146 when the process exceeds its limit even after freed memory was returned, and the
-    /// operations hold most of their part. If something else holds the memory, refusing operations
-    /// would not help.
+    /// 146 ExceededMemoryLimit when the process exceeds its limit even after freed memory was
+    /// returned, and the operations hold most of their part. If something else holds the memory,
+    /// refusing operations would not help.
     pub(crate) fn look(&self, bytes: usize, at_once: usize) -> Result<()> {
         if let Some(whole) = &self.whole {
             return whole.look(bytes, at_once);

@@ -64,8 +64,8 @@ pub trait Scripts: Send + Sync {
     ///
     /// # Errors
     /// 139 JSInterpreterFailure when the function does not compile, throws, recurses too deep or
-    /// needs too much memory; 11601 when it takes too long; 31220 / 31292 of `emit`; the errors of
-    /// the interrupt.
+    /// needs too much memory; 11601 Interrupted when it takes too long; 31220 / 31292 of `emit`;
+    /// the errors of the interrupt.
     fn call<'a>(&self, cx: &Cx<'_, 'a>, call: &Call<'_, '_>) -> Result<Value<'a>>;
 
     /// Drops the state that the scripts of an operation left on this thread.

@@ -50,7 +50,7 @@ impl Session {
     /// A context with the operation's global variables.
     ///
     /// # Errors
-    /// 139 without memory for it; those of the interrupt.
+    /// 139 JSInterpreterFailure without memory for it; those of the interrupt.
     pub(crate) fn new(runtime: &Runtime, env: &Env, version: &'static str) -> Result<Session> {
         let context = Context::custom::<Language>(runtime)
             .map_err(|_| crate::failure::failed("InternalError: out of memory"))?;

@@ -118,7 +118,7 @@ impl Facet {
     /// The buckets: `{_id, count}`.
     ///
     /// # Errors
-    /// 8 for a path that is not indexed for facets.
+    /// 8 UnknownError for a path that is not indexed for facets.
     pub(crate) fn buckets(&self, index: &Index, view: &View, found: &Found) -> Result<Vec<DocBuf>> {
         let kinds = index.definition().kinds_at(&self.path);
         let fits = kinds.iter().any(|k| match (&self.kind, k) {

@@ -88,7 +88,8 @@ impl Order {
     /// Reads `sort`.
     ///
     /// # Errors
-    /// 8 for an order that is neither 1 nor -1, unknown fields, none or too many fields.
+    /// 8 UnknownError for an order that is neither 1 nor -1, unknown fields, none or too many
+    /// fields.
     pub(crate) fn parse(v: Value<'_>) -> Result<Order> {
         let Value::Document(spec) = v else {
             return Err(invalid(format!(
@@ -285,7 +286,7 @@ pub(crate) fn token_of(ranked: &Ranked, id: &[u8]) -> String {
 /// The position of a token, in the current state of the index.
 ///
 /// # Errors
-/// 8 for an invalid token, or one of another order.
+/// 8 UnknownError for an invalid token, or one of another order.
 pub(crate) fn place_of(token: &str, order: &Order, index: &Index, view: &View) -> Result<Ranked> {
     let bad = || {
         invalid(format!(

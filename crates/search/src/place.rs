@@ -43,7 +43,7 @@ pub(crate) fn read_shape(text: &str) -> Option<Shape> {
 /// The point of an argument.
 ///
 /// # Errors
-/// 8 for anything but a GeoJSON point.
+/// 8 UnknownError for anything but a GeoJSON point.
 pub(crate) fn point_arg(args: &Args<'_>, field: &str) -> Result<(f64, f64)> {
     let v = args.required(field)?;
     let Value::Document(d) = v else {
@@ -61,7 +61,7 @@ pub(crate) fn point_arg(args: &Args<'_>, field: &str) -> Result<(f64, f64)> {
 /// The geometry of an argument, which must have one of the types.
 ///
 /// # Errors
-/// 8 for anything else.
+/// 8 UnknownError for anything else.
 pub(crate) fn shape_arg(args: &Args<'_>, field: &str, types: &[&str]) -> Result<Shape> {
     let v = args.required(field)?;
     let Value::Document(d) = v else {

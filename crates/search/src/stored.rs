@@ -23,7 +23,7 @@ impl Stored {
     /// Reads `storedSource`.
     ///
     /// # Errors
-    /// 8 for anything but a boolean, `{include: [...]}` or `{exclude: [...]}`.
+    /// 8 UnknownError for anything but a boolean, `{include: [...]}` or `{exclude: [...]}`.
     pub(crate) fn parse(v: Option<Value<'_>>) -> Result<Stored> {
         let (args, v) = match v {
             None | Some(Value::Bool(false)) => return Ok(Stored::Undefined),

@@ -30,7 +30,7 @@ impl Synonyms {
     /// Parses the documents of a collection.
     ///
     /// # Errors
-    /// 8 for a document that has neither of the two forms.
+    /// 8 UnknownError for a document that has neither of the two forms.
     pub(crate) fn read(docs: &[DocBuf], analyzer: &Analyzer) -> Result<Synonyms> {
         let mut all = Synonyms::default();
         for doc in docs {

@@ -85,7 +85,7 @@ impl VectorSearch {
     ///
     /// # Errors
     /// 8575100 and 7912700 for a limit that is no number or not positive, 10065 for a filter that
-    /// is no object, 8 for everything else.
+    /// is no object, 8 UnknownError for everything else.
     pub fn parse(spec: Doc<'_>) -> Result<VectorSearch> {
         let limit = parse_limit(spec)?;
         let filter = match spec.get("filter") {

@@ -31,7 +31,7 @@ impl Store {
     /// reads of the catalog; the view caches what it opens.
     ///
     /// # Errors
-    /// Engine failures; 1 for a damaged row.
+    /// Engine failures; 1 InternalError for a damaged row.
     pub fn collection_in(
         &self,
         view: &ReadView,
@@ -67,8 +67,8 @@ impl Store {
     /// The collection or view to which a write under this name goes.
     ///
     /// # Errors
-    /// 112 when the name leads to another collection now than the transaction sees, or
-    /// [`model::ErrorKind::SetAside`] for a statement that may be run again; engine failures.
+    /// 112 WriteConflict when the name leads to another collection now than the transaction sees,
+    /// or [`model::ErrorKind::SetAside`] for a statement that may be run again; engine failures.
     pub fn collection_to_write(
         &self,
         operation: &Operation,
@@ -96,7 +96,7 @@ impl Store {
     /// The collections and views of a database, by name.
     ///
     /// # Errors
-    /// Engine failures; 1 for a damaged row.
+    /// Engine failures; 1 InternalError for a damaged row.
     pub fn list_collections(&self, db: &str) -> Result<Vec<CollectionEntry>> {
         self.list_collections_in(&ReadView::LATEST, db)
     }
@@ -105,7 +105,7 @@ impl Store {
     /// transaction has created.
     ///
     /// # Errors
-    /// Engine failures; 1 for a damaged row.
+    /// Engine failures; 1 InternalError for a damaged row.
     pub fn list_collections_in(&self, view: &ReadView, db: &str) -> Result<Vec<CollectionEntry>> {
         let lower = meta::catalog_prefix(db);
         let mut upper = Vec::new();

@@ -340,7 +340,7 @@ impl Store {
     /// One read when the session is used for the first time since the start, else none.
     ///
     /// # Errors
-    /// Engine failures; 1 for a damaged row.
+    /// Engine failures; 1 InternalError for a damaged row.
     pub fn begin_retryable(&self, record: &mut SessionRecord, number: i64) -> Result<NumberOrder> {
         record.begin(self.shared.engine.as_ref(), number)
     }
@@ -348,7 +348,7 @@ impl Store {
     /// Reads the record of a session from disk, unless it was read before.
     ///
     /// # Errors
-    /// Engine failures; 1 for a damaged row.
+    /// Engine failures; 1 InternalError for a damaged row.
     pub fn load_session(&self, record: &mut SessionRecord) -> Result<()> {
         record.ensure_loaded(self.shared.engine.as_ref())
     }

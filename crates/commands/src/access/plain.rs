@@ -29,7 +29,7 @@ fn parse(payload: &[u8]) -> Option<(&str, &str)> {
 /// Logs in, in one step. Blocks while the directory is queried.
 ///
 /// # Errors
-/// 17 for another database, 18 AuthenticationFailed.
+/// 17 ProtocolError for another database, 18 AuthenticationFailed.
 pub(crate) fn plain_start(
     access: &Access,
     identity: &mut Identity,

@@ -25,7 +25,7 @@ fn read_payload(payload: &[u8]) -> Result<Doc<'_>> {
 /// The first step: logs in a client with a token, and tells a client without one where to get it.
 ///
 /// # Errors
-/// 2 for an invalid payload, 18 AuthenticationFailed.
+/// 2 BadValue for an invalid payload, 18 AuthenticationFailed.
 pub(crate) fn token_start(
     access: &Access,
     identity: &mut Identity,

@@ -48,7 +48,7 @@ fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
 /// Parses the operations of a list.
 ///
 /// # Errors
-/// 14 for another type, and those of [`Operation::parse`].
+/// 14 TypeMismatch for another type, and those of [`Operation::parse`].
 fn operations(value: Value<'_>) -> Result<Vec<Operation<'_>>> {
     let Value::Array(list) = value else {
         return Err(wrong_type("applyOps.applyOps", &value, &[Tag::ARRAY]));
@@ -267,8 +267,8 @@ fn missing(what: &str) -> MongoError {
 
 impl<'a> Operation<'a> {
     /// # Errors
-    /// 4 without `op`, 14 for a wrong type, 20 without a namespace, 2 for an unknown operation,
-    /// 40414 without `o`.
+    /// 4 NoSuchKey without `op`, 14 TypeMismatch for a wrong type, 20 IllegalOperation without a
+    /// namespace, 2 BadValue for an unknown operation, 40414 IDLMissingField without `o`.
     fn parse(d: Doc<'a>) -> Result<Operation<'a>> {
         let op = match d.field("op") {
             Value::Missing => return Err(missing("\"op\"")),
@@ -395,7 +395,8 @@ impl<'a> Operation<'a> {
     /// The command of a command entry.
     ///
     /// # Errors
-    /// 4 without a command, 14, 73 for its arguments, 238 for a command that is not implemented.
+    /// 4 NoSuchKey without a command, 14 TypeMismatch, 73 InvalidNamespace for its arguments, 238
+    /// NotImplemented for a command that is not implemented.
     fn command(&self) -> Result<Logged<'a>> {
         let (db, _) = self.ns.split_once('.').unwrap_or((self.ns, ""));
         let Some((name, value)) = self.o.first() else {

@@ -356,7 +356,7 @@ struct IndexChange {
 
 impl IndexChange {
     /// # Errors
-    /// 72 InvalidOptions, 27 IndexNotFound, 2 for `_id_`, 181 for an ambiguous key.
+    /// 72 InvalidOptions, 27 IndexNotFound, 2 BadValue for `_id_`, 181 for an ambiguous key.
     fn check(c: &Collection, a: &crate::request::args::Args<'_>) -> Result<Option<IndexChange>> {
         match (a.has("name"), a.has("keyPattern")) {
             (true, true) => bail!(
@@ -450,7 +450,7 @@ impl IndexChange {
     /// Checks that the index could be unique.
     ///
     /// # Errors
-    /// 359 with the ids of documents that share a key.
+    /// 359 CannotConvertIndexToUnique with the ids of documents that share a key.
     fn check_unique(&self, c: &Collection, go_on: &dyn Fn() -> Result<()>) -> Result<()> {
         if self.index.is_unique() {
             return Ok(());

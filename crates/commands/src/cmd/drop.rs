@@ -91,7 +91,7 @@ pub(crate) fn rename_needs(
 /// The names in `renameCollection`.
 ///
 /// # Errors
-/// 20 for a '$' in one of them, 73 InvalidNamespace.
+/// 20 IllegalOperation for a '$' in one of them, 73 InvalidNamespace.
 fn renamed(from: Value<'_>, args: &Args<'_>) -> Result<(Namespace, Namespace)> {
     let (from, to) = (from.as_str().unwrap_or(""), args.str("to").unwrap_or(""));
     if let Some(name) = [from, to].iter().find(|name| name.contains('$')) {
@@ -150,7 +150,8 @@ fn drop_collection(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 /// Drops `system.views`, that is, all views of the database.
 ///
 /// # Errors
-/// 20 if the database also has a time series, because its measurements would be lost.
+/// 20 IllegalOperation if the database also has a time series, because its measurements would be
+/// lost.
 fn drop_views(cx: &mut Ctx<'_, '_>, named: &Namespace) -> Result<Outcome> {
     let mut views = cx.service.store.list_collections(named.db())?;
     views.retain(|e| names::is_view_row(&e.row));

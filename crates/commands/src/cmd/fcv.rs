@@ -50,7 +50,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 /// Checks that no feature is in use that the older release does not have.
 ///
 /// # Errors
-/// 332 when a collection has the validation level `constraint` or is prepared for it.
+/// 332 CannotDowngrade when a collection has the validation level `constraint` or is prepared for
+/// it.
 fn check_downgrade(cx: &Ctx<'_, '_>, version: &str) -> Result<()> {
     let store = &cx.service.store;
     for db in store.list_databases()? {

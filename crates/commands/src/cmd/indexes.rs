@@ -231,7 +231,7 @@ fn check_specs(
 /// True for the index of metadata and time that is created together with a time-series collection.
 ///
 /// # Errors
-/// 85, 86 for an index that conflicts with it.
+/// 85 IndexOptionsConflict, 86 IndexKeySpecsConflict for an index that conflicts with it.
 fn is_own_index(options: Doc<'_>, spec: Doc<'_>) -> Result<bool> {
     timeseries::own_index(options).map_or(Ok(false), |own| index_spec::conflicts(spec, own.doc()))
 }

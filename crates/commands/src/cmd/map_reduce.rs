@@ -87,7 +87,8 @@ impl Out {
     }
 
     /// # Errors
-    /// 2 BadValue unless exactly one way of output is specified; 73 for invalid names.
+    /// 2 BadValue unless exactly one way of output is specified; 73 InvalidNamespace for invalid
+    /// names.
     fn parse(db: &str, v: Value<'_>) -> Result<Out> {
         static TABLE: &[Arg] = &[
             arg("replace", Kind::Str),
@@ -215,7 +216,7 @@ fn stages(a: &Args<'_>, out: &Out) -> Result<DocBuf> {
 /// The environment and the pipeline of a `mapReduce` over a collection.
 ///
 /// # Errors
-/// Those of the arguments, and 166 on a view.
+/// Those of the arguments, and 166 CommandNotSupportedOnView on a view.
 pub(crate) fn pipeline(
     cx: &Ctx<'_, '_>,
     ns: &Namespace,

@@ -43,9 +43,9 @@ enum Shape<'a> {
 
 impl<'a> Shape<'a> {
     /// # Errors
-    /// 14 neither text nor document; 16 and 2 for a hash of another length or with other digits;
-    /// 7746402 not a query, 40414 and 73 for its database, 8584900 and 8584901 for internal
-    /// databases and system collections, 7746606 for a find by `_id`.
+    /// 14 neither text nor document; 16 InvalidLength and 2 for a hash of another length or with
+    /// other digits; 7746402 not a query, 40414 IDLMissingField and 73 for its database, 8584900
+    /// and 8584901 for internal databases and system collections, 7746606 for a find by `_id`.
     fn of(cx: &Ctx<'a, '_>) -> Result<Shape<'a>> {
         let query = match cx.value() {
             Value::String(hash) if hash.len() != HASH_DIGITS => bail!(

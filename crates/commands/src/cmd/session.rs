@@ -106,7 +106,7 @@ struct Listed<'a> {
 /// The sessions in an array; null elements are skipped.
 ///
 /// # Errors
-/// 14, 207 for an element that is not a session.
+/// 14 TypeMismatch, 207 InvalidUUID for an element that is not a session.
 fn listed<'a>(name: &str, value: Value<'a>) -> Result<Vec<Listed<'a>>> {
     static TABLE: &[Arg] = &[
         arg("id", Kind::OneOf(&[Tag::BINARY])).required(),
@@ -151,7 +151,7 @@ fn unless_own(asked: &RightsRequest<'_, '_>, own: bool) -> Result<()> {
 /// The sessions in an array, which have to belong to this connection's user.
 ///
 /// # Errors
-/// Those of [`listed`]; 13 for the `uid` of another user.
+/// Those of [`listed`]; 13 Unauthorized for the `uid` of another user.
 fn own_listed<'a>(cx: &Ctx<'a, '_>) -> Result<Vec<Listed<'a>>> {
     let all = listed(cx.command.name, cx.value())?;
     let owner = cx.owner();
@@ -232,7 +232,7 @@ enum SessionOwners {
 }
 
 /// # Errors
-/// 14, 40414 for an element that is not a user.
+/// 14 TypeMismatch, 40414 IDLMissingField for an element that is not a user.
 fn parse_owners(value: Value<'_>) -> Result<SessionOwners> {
     static TABLE: &[Arg] = &[
         arg("user", Kind::Str).required(),
@@ -301,7 +301,7 @@ impl Pattern<'_> {
 /// The patterns of `killAllSessionsByPattern`; without any, one that matches all sessions.
 ///
 /// # Errors
-/// 14, 40415, 207 for an element that is not a pattern.
+/// 14 TypeMismatch, 40415 IDLFailedToParse, 207 InvalidUUID for an element that is not a pattern.
 fn patterns<'a>(value: Value<'a>) -> Result<Vec<Pattern<'a>>> {
     static TABLE: &[Arg] = &[
         arg("lsid", Kind::Object),

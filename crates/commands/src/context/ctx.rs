@@ -146,7 +146,8 @@ impl<'a> Ctx<'a, '_> {
     /// state.
     ///
     /// # Errors
-    /// 239, 246 for an `atClusterTime` whose state is not kept; engine failures.
+    /// 239 SnapshotTooOld, 246 SnapshotUnavailable for an `atClusterTime` whose state is not kept;
+    /// engine failures.
     pub fn read_view(&self) -> Result<(ReadView, Option<Timestamp>)> {
         self.read_state().cloned()
     }

@@ -96,7 +96,7 @@ impl<'r> Retry<'r> {
     ///
     /// # Errors
     /// 72 InvalidOptions for both `stmtId` and `stmtIds`, or another count than there are
-    /// statements; 14.
+    /// statements; 14 TypeMismatch.
     pub fn ids(&mut self, args: &Args<'_>, count: usize) -> Result<StatementIds> {
         let number = |v: &Value<'_>| -> Result<i32> {
             let n = to_i64(v).and_then(|n| i32::try_from(n).ok());

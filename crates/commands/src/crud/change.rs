@@ -30,7 +30,7 @@ fn pos_of(m: Modified) -> CommitPos {
 /// Deletes one or all matching documents.
 ///
 /// # Errors
-/// Those of the filter and the store; 2 for a hint that matches no index.
+/// Those of the filter and the store; 2 BadValue for a hint that matches no index.
 pub(crate) fn delete(
     service: &Service,
     t: &Selector<'_>,
@@ -215,7 +215,7 @@ impl Changer {
 /// requested.
 ///
 /// # Errors
-/// Those of filter, update, validator and store; 9 for a replacement of many.
+/// Those of filter, update, validator and store; 9 FailedToParse for a replacement of many.
 pub(crate) fn update(
     service: &Service,
     t: &Selector<'_>,

@@ -11,8 +11,9 @@ use store::{Collection, ReadView, Transaction};
 /// The collection of a write: fails for a view; with `make`, a missing collection is created.
 ///
 /// # Errors
-/// 166, 73; 20 for the buckets of a time series; 112 when the name now belongs to another
-/// collection than in the transaction's snapshot.
+/// 166 CommandNotSupportedOnView, 73 InvalidNamespace; 20 IllegalOperation for the buckets of a
+/// time series; 112 WriteConflict when the name now belongs to another collection than in the
+/// transaction's snapshot.
 pub(crate) fn collection(
     service: &Service,
     operation: &Operation,
@@ -42,7 +43,7 @@ pub(crate) fn collection(
 /// Fails for the log of changes, which clients may not write to.
 ///
 /// # Errors
-/// 73.
+/// 73 InvalidNamespace.
 pub(crate) fn check_writable(c: &Collection) -> Result<()> {
     if c.is_log() {
         bail!(code::INVALID_NAMESPACE, "cannot write to '{}'", c.ns());
@@ -53,7 +54,7 @@ pub(crate) fn check_writable(c: &Collection) -> Result<()> {
 /// Creates the missing collection of a write.
 ///
 /// # Errors
-/// 73, 112; engine failures.
+/// 73 InvalidNamespace, 112 WriteConflict; engine failures.
 pub(crate) fn create_implicitly(
     service: &Service,
     operation: &Operation,

@@ -62,8 +62,9 @@ const KEYS: &[&str] = &[
 /// Checks the document under `path`.
 ///
 /// # Errors
-/// 72 for another engine, another option and a text with a setting, 2 for an engine without a
-/// document and a text with an unknown key, 14 for a value that is not text.
+/// 72 InvalidOptions for another engine, another option and a text with a setting, 2 BadValue for
+/// an engine without a document and a text with an unknown key, 14 TypeMismatch for a value that is
+/// not text.
 pub(crate) fn check(path: &str, doc: Doc<'_>) -> Result<()> {
     for (engine, options) in doc.iter() {
         if engine != "wiredTiger" {
@@ -104,7 +105,7 @@ pub(crate) fn check(path: &str, doc: Doc<'_>) -> Result<()> {
 /// Checks `indexOptionDefaults` of `create`.
 ///
 /// # Errors
-/// 40415 for another field, 14, those of [`check`].
+/// 40415 IDLFailedToParse for another field, 14 TypeMismatch, those of [`check`].
 pub(crate) fn check_defaults(doc: Doc<'_>) -> Result<()> {
     static TABLE: &[Arg] = &[arg("storageEngine", Kind::Object)];
     let args = check_doc("create.indexOptionDefaults", TABLE, doc)?;

@@ -23,7 +23,7 @@ const BUCKETS: &str = "system.buckets.";
 /// The namespace in the command's first field, for commands that do not read buckets.
 ///
 /// # Errors
-/// 73 InvalidNamespace; 20 for a time series with `rawData`.
+/// 73 InvalidNamespace; 20 IllegalOperation for a time series with `rawData`.
 pub(crate) fn own(cx: &Ctx<'_, '_>) -> Result<Namespace> {
     let ns = named(cx)?;
     not_raw(cx, &ns)?;
@@ -46,7 +46,7 @@ fn named(cx: &Ctx<'_, '_>) -> Result<Namespace> {
 /// Refuses `rawData` on a time series for a command that does not support it.
 ///
 /// # Errors
-/// 20 for a time series.
+/// 20 IllegalOperation for a time series.
 pub(crate) fn not_raw(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<()> {
     if cx.generic.raw_data && raw(cx, ns.clone())? != *ns {
         bail!(

@@ -36,7 +36,7 @@ impl TextIndex {
     /// Checks the specification of an index with a text field.
     ///
     /// # Errors
-    /// 67, 14.
+    /// 67 CannotCreateIndex, 14 TypeMismatch.
     pub(super) fn parse(spec: Doc<'_>, key: Doc<'_>) -> Result<TextIndex> {
         let mut weights = weights(spec)?;
         let key = complete_key(key, &mut weights)?;

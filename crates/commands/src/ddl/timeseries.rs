@@ -89,7 +89,7 @@ fn bucketing<'a>(args: &Args<'a>) -> Result<(Option<&'a str>, Option<i64>)> {
 /// Checks and completes the options of `create`.
 ///
 /// # Errors
-/// 40414, 40415, 14, 2 BadValue, 72 InvalidOptions.
+/// 40414 IDLMissingField, 40415 IDLFailedToParse, 14 TypeMismatch, 2 BadValue, 72 InvalidOptions.
 pub(crate) fn create(doc: Doc<'_>) -> Result<DocBuf> {
     let args = check_doc("create.timeseries", CREATE, doc)?;
     let time = args.str("timeField").unwrap_or("");
@@ -138,7 +138,7 @@ pub(crate) fn create(doc: Doc<'_>) -> Result<DocBuf> {
 /// only become wider.
 ///
 /// # Errors
-/// 40415, 14, 2 BadValue, 72 InvalidOptions.
+/// 40415 IDLFailedToParse, 14 TypeMismatch, 2 BadValue, 72 InvalidOptions.
 pub(crate) fn modify(current: Doc<'_>, change: Doc<'_>) -> Result<DocBuf> {
     let args = check_doc("collMod.timeseries", MODIFY, change)?;
     let (granularity, span) = bucketing(&args)?;

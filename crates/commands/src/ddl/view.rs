@@ -16,7 +16,7 @@ const DEPTH_MAX: usize = 20;
 /// Checks `viewOn`.
 ///
 /// # Errors
-/// 2 when empty, 73.
+/// 2 BadValue when empty, 73 InvalidNamespace.
 pub(crate) fn check_source(db: &str, source: &str) -> Result<Namespace> {
     if source.is_empty() {
         bail!(code::BAD_VALUE, "'viewOn' cannot be empty");
@@ -33,7 +33,8 @@ pub(crate) fn check_source(db: &str, source: &str) -> Result<Namespace> {
 /// Checks the pipeline of a view on `source`. Null elements are ignored.
 ///
 /// # Errors
-/// 14, 40323 for a stage without exactly one field, 40573, 73, 167, and those of the stages.
+/// 14 TypeMismatch, 40323 for a stage without exactly one field, 40573, 73 InvalidNamespace, 167
+/// OptionNotSupportedOnView, and those of the stages.
 pub(crate) fn check_pipeline(
     cx: &Ctx<'_, '_>,
     source: &Namespace,
@@ -147,7 +148,8 @@ fn involved(view: &Namespace, definition: Doc<'_>) -> Vec<Namespace> {
 /// Checks that a view does not depend on itself and is not built on too many views.
 ///
 /// # Errors
-/// 5 GraphContainsCycle, 165 ViewDepthLimitExceeded, 167 for views of different collations.
+/// 5 GraphContainsCycle, 165 ViewDepthLimitExceeded, 167 OptionNotSupportedOnView for views of
+/// different collations.
 pub(crate) fn check_cycle(cx: &Ctx<'_, '_>, view: &Namespace, definition: Doc<'_>) -> Result<()> {
     walk(cx, view, definition, 1)
 }

@@ -25,7 +25,7 @@ pub(super) fn check_admin(command: &Spec, db: &str) -> Result<()> {
 /// The database of a request.
 ///
 /// # Errors
-/// 40571 without one, 14, 73.
+/// 40571 without one, 14 TypeMismatch, 73 InvalidNamespace.
 pub(super) fn database<'a>(request: &Request<'a>) -> Result<&'a str> {
     let db = match request.body.field("$db") {
         Value::String(db) => db,

@@ -33,7 +33,8 @@ const PATIENCE_OF_HOLDERS: Duration = Duration::from_secs(1);
 /// may be waiting for its locks.
 ///
 /// # Errors
-/// Why the operation was interrupted while it waited; 146 when there was no room in time.
+/// Why the operation was interrupted while it waited; 146 ExceededMemoryLimit when there was no
+/// room in time.
 ///
 /// # Cost
 /// Two comparisons when no large document is known; otherwise a lookup of the collection.

@@ -40,7 +40,7 @@ pub(super) fn is_follower(service: &Service, conn: &Connection) -> bool {
 /// Refuses the requests that a standby does not accept from clients.
 ///
 /// # Errors
-/// 10107, 13435.
+/// 10107 NotWritablePrimary, 13435 NotPrimaryNoSecondaryOk.
 pub(super) fn refuse(command: &Spec, writes: bool, generic: &Generic<'_>) -> Result<()> {
     if writes || command.is(flag::WRITE) || generic.start_transaction {
         bail!(code::NOT_WRITABLE_PRIMARY, "not primary");

@@ -32,9 +32,10 @@ impl Numbered {
 /// Checks the arguments of sessions and transactions.
 ///
 /// # Errors
-/// 20 on a standalone server, 72 for arguments that need one another, 50768 for a command that
-/// cannot be retried, 125 for a commit or abort without a transaction, 263 for a command that is
-/// not allowed in a transaction.
+/// 20 IllegalOperation on a standalone server, 72 InvalidOptions for arguments that need one
+/// another, 50768 for a command that cannot be retried, 125 CommandFailed for a commit or abort
+/// without a transaction, 263 OperationNotSupportedInTransaction for a command that is not allowed
+/// in a transaction.
 pub(super) fn check(command: &Spec, generic: &Generic<'_>, config: &Config) -> Result<Numbered> {
     let any =
         generic.txn_number.is_some() || generic.autocommit.is_some() || generic.start_transaction;
@@ -138,8 +139,9 @@ fn check_statement(command: &Spec, generic: &Generic<'_>) -> Result<()> {
 /// Starts the transaction of a session or continues it; `None` for its commit and abort.
 ///
 /// # Errors
-/// 225, 117, 251, 256 for the number; 239, 246 for an `atClusterTime` whose state is not kept;
-/// engine failures.
+/// 225 TransactionTooOld, 117 ConflictingOperationInProgress, 251 NoSuchTransaction, 256
+/// TransactionCommitted for the number; 239 SnapshotTooOld, 246 SnapshotUnavailable for an
+/// `atClusterTime` whose state is not kept; engine failures.
 pub(super) fn join(
     service: &Service,
     writes: &mut SessionWrites,

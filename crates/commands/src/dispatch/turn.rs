@@ -31,7 +31,8 @@ pub(super) fn wait(conn: &mut Connection, failure: Option<Failure>, until_us: u6
 /// ticket: it may have written, so it must not be refused.
 ///
 /// # Errors
-/// Why the operation was interrupted while it waited; 462 when the server is overloaded.
+/// Why the operation was interrupted while it waited; 462 IngressRequestRateLimitExceeded when the
+/// server is overloaded.
 pub(super) fn take<'s>(
     service: &'s Service,
     conn: &mut Connection,

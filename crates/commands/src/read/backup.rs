@@ -25,8 +25,8 @@ impl BatchStream for BackupStream {
 /// Creates a checkpoint of the data and returns documents about its files.
 ///
 /// # Errors
-/// 50887 under `fsync` with `lock: true`, 50886 when another one is open, 115 without files, the
-/// engine's.
+/// 50887 under `fsync` with `lock: true`, 50886 when another one is open, 115 CommandNotSupported
+/// without files, the engine's.
 pub(super) fn open(service: &Service) -> Result<Box<dyn BatchStream>> {
     if service.state.fsync_locks.load(Acquire) > 0 {
         bail!(

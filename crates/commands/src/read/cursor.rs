@@ -252,7 +252,8 @@ impl Cursor for QueryCursor {
 /// Notes the token of an event that is returned.
 ///
 /// # Errors
-/// 280 when the pipeline has changed the token: the stream could not be resumed after the event.
+/// 280 ChangeStreamFatalError when the pipeline has changed the token: the stream could not be
+/// resumed after the event.
 fn follow(token: &mut String, event: Doc<'_>, meta: Option<Doc<'_>>) -> Result<()> {
     let own = meta.and_then(|m| m.field(CHANGE_TOKEN).as_str());
     let shown = event.field("_id").as_doc();

@@ -48,8 +48,8 @@ impl Out {
     /// Begins the replacement: creates a collection with the options and indexes of the target.
     ///
     /// # Errors
-    /// 166 on a view, 17152 on a capped collection, 7268700 / 7406103 for time-series options that
-    /// conflict, 73, 2, 72.
+    /// 166 CommandNotSupportedOnView on a view, 17152 on a capped collection, 7268700 / 7406103 for
+    /// time-series options that conflict, 73 InvalidNamespace, 2 BadValue, 72 InvalidOptions.
     pub(super) fn begin(
         service: &Arc<Service>,
         operation: &Arc<Operation>,

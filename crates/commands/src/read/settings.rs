@@ -25,8 +25,8 @@ static NAMESPACE: &[Arg] = &[arg("db", Kind::Str), arg("coll", Kind::Str)];
 /// Checks the fields of settings; returns whether they set anything.
 ///
 /// # Errors
-/// 14, 40414 and 40415 for the fields; 2 for an unknown framework, 8727500, 8727501, 9646000 and 9
-/// for a hint.
+/// 14 TypeMismatch, 40414 IDLMissingField and 40415 for the fields; 2 BadValue for an unknown
+/// framework, 8727500, 8727501, 9646000 and 9 for a hint.
 pub(crate) fn check(scope: &str, settings: Doc<'_>) -> Result<bool> {
     let a = check_doc(scope, SETTINGS, settings)?;
     if let Some(framework) = a.str("queryFramework")

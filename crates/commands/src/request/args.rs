@@ -211,7 +211,8 @@ pub fn to_i32(value: &Value<'_>) -> Option<i32> {
 /// Checks a nested document against a table.
 ///
 /// # Errors
-/// 40415, 40414, 40413, 14 and the codes of ranges.
+/// 40415 IDLFailedToParse, 40414 IDLMissingField, 40413 IDLDuplicateField, 14 TypeMismatch and the
+/// codes of ranges.
 pub fn check_doc<'a>(scope: &str, table: &'static [Arg], doc: Doc<'a>) -> Result<Args<'a>> {
     let mut args = Args::new(&[]);
     for (name, value) in doc.iter() {
@@ -241,7 +242,7 @@ impl<'a> Args<'a> {
     /// table does not have are left out, as in MongoDB's `explain`.
     ///
     /// # Errors
-    /// 40413, 14 and the codes of ranges.
+    /// 40413 IDLDuplicateField, 14 TypeMismatch and the codes of ranges.
     pub(crate) fn of_inner(name: &str, table: &'static [Arg], inner: Doc<'a>) -> Result<Args<'a>> {
         let mut args = Args::new(&[]);
         for (field, value) in inner.iter().skip(1) {
@@ -344,7 +345,7 @@ impl<'a> Args<'a> {
     /// The documents of an argument, sent as an array of the body or as a sequence of the message.
     ///
     /// # Errors
-    /// 14 when an element of the array is not a document.
+    /// 14 TypeMismatch when an element of the array is not a document.
     pub fn documents(&self, scope: &str, name: &str) -> Result<Vec<Doc<'a>>> {
         if let Some(s) = self.sequences.iter().find(|s| s.name == name) {
             return Ok(s.iter().collect());

@@ -107,7 +107,7 @@ fn provenance(args: &Args<'_>, scope: &str) -> Result<()> {
 /// The level with this name.
 ///
 /// # Errors
-/// 2 for an unknown name.
+/// 2 BadValue for an unknown name.
 pub fn read_level(name: Option<&str>) -> Result<ReadLevel> {
     Ok(match name {
         None | Some("local") => ReadLevel::Local,
@@ -125,8 +125,9 @@ pub fn read_level(name: Option<&str>) -> Result<ReadLevel> {
 /// Checks a read concern against the command and the kind of server.
 ///
 /// # Errors
-/// 14, 40415, 2 for an unknown level, 72 for options that exclude one another or that the command
-/// does not support, 20, 123 on a standalone server.
+/// 14 TypeMismatch, 40415 IDLFailedToParse, 2 BadValue for an unknown level, 72 InvalidOptions for
+/// options that exclude one another or that the command does not support, 20 IllegalOperation, 123
+/// NotAReplicaSet on a standalone server.
 pub(super) fn read_concern(
     command: &Spec,
     value: &Value<'_>,
@@ -238,7 +239,7 @@ pub fn check_level(level: ReadLevel, standalone: bool) -> Result<()> {
 /// Checks a write concern document.
 ///
 /// # Errors
-/// 9 FailedToParse, 14, 40415, 2.
+/// 9 FailedToParse, 14 TypeMismatch, 40415 IDLFailedToParse, 2 BadValue.
 pub fn write_concern(doc: Doc<'_>, standalone: bool) -> Result<WriteConcern> {
     let mut out = WriteConcern::default();
     for (name, value) in doc.iter() {

@@ -188,7 +188,8 @@ pub fn is_generic(name: &str) -> bool {
 /// Checks the stable API before the arguments.
 ///
 /// # Errors
-/// 322 APIVersionError, 323 APIStrictError, 4886600 for strictness without a version, 14.
+/// 322 APIVersionError, 323 APIStrictError, 4886600 for strictness without a version, 14
+/// TypeMismatch.
 pub fn api(g: &mut Generic<'_>, command: &Spec, body: Doc<'_>) -> Result<()> {
     let flag_of = |name: &str| match body.field(name) {
         Value::Missing | Value::Null => Ok(false),
@@ -267,7 +268,7 @@ fn digest(bytes: &[u8]) -> Result<[u8; 32]> {
 /// A UUID of subtype 4.
 ///
 /// # Errors
-/// 14 for another subtype, 207 InvalidUUID for another length.
+/// 14 TypeMismatch for another subtype, 207 InvalidUUID for another length.
 pub fn uuid(value: &Value<'_>) -> Result<[u8; 16]> {
     match value {
         Value::Binary(Binary { subtype: 4, bytes }) => <[u8; 16]>::try_from(*bytes).map_err(|_| {
@@ -295,7 +296,7 @@ pub fn uuid(value: &Value<'_>) -> Result<[u8; 16]> {
 /// `maxTimeMS` and similar options: a whole number of milliseconds that fits 31 bits.
 ///
 /// # Errors
-/// 14 for another type, 9 for a fraction, 2 out of range.
+/// 14 TypeMismatch for another type, 9 FailedToParse for a fraction, 2 out of range.
 pub fn max_time_ms(value: &Value<'_>) -> Result<i64> {
     if matches!(value, Value::Null | Value::Undefined) {
         return Ok(0);

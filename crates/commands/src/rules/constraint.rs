@@ -38,9 +38,9 @@ fn check_action(level: Option<&str>, action: Option<&str>) -> Result<()> {
 /// Checks a `collMod` that concerns the level, and checks all documents when it sets the level.
 ///
 /// # Errors
-/// 40415 for the option under 8.2; 72 for rules changed while the level is in force or being set,
-/// for an action that does not fit the level, and for a level that was not prepared or not `strict`
-/// before; 12370902 for a document that is not valid.
+/// 40415 IDLFailedToParse for the option under 8.2; 72 InvalidOptions for rules changed while the
+/// level is in force or being set, for an action that does not fit the level, and for a level that
+/// was not prepared or not `strict` before; 12370902 for a document that is not valid.
 pub(crate) fn check_change(cx: &Ctx<'_, '_>, c: &Arc<Collection>) -> Result<()> {
     let a = &cx.args;
     if a.has(PREPARED) && !cx.service.config.profile.has_constraints() {

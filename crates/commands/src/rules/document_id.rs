@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Checks that a value is allowed as an `_id`.
 ///
 /// # Errors
-/// 53 InvalidIdField, 52 for an `_id` document with a field that starts with a dollar sign.
+/// 53 InvalidIdField, 52 DollarPrefixedFieldName for an `_id` document with a field that starts
+/// with a dollar sign.
 pub(crate) fn check_id(id: &Value<'_>) -> Result<()> {
     match id {
         Value::Array(_) | Value::Regex(_) | Value::Undefined => {
@@ -42,7 +43,7 @@ pub(crate) fn new_object_id(now_ms: i64) -> [u8; 12] {
 /// The document with an `_id` as its first field; generated if it is missing.
 ///
 /// # Errors
-/// 53, 52; 10334 when too large.
+/// 53 InvalidIdField, 52 DollarPrefixedFieldName; 10334 BSONObjectTooLarge when too large.
 pub(crate) fn with_id(d: Doc<'_>, now_ms: i64) -> Result<DocBuf> {
     let id = d.field("_id");
     check_id(&id)?;

@@ -12,7 +12,8 @@ impl Service {
     /// after its commit; the log and the audit report it then.
     ///
     /// # Errors
-    /// 48 NamespaceExists, 112 when another transaction has created it; engine failures.
+    /// 48 NamespaceExists, 112 WriteConflict when another transaction has created it; engine
+    /// failures.
     pub(crate) fn create(
         &self,
         operation: &Operation,

@@ -12,8 +12,8 @@ pub(super) struct Owner<'a> {
 /// Compares the owner of a cursor with the operation that asks for it.
 ///
 /// # Errors
-/// 13 for another namespace, 50736 to 50738 for another session, 50739 to 50741 for another
-/// transaction.
+/// 13 Unauthorized for another namespace, 50736 to 50738 for another session, 50739 to 50741 for
+/// another transaction.
 pub(super) fn check_owner(id: i64, owner: &Owner<'_>, asking: &Owner<'_>) -> Result<()> {
     if owner.ns != asking.ns {
         bail!(

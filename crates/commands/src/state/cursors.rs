@@ -185,8 +185,8 @@ impl Cursors {
     /// [`Cursors::close`].
     ///
     /// # Errors
-    /// 43 CursorNotFound, 13 for another namespace, 12051 CursorInUse, 50737/50738 for another
-    /// session; the reason when another operation has ended the cursor.
+    /// 43 CursorNotFound, 13 Unauthorized for another namespace, 12051 CursorInUse, 50737/50738 for
+    /// another session; the reason when another operation has ended the cursor.
     pub fn take(
         &self,
         id: i64,

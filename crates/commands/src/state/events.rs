@@ -474,8 +474,8 @@ impl Service {
     /// Rotates the files of the log and of the audit, if they are files.
     ///
     /// # Errors
-    /// 96 when an old file cannot be renamed or a new one cannot be opened; writing continues to
-    /// the old file.
+    /// 96 OperationFailed when an old file cannot be renamed or a new one cannot be opened; writing
+    /// continues to the old file.
     pub fn rotate_log(&self, by: ConnectionId) -> Result<()> {
         let audit = self.rotate_audit(by);
         self.rotate_server_log(by).and(audit)

@@ -123,7 +123,7 @@ impl Pair {
     /// Reads the role that an earlier run has stored.
     ///
     /// # Errors
-    /// Engine failures; 2 for a row that is not understood.
+    /// Engine failures; 2 BadValue for a row that is not understood.
     pub fn load(&self, store: &Store) -> Result<()> {
         if let Some(row) = store.setting(SETTING)?
             && row.doc().contains("role")
@@ -199,7 +199,7 @@ fn may_store(op: &CurrentOp) -> bool {
 /// Ends the running writes and waits until they have ended, so that no write happens afterwards.
 ///
 /// # Errors
-/// 262 when one does not end in time.
+/// 262 ExceededTimeLimit when one does not end in time.
 pub(crate) fn end_writers(connections: &Connections, own: i64) -> Result<()> {
     let began = Instant::now();
     loop {

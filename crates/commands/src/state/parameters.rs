@@ -312,7 +312,8 @@ impl Parameters {
     /// Sets a parameter while the server runs and returns its previous value.
     ///
     /// # Errors
-    /// 72 for an unknown name, 20 when it may not be set now, 14, 2.
+    /// 72 InvalidOptions for an unknown name, 20 IllegalOperation when it may not be set now, 14
+    /// TypeMismatch, 2 BadValue.
     pub fn set(&self, name: &str, value: Value<'_>) -> Result<OwnedValue> {
         let Some(row) = Parameters::find(name) else {
             bail!(

@@ -68,7 +68,8 @@ impl QuerySettings {
     /// Sets the settings of a shape.
     ///
     /// # Errors
-    /// 10334 when the document has no room for them; engine failures. Nothing has changed then.
+    /// 10334 BSONObjectTooLarge when the document has no room for them; engine failures. Nothing
+    /// has changed then.
     pub fn set(&self, store: &Store, hash: &str, row: ShapeSettings) -> Result<()> {
         self.change(store, |rows| _ = rows.insert(hash.to_owned(), row))
     }

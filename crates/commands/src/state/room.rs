@@ -95,7 +95,7 @@ impl Room {
     /// `patience`. `check` fails when the operation is interrupted.
     ///
     /// # Errors
-    /// That of `check`; 146 when there was no room in time and `on_timeout` is
+    /// That of `check`; 146 ExceededMemoryLimit when there was no room in time and `on_timeout` is
     /// [`OnTimeout::Refused`].
     pub(crate) fn take(
         &self,

@@ -42,7 +42,7 @@ impl Sessions {
     /// Creates the session of a user, or notes its use.
     ///
     /// # Errors
-    /// 261 TooManyLogicalSessions, 13 for the session of another user.
+    /// 261 TooManyLogicalSessions, 13 Unauthorized for the session of another user.
     pub fn touch(&self, id: [u8; 16], owner: [u8; 32], now_ms: i64) -> Result<()> {
         let mut shard = self.shard(&id).lock();
         if let Some(s) = shard.get_mut(&id) {

@@ -176,8 +176,8 @@ impl SessionWrites {
     /// Starts a transaction and aborts the previous one if it is still open.
     ///
     /// # Errors
-    /// 225 TransactionTooOld, 117 for a number that was used already, 402 for too many open ones;
-    /// engine failures.
+    /// 225 TransactionTooOld, 117 ConflictingOperationInProgress for a number that was used
+    /// already, 402 for too many open ones; engine failures.
     pub fn start(
         &mut self,
         store: &Store,
@@ -286,7 +286,7 @@ impl SessionWrites {
     /// Charges the memory that the open transaction uses; called after a statement.
     ///
     /// # Errors
-    /// 146 when the budget is exceeded.
+    /// 146 ExceededMemoryLimit when the budget is exceeded.
     pub fn charge(&self) -> Result<()> {
         match &self.transaction {
             State::Open(_, open) => {
@@ -303,8 +303,8 @@ impl SessionWrites {
     /// The position of the commit.
     ///
     /// # Errors
-    /// Those of [`SessionWrites::resume`] except 256; 112 when a collection it has made exists
-    /// meanwhile; engine failures.
+    /// Those of [`SessionWrites::resume`] except 256; 112 WriteConflict when a collection it has
+    /// made exists meanwhile; engine failures.
     pub fn commit(
         &mut self,
         store: &CatalogWriter<'_>,

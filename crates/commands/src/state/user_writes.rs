@@ -33,7 +33,7 @@ pub struct UserWrites {
 /// The reason with this name.
 ///
 /// # Errors
-/// 2 for any other.
+/// 2 BadValue for any other.
 pub fn reason(name: &str) -> Result<&'static str> {
     match REASONS.iter().find(|known| **known == name) {
         Some(known) => Ok(known),
@@ -65,7 +65,7 @@ impl UserWrites {
     /// Reads the block that an earlier run has stored.
     ///
     /// # Errors
-    /// Engine failures; 2 for an unknown reason.
+    /// Engine failures; 2 BadValue for an unknown reason.
     pub fn load(&self, store: &Store) -> Result<()> {
         self.pair.load(store)?;
         if let Some(row) = store.setting(SETTING)?

@@ -47,7 +47,7 @@ pub(super) const COMPONENTS: &[(&str, &[&str])] = &[
 /// Collects the verbosities of a setting by component.
 ///
 /// # Errors
-/// 2 for a component that does not exist, or an invalid verbosity.
+/// 2 BadValue for a component that does not exist, or an invalid verbosity.
 pub(super) fn collect_verbosity(
     path: &str,
     doc: Doc<'_>,

@@ -26,7 +26,7 @@ pub(super) enum Icu {
 
 impl Icu {
     /// # Errors
-    /// 238 when the library has no data for the locale.
+    /// 238 NotImplemented when the library has no data for the locale.
     pub(super) fn new(spec: &Spec<'_>) -> Result<Icu> {
         let missing = |why: &str| {
             MongoError::new(

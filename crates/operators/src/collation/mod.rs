@@ -60,8 +60,9 @@ pub fn collator(spec: Doc<'_>) -> Result<Option<Arc<dyn Collate>>> {
 /// the locale's defaults. The simple collation stays `{locale: "simple"}`.
 ///
 /// # Errors
-/// 40414 without a locale, 40415 unknown and 40413 repeated fields, 14 types, 2 values, locales and
-/// combinations, 161 another version, 238 for a locale or variant without data.
+/// 40414 IDLMissingField without a locale, 40415 unknown and 40413 repeated fields, 14 types, 2
+/// values, locales and combinations, 161 another version, 238 NotImplemented for a locale or
+/// variant without data.
 pub fn normalize(spec: Doc<'_>) -> Result<DocBuf> {
     match Spec::parse(spec)? {
         Some(parsed) => {

@@ -48,7 +48,7 @@ pub trait Expr: Send + Sync {
     /// The value for the given values of the operands.
     ///
     /// # Errors
-    /// The operator's own codes; 1 for a node whose [`Expr::applies`] is false.
+    /// The operator's own codes; 1 InternalError for a node whose [`Expr::applies`] is false.
     fn apply<'a>(&'a self, _cx: &Cx<'_, 'a>, _operands: &[Value<'a>]) -> Result<Value<'a>> {
         Err(MongoError::internal(
             "an expression is no function of its operands",

@@ -10,7 +10,7 @@ use model::{Doc, Result, Value, bail, code};
 /// Parses the operand of `$size`.
 ///
 /// # Errors
-/// 2 unless it is a non-negative integral number of 32 bits.
+/// 2 BadValue unless it is a non-negative integral number of 32 bits.
 pub(super) fn size(spec: Value<'_>) -> Result<Test> {
     match spec.as_i64_exact() {
         Some(n) if (0..=i64::from(i32::MAX)).contains(&n) => Ok(Test::Size(n)),
@@ -34,7 +34,7 @@ pub(super) fn size(spec: Value<'_>) -> Result<Test> {
 /// `elem_match` parses the operand of an `$elemMatch` inside.
 ///
 /// # Errors
-/// 2, and the errors of `elem_match`.
+/// 2 BadValue, and the errors of `elem_match`.
 pub(super) fn all(
     spec: Value<'_>,
     path: &str,

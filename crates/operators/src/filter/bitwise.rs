@@ -27,7 +27,7 @@ impl Bits {
     /// Parses the operand.
     ///
     /// # Errors
-    /// 2, 9.
+    /// 2 BadValue, 9 FailedToParse.
     pub(super) fn parse(op: BitsOp, name: &str, spec: Value<'_>) -> Result<Bits> {
         let positions = match spec {
             Value::Array(a) => a

@@ -78,7 +78,7 @@ impl Compare {
     /// A comparison.
     ///
     /// # Errors
-    /// 2 for operands that do not allow comparison.
+    /// 2 BadValue for operands that do not allow comparison.
     pub(super) fn new(op: CompareOp, value: Value<'_>, path: &str) -> Result<Compare> {
         if matches!(value, Value::Undefined) {
             bail!(code::BAD_VALUE, "cannot compare to undefined");
@@ -169,8 +169,8 @@ impl In {
     /// Parses the array.
     ///
     /// # Errors
-    /// 2 for anything but an array, for nested operators and undefined; the errors of regular
-    /// expressions.
+    /// 2 BadValue for anything but an array, for nested operators and undefined; the errors of
+    /// regular expressions.
     pub(super) fn parse(name: &str, spec: Value<'_>, collate: Option<&dyn Collate>) -> Result<In> {
         let Value::Array(items) = spec else {
             bail!(code::BAD_VALUE, "{name} needs an array")

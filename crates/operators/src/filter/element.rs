@@ -42,7 +42,7 @@ impl TypeSet {
     /// Adds the type with this name.
     ///
     /// # Errors
-    /// 2 for an unknown name.
+    /// 2 BadValue for an unknown name.
     pub fn insert_name(&mut self, name: &str) -> Result<()> {
         if name == "number" {
             self.insert_numbers();
@@ -58,7 +58,7 @@ impl TypeSet {
     /// Parses the operand of `$type`.
     ///
     /// # Errors
-    /// 2, 9, 14.
+    /// 2 BadValue, 9 FailedToParse, 14 TypeMismatch.
     pub(super) fn parse(spec: Value<'_>) -> Result<TypeSet> {
         let mut set = TypeSet::default();
         match spec {

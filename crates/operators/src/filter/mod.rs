@@ -56,8 +56,8 @@ impl Filter {
     /// Parses a filter document.
     ///
     /// # Errors
-    /// 2 BadValue for most mistakes; 9, 14, 168 and location codes listed with the operators; 15
-    /// when nested too deep.
+    /// 2 BadValue for most mistakes; 9 FailedToParse, 14 TypeMismatch, 168 InvalidPipelineOperator
+    /// and location codes listed with the operators; 15 Overflow when nested too deep.
     pub fn parse(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Filter> {
         let root = parse::document(cx, spec, parse::Place::Top)?;
         let root = absent::following(cx.env.profile, root);

@@ -276,7 +276,7 @@ fn to_test(parsed: Parsed) -> Test {
 /// Parses the operand of `$elemMatch`.
 ///
 /// # Errors
-/// 2 unless it is a document.
+/// 2 BadValue unless it is a document.
 fn elem_match(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<Test> {
     let Value::Document(d) = spec else {
         bail!(code::BAD_VALUE, "$elemMatch needs an Object")
@@ -442,7 +442,7 @@ pub(super) fn refusing_near<T>(
 /// Whether the filter contains a `$text`.
 ///
 /// # Errors
-/// 2.
+/// 2 BadValue.
 pub(super) fn check_ordering_predicates(root: &Node) -> Result<bool> {
     let (mut near, mut text, mut misplaced) = (0, 0, false);
     count(root, false, &mut |is_near, below_negation_or_choice| {

@@ -29,7 +29,7 @@ impl Pattern {
     /// Compiles a pattern.
     ///
     /// # Errors
-    /// 2, 51091, 51108.
+    /// 2 BadValue, 51091, 51108.
     pub fn new(source: &str, options: &str) -> Result<Pattern> {
         if source.contains('\0') {
             bail!(

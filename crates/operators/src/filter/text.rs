@@ -21,7 +21,7 @@ impl Text {
     /// Parses the operand.
     ///
     /// # Errors
-    /// 2, 4, 14.
+    /// 2 BadValue, 4 NoSuchKey, 14 TypeMismatch.
     pub(super) fn parse(spec: Value<'_>) -> Result<Text> {
         let Value::Document(d) = spec else {
             bail!(

@@ -71,7 +71,7 @@ impl ArrayFilters {
     /// Parses a path and checks that the identifiers in it have filters.
     ///
     /// # Errors
-    /// The errors of the path; 2 for an identifier without filter.
+    /// The errors of the path; 2 BadValue for an identifier without filter.
     pub(super) fn checked_path(&mut self, field: &str) -> Result<Vec<Part>> {
         let parts = path::parse(field)?;
         for p in &parts {
@@ -85,7 +85,7 @@ impl ArrayFilters {
     /// Notes that a path uses an identifier.
     ///
     /// # Errors
-    /// 2 when there is no filter for it.
+    /// 2 BadValue when there is no filter for it.
     fn mark_used(&mut self, id: &str, path: &str) -> Result<()> {
         match self.list.iter_mut().find(|o| o.id == id) {
             Some(o) => o.used = true,
@@ -98,7 +98,7 @@ impl ArrayFilters {
     }
 
     /// # Errors
-    /// 9 when a filter is not used by a path.
+    /// 9 FailedToParse when a filter is not used by a path.
     pub(super) fn check_all_used(&self) -> Result<()> {
         match self.list.iter().find(|o| !o.used) {
             Some(o) => bail!(

@@ -54,8 +54,8 @@ impl Update {
     /// Parses an update: an operator document, a replacement, or a pipeline.
     ///
     /// # Errors
-    /// See the module; 9 when `spec` is neither a document nor an array, 72 for stages not allowed
-    /// in updates.
+    /// See the module; 9 FailedToParse when `spec` is neither a document nor an array, 72
+    /// InvalidOptions for stages not allowed in updates.
     pub fn parse(
         cx: &mut ParseCx<'_>,
         spec: Value<'_>,

@@ -163,8 +163,8 @@ pub(super) fn conflict(path: &str, at: &str) -> model::MongoError {
 /// Parses an operator document.
 ///
 /// # Errors
-/// 9 for unknown operators and operands that are not documents; the errors of paths and operators;
-/// 40 for conflicts.
+/// 9 FailedToParse for unknown operators and operands that are not documents; the errors of paths
+/// and operators; 40 ConflictingUpdateOperators for conflicts.
 pub(super) fn parse(
     cx: &mut ParseCx<'_>,
     spec: Doc<'_>,

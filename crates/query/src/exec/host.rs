@@ -229,7 +229,7 @@ pub trait Host: Sync {
     /// Opens a read of the buckets of a time-series collection, as documents.
     ///
     /// # Errors
-    /// Those of the store; 26 for any other collection.
+    /// Those of the store; 26 NamespaceNotFound for any other collection.
     fn open_buckets(&self, ns: &Namespace) -> Result<Box<dyn BatchStream>> {
         Err(MongoError::new(
             code::NAMESPACE_NOT_FOUND,
@@ -278,20 +278,21 @@ pub trait Host: Sync {
     /// Begins `$out`.
     ///
     /// # Errors
-    /// 166 on a view, 17152 on a capped collection, 20 / 7406103 / 7268700 for unfit time-series
-    /// options.
+    /// 166 CommandNotSupportedOnView on a view, 17152 on a capped collection, 20 / 7406103 /
+    /// 7268700 for unfit time-series options.
     fn begin_out(&self, exec: &ExecContext<'_>, target: &OutTarget) -> Result<Box<dyn OutWriter>>;
 
     /// Checks before `$merge` writes: the target may be written, and `on` has a unique index.
     ///
     /// # Errors
-    /// 166 on a view, 51183 without a unique index.
+    /// 166 CommandNotSupportedOnView on a view, 51183 without a unique index.
     fn check_merge(&self, ns: &Namespace, on: &[String]) -> Result<()>;
 
     /// Writes one document of `$merge`.
     ///
     /// # Errors
-    /// 13113 MergeStageNoMatchingDocument, 11000, 121, and those of `matched`.
+    /// 13113 MergeStageNoMatchingDocument, 11000 DuplicateKey, 121 DocumentValidationFailure, and
+    /// those of `matched`.
     fn merge(
         &self,
         exec: &ExecContext<'_>,
@@ -340,7 +341,8 @@ pub trait Host: Sync {
     /// The documents of `$search`, `$searchMeta` or `$vectorSearch`; `spec` is the argument.
     ///
     /// # Errors
-    /// 31082 on a server without search; 8 and others for the argument.
+    /// 31082 SearchNotEnabled on a server without search; 8 UnknownError and others for the
+    /// argument.
     fn search(
         &self,
         _exec: &ExecContext<'_>,
@@ -357,7 +359,7 @@ pub trait Host: Sync {
     /// The documents of `$listSearchIndexes`; `spec` is its checked argument.
     ///
     /// # Errors
-    /// 9 for an argument with both an id and a name.
+    /// 9 FailedToParse for an argument with both an id and a name.
     fn search_indexes(&self, _ns: &Namespace, _spec: Doc<'_>) -> Result<Vec<DocBuf>> {
         Ok(Vec::new())
     }

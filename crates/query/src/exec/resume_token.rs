@@ -97,7 +97,7 @@ impl ResumeToken {
     ///
     /// # Errors
     /// 40647 without `_data` of a string, 40648 for `_typeBits` that are not binary, 40649 for an
-    /// empty text, 9 for one that is no token.
+    /// empty text, 9 FailedToParse for one that is no token.
     pub(crate) fn parse(doc: Doc<'_>) -> Result<ResumeToken> {
         match (doc.field("_data"), doc.field("_typeBits")) {
             (Value::String(_), v) if !matches!(v, Value::Missing | Value::Binary(_)) => bail!(

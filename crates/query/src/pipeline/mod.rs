@@ -52,8 +52,9 @@ impl Pipeline {
     /// Parses an array of stages.
     ///
     /// # Errors
-    /// 14 for an element that is no object, 40323 for a stage of more or less than one field, 40324
-    /// for an unknown name, 40600-40602, 51047, 31441, 73 for positions, and the stages' own.
+    /// 14 TypeMismatch for an element that is no object, 40323 for a stage of more or less than one
+    /// field, 40324 for an unknown name, 40600-40602, 51047, 31441, 73 InvalidNamespace for
+    /// positions, and the stages' own.
     pub fn parse(
         cx: &mut ParseCx<'_>,
         spec: Array<'_>,

@@ -17,8 +17,8 @@ pub(super) type NamedStage<'v> = (&'static StageOp, Value<'v>);
 /// The stages that the elements of an array name.
 ///
 /// # Errors
-/// 14 for an element that is no object, 40323 for a stage of more or less than one field, 40324 for
-/// an unknown name.
+/// 14 TypeMismatch for an element that is no object, 40323 for a stage of more or less than one
+/// field, 40324 for an unknown name.
 pub(super) fn named<'v>(spec: Array<'v>, table: StageTable) -> Result<Vec<NamedStage<'v>>> {
     spec.iter().map(|item| stage_of(item, table)).collect()
 }
@@ -26,7 +26,7 @@ pub(super) fn named<'v>(spec: Array<'v>, table: StageTable) -> Result<Vec<NamedS
 /// Parses stages; they are not optimized yet.
 ///
 /// # Errors
-/// 40600-40602, 51047, 31441, 73 for positions, and the stages' own.
+/// 40600-40602, 51047, 31441, 73 InvalidNamespace for positions, and the stages' own.
 pub(super) fn stages(
     cx: &mut ParseCx<'_>,
     asked: &[NamedStage<'_>],

@@ -36,9 +36,9 @@ static ALL: Node = Node::AlwaysTrue;
 /// Chooses how to read `coll`.
 ///
 /// # Errors
-/// 2 BadValue for a hint that names no index; 27, 2 and 291 for a `$text` that cannot be answered;
-/// 291 for `$near` without an index for it, or beside a hint at another; 51174 and 51175 for bounds
-/// that do not suit the hinted index.
+/// 2 BadValue for a hint that names no index; 27 IndexNotFound, 2 BadValue and 291 for a `$text`
+/// that cannot be answered; 291 for `$near` without an index for it, or beside a hint at another;
+/// 51174 and 51175 for bounds that do not suit the hinted index.
 pub fn plan_read(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     let text = request.filter.and_then(|f| f.filter.text());
     let bounded = request.min.is_some() || request.max.is_some();

@@ -14,8 +14,8 @@ const BEFORE: u8 = 0x01;
 /// The plan of a read with `min` or `max`. It counts as sorted only if no order is wanted.
 ///
 /// # Errors
-/// 2 for a hint that names no index, 51174 when it has other fields, 51175 when `min` does not come
-/// before `max`.
+/// 2 BadValue for a hint that names no index, 51174 when it has other fields, 51175 when `min` does
+/// not come before `max`.
 pub(super) fn between(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     let (min, max) = (
         request.min.unwrap_or(Doc::EMPTY),

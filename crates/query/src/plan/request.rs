@@ -63,7 +63,7 @@ impl Hint {
     /// Parses the `hint` argument; an empty document is no hint.
     ///
     /// # Errors
-    /// 9 FailedToParse for another type, 2 for a `$natural` that is not 1 or -1.
+    /// 9 FailedToParse for another type, 2 BadValue for a `$natural` that is not 1 or -1.
     pub fn parse(v: Value<'_>) -> Result<Option<Hint>> {
         Ok(match v {
             Value::Missing => None,

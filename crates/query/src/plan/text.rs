@@ -15,8 +15,8 @@ use store::{Collection, FieldKind, Index};
 /// Binds `text` to the collection's text index and plans the read.
 ///
 /// # Errors
-/// 27 without a text index, 2 with a hint or an order by `$natural`, 291 when the index cannot be
-/// used for this filter.
+/// 27 IndexNotFound without a text index, 2 BadValue with a hint or an order by `$natural`, 291
+/// when the index cannot be used for this filter.
 pub(super) fn plan(
     coll: &Collection,
     request: &PlanRequest<'_>,

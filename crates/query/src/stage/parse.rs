@@ -190,8 +190,8 @@ pub(crate) fn single_field(doc: Doc<'_>) -> Option<(&str, Value<'_>)> {
 /// The stage that an element of a pipeline names, and its argument.
 ///
 /// # Errors
-/// 14 for an element that is no object, 40323 for more or less than one field, 40324 for an unknown
-/// name.
+/// 14 TypeMismatch for an element that is no object, 40323 for more or less than one field, 40324
+/// for an unknown name.
 pub(crate) fn stage_of<'v>(
     item: Value<'v>,
     table: StageTable,
@@ -272,8 +272,8 @@ impl NeedsContext<'_> {
 /// view are not included: the right to read the view is enough for what it shows.
 ///
 /// # Errors
-/// 14, 40323, 40324 for what is no stage, and those of the stages for what is read of their
-/// arguments.
+/// 14 TypeMismatch, 40323, 40324 for what is no stage, and those of the stages for what is read of
+/// their arguments.
 pub fn pipeline_needs(pipeline: Array<'_>, options: &ParseOptions) -> Result<Vec<Need>> {
     let mut found = Vec::new();
     let first = pipeline.get(0).map(|item| stage_of(item, options.stages));

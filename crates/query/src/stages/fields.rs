@@ -13,7 +13,7 @@ impl<'a> Fields<'a> {
     /// Checks the names.
     ///
     /// # Errors
-    /// 40415 for an unknown field, 40413 for one given twice.
+    /// 40415 IDLFailedToParse for an unknown field, 40413 IDLDuplicateField for one given twice.
     pub(super) fn new(stage: &'static str, doc: Doc<'a>, known: &[&str]) -> Result<Fields<'a>> {
         for (i, (name, _)) in doc.iter().enumerate() {
             if !known.contains(&name) {
@@ -41,7 +41,7 @@ impl<'a> Fields<'a> {
     /// A required field.
     ///
     /// # Errors
-    /// 40414 when it is missing.
+    /// 40414 IDLMissingField when it is missing.
     pub(super) fn required(&self, name: &str) -> Result<Value<'a>> {
         match self.get(name) {
             Value::Missing => bail!(

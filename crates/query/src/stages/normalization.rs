@@ -36,7 +36,7 @@ impl Normalization {
     /// Parses the name of a normalization; `path` is its place, for the error.
     ///
     /// # Errors
-    /// 2 for any other name.
+    /// 2 BadValue for any other name.
     pub(super) fn parse(path: &str, name: &str) -> Result<Normalization> {
         Ok(match name {
             "none" => Normalization::None,

@@ -51,7 +51,7 @@ fn parse(
 /// The collection that is searched.
 ///
 /// # Errors
-/// 31082 on a server without search, 73 without a collection.
+/// 31082 SearchNotEnabled on a server without search, 73 InvalidNamespace without a collection.
 pub(super) fn searched(scx: &StageContext<'_, '_>, name: &str) -> Result<Namespace> {
     if !scx.options.search {
         bail!(

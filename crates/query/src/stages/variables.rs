@@ -17,7 +17,7 @@ impl Let {
     /// Parses the variables, then `inner` with them in scope.
     ///
     /// # Errors
-    /// 9 for a bad name, those of the expressions and of `inner`.
+    /// 9 FailedToParse for a bad name, those of the expressions and of `inner`.
     pub(super) fn parse<'e, T>(
         cx: &mut ParseCx<'e>,
         spec: Doc<'_>,

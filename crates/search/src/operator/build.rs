@@ -79,7 +79,7 @@ impl<'i> Build<'i> {
     /// The key of a path.
     ///
     /// # Errors
-    /// 8 for a path that is outside of the searched elements.
+    /// 8 UnknownError for a path that is outside of the searched elements.
     pub(crate) fn key(&self, path: &str) -> Result<String> {
         let scope = self.scope.borrow();
         let below = path.strip_prefix(scope.as_str());

@@ -15,7 +15,7 @@ use tantivy::query::{BooleanQuery, ConstScoreQuery, Query};
 /// Documents with this value at a path.
 ///
 /// # Errors
-/// 8 for a value of a type without equality.
+/// 8 UnknownError for a value of a type without equality.
 pub(super) fn equal(
     b: &Build<'_>,
     args: &Args<'_>,
@@ -157,7 +157,7 @@ fn bound<T>(limit: Option<(Value<'_>, bool)>, read: impl Fn(Value<'_>) -> T) -> 
 /// Documents with a value between two values of one type.
 ///
 /// # Errors
-/// 8 for values of a type without ranges, or of two types.
+/// 8 UnknownError for values of a type without ranges, or of two types.
 pub(super) fn between(
     b: &Build<'_>,
     args: &Args<'_>,

@@ -48,7 +48,7 @@ impl Idents {
     /// A number that was never used before.
     ///
     /// # Errors
-    /// Engine failures; 1 when all are used up.
+    /// Engine failures; 1 InternalError when all are used up.
     pub(crate) fn next(&self, engine: &dyn Engine) -> Result<u32> {
         let mut reserved = self.reserved.lock();
         if reserved.next >= reserved.mark {

@@ -163,7 +163,7 @@ impl Shared {
     /// A number that was never used before, not even before a crash.
     ///
     /// # Errors
-    /// Engine failures; 1 when all are used up.
+    /// Engine failures; 1 InternalError when all are used up.
     pub(crate) fn new_ident(&self) -> Result<u32> {
         self.idents.next(self.engine.as_ref())
     }
@@ -171,7 +171,8 @@ impl Shared {
     /// Whether the engine supports a new index.
     ///
     /// # Errors
-    /// 67 for a column index where another process, which does not know our locks, may write.
+    /// 67 CannotCreateIndex for a column index where another process, which does not know our
+    /// locks, may write.
     pub(crate) fn check_engine(&self, index: &Index) -> Result<()> {
         let is_shared = || self.engine.begin().map(|unit| unit.is_checked());
         if index.is_columns() && is_shared().map_err(error::storage)? {

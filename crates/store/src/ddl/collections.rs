@@ -266,7 +266,7 @@ impl Writer<'_> {
     /// Replaces the options (collMod); `command` is what the log records.
     ///
     /// # Errors
-    /// 175 when the collection is gone; engine failures.
+    /// 175 QueryPlanKilled when the collection is gone; engine failures.
     pub fn set_options(&self, options: DocBuf, command: Option<DocBuf>) -> Result<()> {
         self.check_write()?;
         let old = self.options();
@@ -290,8 +290,8 @@ impl Writer<'_> {
     /// Changes the definitions of search indexes.
     ///
     /// # Errors
-    /// 175 when the collection is gone; those of `change`; engine failures. Nothing has changed
-    /// then.
+    /// 175 QueryPlanKilled when the collection is gone; those of `change`; engine failures. Nothing
+    /// has changed then.
     pub fn alter_search_indexes<T>(
         &self,
         change: impl FnOnce(&mut Vec<DocBuf>) -> Result<T>,

@@ -88,9 +88,9 @@ impl Writer<'_> {
     /// False when it was there already.
     ///
     /// # Errors
-    /// 11000 when documents share a unique key, 171 parallel arrays, 67 for a key that cannot be
-    /// indexed, 276 when the index or the collection is dropped meanwhile; those of `same` and
-    /// `go_on`. Nothing of the index remains then.
+    /// 11000 DuplicateKey when documents share a unique key, 171 parallel arrays, 67
+    /// CannotCreateIndex for a key that cannot be indexed, 276 when the index or the collection is
+    /// dropped meanwhile; those of `same` and `go_on`. Nothing of the index remains then.
     pub fn create_index_unless(
         &self,
         spec: DocBuf,
@@ -169,8 +169,8 @@ impl Writer<'_> {
     /// aside, as [`Writer::create_index_with_progress`].
     ///
     /// # Errors
-    /// As [`Writer::create_index_with_progress`]; 27 when there is no ready index of that
-    /// name. The old index stays then.
+    /// As [`Writer::create_index_with_progress`]; 27 IndexNotFound when there is no ready index of
+    /// that name. The old index stays then.
     pub fn rebuild_index(
         &self,
         name: &str,
@@ -225,7 +225,8 @@ impl Writer<'_> {
     /// with the same entries. `command` is what the log records.
     ///
     /// # Errors
-    /// As [`Index::open`]; 27 when there is no ready index of that name; engine failures.
+    /// As [`Index::open`]; 27 IndexNotFound when there is no ready index of that name; engine
+    /// failures.
     pub fn respecify_index(&self, name: &str, spec: DocBuf, command: Option<DocBuf>) -> Result<()> {
         self.check_write()?;
         let note = command.map(|o| Note { o, o2: None });

@@ -32,8 +32,9 @@ impl Writer<'_> {
     /// an index that the row marks as ready from this commit on, `note` what the log records.
     ///
     /// # Errors
-    /// 175 when the collection is gone; those of `change`; the reason when the operation is
-    /// interrupted while it waits for writers; engine failures. Nothing has changed then.
+    /// 175 QueryPlanKilled when the collection is gone; those of `change`; the reason when the
+    /// operation is interrupted while it waits for writers; engine failures. Nothing has changed
+    /// then.
     fn alter<T>(
         &self,
         ready: Option<&Index>,

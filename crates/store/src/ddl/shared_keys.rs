@@ -20,7 +20,7 @@ impl Collection {
     /// A walk over the index, and a read of every document that shares a key.
     ///
     /// # Errors
-    /// Those of `go_on`; 175 when the collection is gone; engine failures.
+    /// Those of `go_on`; 175 QueryPlanKilled when the collection is gone; engine failures.
     pub fn shared_keys(
         &self,
         index: &Index,

@@ -22,8 +22,8 @@ impl CatalogWriter<'_> {
     /// Creates a collection that only the transaction sees until it commits.
     ///
     /// # Errors
-    /// 112 when another open transaction creates one of this name, or one was created since this
-    /// transaction began; 48 NamespaceExists; engine failures.
+    /// 112 WriteConflict when another open transaction creates one of this name, or one was created
+    /// since this transaction began; 48 NamespaceExists; engine failures.
     pub fn create_collection_in(
         &self,
         ns: &Namespace,
@@ -54,7 +54,8 @@ impl CatalogWriter<'_> {
     /// False when it was there already.
     ///
     /// # Errors
-    /// 263 for any other collection; those of the specification and of `same`; engine failures.
+    /// 263 OperationNotSupportedInTransaction for any other collection; those of the specification
+    /// and of `same`; engine failures.
     pub fn create_index_in(
         &self,
         c: &Arc<Collection>,
@@ -101,9 +102,9 @@ impl CatalogWriter<'_> {
     /// The position of the commit.
     ///
     /// # Errors
-    /// 112 when a collection or view was created meanwhile under a name that the transaction uses
-    /// for a new one: nothing was committed then. Engine failures; whether the commit was applied
-    /// is unknown then.
+    /// 112 WriteConflict when a collection or view was created meanwhile under a name that the
+    /// transaction uses for a new one: nothing was committed then. Engine failures; whether the
+    /// commit was applied is unknown then.
     pub fn commit_transaction(
         &self,
         transaction: &Transaction,

@@ -146,7 +146,7 @@ impl LogConsumer {
     /// Shows entries, at most those of `rows_max` commits, as [`LogReader::visit`].
     ///
     /// # Errors
-    /// 1 for a damaged row; engine failures.
+    /// 1 InternalError for a damaged row; engine failures.
     pub fn visit(&mut self, rows_max: usize, f: &mut EachEntryOfLog<'_>) -> Result<Read> {
         self.reader.visit(rows_max, f)
     }

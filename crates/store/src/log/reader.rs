@@ -77,7 +77,7 @@ impl LogReader {
     /// Shows entries, at most those of `rows_max` commits.
     ///
     /// # Errors
-    /// 1 for a damaged row; engine failures.
+    /// 1 InternalError for a damaged row; engine failures.
     pub fn visit(&mut self, rows_max: usize, f: &mut EachEntryOfLog<'_>) -> Result<Read> {
         if self.cursor.is_none() {
             // The end is read before the state: everything up to it is in that state.

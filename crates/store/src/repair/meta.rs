@@ -79,7 +79,7 @@ pub(super) fn rows(engine: &dyn Engine) -> Result<Vec<(Namespace, CatalogRow)>> 
 /// Repairs the rows.
 ///
 /// # Errors
-/// 12 for a newer layout.
+/// 12 UnsupportedFormat for a newer layout.
 pub(super) fn mend(m: &mut Mender<'_>, hooks: &dyn Hooks) -> Result<()> {
     mend_layout(m)?;
     let mut owners = Owners::default();

@@ -30,8 +30,8 @@ use storage::Engine;
 /// Repairs everything.
 ///
 /// # Errors
-/// 12 for a newer layout, changing nothing; those of `aside`; engine failures. Repairs done before
-/// an error are kept.
+/// 12 UnsupportedFormat for a newer layout, changing nothing; those of `aside`; engine failures.
+/// Repairs done before an error are kept.
 pub fn repair(
     engine: &Arc<dyn Engine>,
     hooks: Arc<dyn Hooks>,

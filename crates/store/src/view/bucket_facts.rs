@@ -78,7 +78,7 @@ impl Collection {
     /// bucket it is made from metadata and time. `None` for a row without entries.
     ///
     /// # Errors
-    /// 1 for a damaged row.
+    /// 1 InternalError for a damaged row.
     pub(crate) fn indexed_document(
         &self,
         index: &Index,

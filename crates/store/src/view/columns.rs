@@ -77,7 +77,7 @@ impl Collection {
     /// A snapshot, a row for each segment, and a key for each write since the segments were made.
     ///
     /// # Errors
-    /// Engine failures; 1 for a damaged row; those of `go_on`.
+    /// Engine failures; 1 InternalError for a damaged row; those of `go_on`.
     pub fn segments(
         &self,
         view: &ReadView,
@@ -133,7 +133,7 @@ impl Collection {
     /// was made.
     ///
     /// # Errors
-    /// As [`Collection::segments`]; 175 when the collection is gone.
+    /// As [`Collection::segments`]; 175 QueryPlanKilled when the collection is gone.
     pub fn next_segment(
         &self,
         view: &ReadView,
@@ -183,7 +183,7 @@ impl Collection {
     /// The segments of a column index in the order of their ids.
     ///
     /// # Errors
-    /// Engine failures; 1 for a damaged row.
+    /// Engine failures; 1 InternalError for a damaged row.
     pub fn segment_heads(&self, view: &ReadView, index: &Index) -> Result<Vec<Segment>> {
         let [lower, upper] = segment::heads(index.ident());
         let range = KeyRange::new(&lower, &upper);

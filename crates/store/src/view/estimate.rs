@@ -79,7 +79,7 @@ impl Collection {
     /// there are more than `most`.
     ///
     /// # Errors
-    /// 1 for a damaged entry; engine failures.
+    /// 1 InternalError for a damaged entry; engine failures.
     ///
     /// # Cost
     /// A seek for each of them.
@@ -190,7 +190,7 @@ impl Collection {
     /// other keys.
     ///
     /// # Errors
-    /// 1 for a damaged record; engine failures.
+    /// 1 InternalError for a damaged record; engine failures.
     ///
     /// # Cost
     /// A seek and about four estimates of sizes for each place.

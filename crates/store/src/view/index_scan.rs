@@ -428,8 +428,8 @@ impl IndexScan {
     /// correct for multikey fields.
     ///
     /// # Errors
-    /// 175 when a field became multikey since the intervals were made and nothing was shown yet:
-    /// plan again.
+    /// 175 QueryPlanKilled when a field became multikey since the intervals were made and nothing
+    /// was shown yet: plan again.
     fn check_multikey(&mut self) -> Result<()> {
         let bits = self.index.multikey_bits();
         // A document has one entry for each term, and text indexes are scanned term by term.

@@ -119,7 +119,7 @@ impl ReadView {
     /// The catalog row of a name.
     ///
     /// # Errors
-    /// Engine failures; 1 for a damaged row.
+    /// Engine failures; 1 InternalError for a damaged row.
     pub(crate) fn catalog_row(
         &self,
         engine: &dyn Engine,
@@ -138,7 +138,7 @@ impl ReadView {
     /// One read when the collection has changed, or was opened, after the view was taken.
     ///
     /// # Errors
-    /// Engine failures; 1 for a damaged row.
+    /// Engine failures; 1 InternalError for a damaged row.
     pub(crate) fn sees_as_it_is(&self, coll: &Collection) -> Result<bool> {
         if self.pos().is_none_or(|pos| coll.unchanged_since() <= pos) {
             return Ok(true);

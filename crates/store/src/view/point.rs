@@ -39,7 +39,8 @@ impl Collection {
     /// One engine read, no copy.
     ///
     /// # Errors
-    /// 175 when the collection is gone; 1 when the record is damaged; engine failures.
+    /// 175 QueryPlanKilled when the collection is gone; 1 InternalError when the record is damaged;
+    /// engine failures.
     pub fn get_with(
         &self,
         view: &ReadView,

@@ -148,8 +148,8 @@ impl Scan {
     /// False when there are no more.
     ///
     /// # Errors
-    /// 175 when the collection is gone; 136 when it is capped and the scan's position was deleted;
-    /// 1 for a damaged record; engine failures.
+    /// 175 QueryPlanKilled when the collection is gone; 136 CappedPositionLost when it is capped
+    /// and the scan's position was deleted; 1 InternalError for a damaged record; engine failures.
     pub fn visit(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
         if self.done {
             return Ok(false);

@@ -50,8 +50,8 @@ impl TermsScan {
     /// False when there are no more.
     ///
     /// # Errors
-    /// 175 when the collection is gone; 1 for damage; engine failures; those of `go_on`, which is
-    /// asked while entries are read.
+    /// 175 QueryPlanKilled when the collection is gone; 1 InternalError for damage; engine
+    /// failures; those of `go_on`, which is asked while entries are read.
     ///
     /// # Cost
     /// The first call reads all entries of the terms; each document's id is kept in memory until it

@@ -115,7 +115,7 @@ impl Writer<'_> {
     /// Two comparisons when nothing has to be deleted.
     ///
     /// # Errors
-    /// 175 when the collection is gone; engine failures.
+    /// 175 QueryPlanKilled when the collection is gone; engine failures.
     pub fn trim(&self) -> Result<()> {
         let over = |l: Limits| l.are_exceeded(self.count(), self.size_bytes());
         while self.state().capped.is_some_and(over) {

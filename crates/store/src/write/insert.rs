@@ -184,7 +184,8 @@ impl Writer<'_> {
     ///
     /// # Errors
     /// As [`Writer::insert`]; as a whole also 112 when another writer has written a key since the
-    /// transaction began, 24, 257, 263.
+    /// transaction began, 24 LockTimeout, 257 TransactionTooLarge, 263
+    /// OperationNotSupportedInTransaction.
     pub fn insert_in(
         &self,
         docs: &[Doc<'_>],

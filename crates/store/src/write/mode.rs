@@ -56,7 +56,7 @@ impl<'m, 'l> Mode<'m, 'l> {
     /// Waits until the engine admits `bytes`, and enters the gate.
     ///
     /// # Errors
-    /// 175 when the collection is gone.
+    /// 175 QueryPlanKilled when the collection is gone.
     pub(crate) fn enter<'c>(&self, writer: &'c Writer<'_>, bytes: usize) -> Result<Inside<'c>> {
         if let Mode::Transaction(_, state) = self {
             return Ok(Inside::Transaction(Arc::clone(state)));
@@ -77,8 +77,8 @@ impl<'m, 'l> Mode<'m, 'l> {
     /// transaction waits for claims.
     ///
     /// # Errors
-    /// 112 when another transaction has claimed one and this is a transaction; the reason when the
-    /// operation is interrupted while it waits.
+    /// 112 WriteConflict when another transaction has claimed one and this is a transaction; the
+    /// reason when the operation is interrupted while it waits.
     pub(crate) fn lock<'s>(
         &self,
         writer: &'s Writer<'_>,

@@ -115,8 +115,8 @@ impl Writer<'_> {
     /// called again when another writer has changed the document meanwhile.
     ///
     /// # Errors
-    /// What `decide` returns; 11000 DuplicateKey; 171 parallel arrays; 175 when the collection is
-    /// gone; engine failures.
+    /// What `decide` returns; 11000 DuplicateKey; 171 parallel arrays; 175 QueryPlanKilled when the
+    /// collection is gone; engine failures.
     pub fn modify(
         &self,
         record_key: &[u8],
@@ -149,8 +149,9 @@ impl Writer<'_> {
     /// transaction sees it.
     ///
     /// # Errors
-    /// As [`Writer::modify`]; 112 when another writer has written a key since the transaction
-    /// began, 24, 257, 263.
+    /// As [`Writer::modify`]; 112 WriteConflict when another writer has written a key since the
+    /// transaction began, 24 LockTimeout, 257 TransactionTooLarge, 263
+    /// OperationNotSupportedInTransaction.
     pub fn modify_in(
         &self,
         record_keys: &[&[u8]],

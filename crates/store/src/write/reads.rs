@@ -36,7 +36,8 @@ impl<'r> Reads<'r> {
     /// Appends the value of a locked key; false when there is none.
     ///
     /// # Errors
-    /// 112 when this is a transaction and the key has changed since it began; engine failures.
+    /// 112 WriteConflict when this is a transaction and the key has changed since it began; engine
+    /// failures.
     pub(crate) fn get(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         match self {
             Reads::Transaction(transaction, operation) => {

@@ -37,8 +37,8 @@ impl Writer<'_> {
     /// False when the index is gone; nothing was written then.
     ///
     /// # Errors
-    /// 175 when the collection is gone; engine failures, also for a segment that is too large for a
-    /// batch.
+    /// 175 QueryPlanKilled when the collection is gone; engine failures, also for a segment that is
+    /// too large for a batch.
     pub fn put_segment(
         &self,
         index: &Arc<Index>,

@@ -374,7 +374,7 @@ impl Writer<'_> {
     /// statement in the log.
     ///
     /// # Errors
-    /// As [`Writer::insert`]; 11000 when the bucket exists.
+    /// As [`Writer::insert`]; 11000 DuplicateKey when the bucket exists.
     pub fn restore_bucket(
         &self,
         bucket: &ShownBucket,
@@ -507,7 +507,7 @@ impl Writer<'_> {
     /// Closes all open buckets and packs them.
     ///
     /// # Errors
-    /// 175 when the collection is gone; those of `go_on`; engine failures.
+    /// 175 QueryPlanKilled when the collection is gone; those of `go_on`; engine failures.
     pub fn pack_buckets(&self, go_on: &dyn Fn() -> Result<()>) -> Result<()> {
         let (_inside, state) = self.enter(self.operation)?;
         let mut ready = {

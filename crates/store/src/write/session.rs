@@ -168,7 +168,7 @@ impl SessionRecord {
     /// One read when the session is used for the first time since the start, else none.
     ///
     /// # Errors
-    /// Engine failures; 1 for a damaged row.
+    /// Engine failures; 1 InternalError for a damaged row.
     pub(crate) fn begin(&mut self, engine: &dyn Engine, number: i64) -> Result<NumberOrder> {
         self.ensure_loaded(engine)?;
         match self.txn_number {
@@ -191,7 +191,7 @@ impl SessionRecord {
     /// Reads the record from disk, unless that was done before.
     ///
     /// # Errors
-    /// Engine failures; 1 for a damaged row.
+    /// Engine failures; 1 InternalError for a damaged row.
     pub(crate) fn ensure_loaded(&mut self, engine: &dyn Engine) -> Result<()> {
         if self.loaded {
             return Ok(());

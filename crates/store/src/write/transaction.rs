@@ -135,9 +135,10 @@ impl Transaction {
     /// Enters the gate of a collection until the end of the transaction.
     ///
     /// # Errors
-    /// 112 when the collection has changed since the transaction's view, or
+    /// 112 WriteConflict when the collection has changed since the transaction's view, or
     /// [`model::ErrorKind::SetAside`] for a statement that may be run again; 24 LockTimeout while
-    /// the collection is being changed, 263 for a capped collection; engine failures.
+    /// the collection is being changed, 263 OperationNotSupportedInTransaction for a capped
+    /// collection; engine failures.
     pub(crate) fn enter(&self, writer: &Writer<'_>) -> Result<Arc<State>> {
         let coll = writer.coll;
         let mut writes = self.writes.lock();
@@ -179,8 +180,8 @@ impl Transaction {
     /// Claims keys until the end of the transaction.
     ///
     /// # Errors
-    /// 112 when another transaction has claimed one of them, or [`model::ErrorKind::SetAside`] for
-    /// a statement that may be run again.
+    /// 112 WriteConflict when another transaction has claimed one of them, or
+    /// [`model::ErrorKind::SetAside`] for a statement that may be run again.
     pub(crate) fn claim(&self, operation: &Operation, keys: &mut KeyIds) -> Result<()> {
         let shared = &self.shared;
         while let Err(Claimed(key)) = shared.locks.claim(keys, self.owner) {
@@ -218,7 +219,7 @@ impl Transaction {
     /// False when there is no value; otherwise it was appended to `out`.
     ///
     /// # Errors
-    /// 112 when the key was changed after the transaction began, or
+    /// 112 WriteConflict when the key was changed after the transaction began, or
     /// [`model::ErrorKind::SetAside`] for a statement that may be run again; engine failures.
     pub(crate) fn read_claimed(
         &self,

@@ -135,9 +135,9 @@ impl<'u> DocumentUnit<'u> {
     /// The position of the commit; none for a transaction and for an empty batch.
     ///
     /// # Errors
-    /// 17280 for an id that a column index cannot note; 257 when the transaction has become too
-    /// large; 112 when another process has changed data that was read; engine failures. Memory has
-    /// not changed then.
+    /// 17280 for an id that a column index cannot note; 257 TransactionTooLarge when the
+    /// transaction has become too large; 112 WriteConflict when another process has changed data
+    /// that was read; engine failures. Memory has not changed then.
     pub(super) fn commit(
         self,
         batch: &mut WriteBatch,

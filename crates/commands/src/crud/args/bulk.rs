@@ -98,7 +98,9 @@ impl<'a> BulkArgs<'a> {
     /// Parses arguments that were checked against [`BULK_WRITE`].
     ///
     /// # Errors
-    /// 16 for no or too many operations, 2 for a namespace out of range, 73, 9, 14, 40414, 40415.
+    /// 16 InvalidLength for no or too many operations, 2 BadValue for a namespace out of range, 73
+    /// InvalidNamespace, 9 FailedToParse, 14 TypeMismatch, 40414 IDLMissingField, 40415
+    /// IDLFailedToParse.
     pub fn of(a: &Args<'a>) -> Result<BulkArgs<'a>> {
         static CURSOR: &[Arg] = &[arg("batchSize", Kind::AtLeast(0, code::BAD_VALUE))];
         let mut namespaces = Vec::new();

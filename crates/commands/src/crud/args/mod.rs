@@ -42,7 +42,7 @@ pub(crate) fn doc_or_empty<'a>(v: Value<'a>) -> Doc<'a> {
 /// Array filters; every element must be a document.
 ///
 /// # Errors
-/// 14.
+/// 14 TypeMismatch.
 pub(crate) fn documents<'a>(path: &str, list: Option<Array<'a>>) -> Result<Vec<Doc<'a>>> {
     let one = |(i, v): (usize, Value<'a>)| {
         v.as_doc().ok_or_else(|| {

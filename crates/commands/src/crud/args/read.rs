@@ -93,7 +93,7 @@ impl<'a> FindArgs<'a> {
     /// Parses arguments that were checked against [`FIND`].
     ///
     /// # Errors
-    /// 9, 2 BadValue for options that exclude one another.
+    /// 9 FailedToParse, 2 BadValue for options that exclude one another.
     pub fn of(coll: &'a str, a: &Args<'a>) -> Result<FindArgs<'a>> {
         let positive = |name: &'static str| a.int(name).and_then(|n| u64::try_from(n).ok());
         let args = FindArgs {
@@ -226,8 +226,8 @@ impl<'a> AggregateArgs<'a> {
     /// [`AGGREGATE`]. With `inner` the command is inside `explain` and needs no cursor.
     ///
     /// # Errors
-    /// 73 for an invalid collection, 9 without `cursor`, with a hint of a wrong type, and for
-    /// explain with a write concern; 14, 2.
+    /// 73 InvalidNamespace for an invalid collection, 9 FailedToParse without `cursor`, with a hint
+    /// of a wrong type, and for explain with a write concern; 14 TypeMismatch, 2 BadValue.
     pub fn of(
         own: Value<'a>,
         a: &Args<'a>,
@@ -313,7 +313,7 @@ impl<'a> CountArgs<'a> {
     /// Parses arguments that were checked against [`COUNT`].
     ///
     /// # Errors
-    /// 9, 2 for a negative skip; those of the limit.
+    /// 9 FailedToParse, 2 BadValue for a negative skip; those of the limit.
     pub fn of(coll: &'a str, a: &Args<'a>) -> Result<CountArgs<'a>> {
         let skip = a.int("skip").unwrap_or(0);
         let Ok(skip) = u64::try_from(skip) else {
@@ -391,7 +391,7 @@ impl<'a> DistinctArgs<'a> {
     /// Parses arguments that were checked against [`DISTINCT`].
     ///
     /// # Errors
-    /// 9.
+    /// 9 FailedToParse.
     pub fn of(coll: &'a str, a: &Args<'a>) -> Result<DistinctArgs<'a>> {
         Ok(DistinctArgs {
             coll,

@@ -25,7 +25,8 @@ pub enum Mods<'a> {
 
 impl<'a> Mods<'a> {
     /// # Errors
-    /// 9 for another type, 51198 constants without a pipeline, 9 array filters with one, 14.
+    /// 9 FailedToParse for another type, 51198 constants without a pipeline, 9 array filters with
+    /// one, 14 TypeMismatch.
     pub(crate) fn of(
         v: Value<'a>,
         filters: Option<Array<'a>>,
@@ -131,7 +132,7 @@ impl<'a> UpdateOp<'a> {
     /// Parses an element of `updates`.
     ///
     /// # Errors
-    /// 40414, 40415, 14, 9, 51198.
+    /// 40414 IDLMissingField, 40415 IDLFailedToParse, 14 TypeMismatch, 9 FailedToParse, 51198.
     pub fn of(i: usize, d: Doc<'a>) -> Result<UpdateOp<'a>> {
         let path = format!("update.updates.{i}");
         let a = check_doc(&path, UPDATE_OP, d)?;
@@ -190,7 +191,8 @@ impl<'a> DeleteOp<'a> {
     /// Parses an element of `deletes`.
     ///
     /// # Errors
-    /// 40414, 40415, 14, 9 for a limit other than 0 and 1.
+    /// 40414 IDLMissingField, 40415 IDLFailedToParse, 14 TypeMismatch, 9 FailedToParse for a limit
+    /// other than 0 and 1.
     pub fn of(i: usize, d: Doc<'a>) -> Result<DeleteOp<'a>> {
         let a = check_doc(&format!("delete.deletes.{i}"), DELETE_OP, d)?;
         let multi = match to_i64(&a.value("limit")) {
@@ -265,7 +267,7 @@ impl<'a> FindAndModifyArgs<'a> {
     /// Parses arguments that were checked against [`FIND_AND_MODIFY`].
     ///
     /// # Errors
-    /// 9 FailedToParse for arguments that exclude or need one another, 14.
+    /// 9 FailedToParse for arguments that exclude or need one another, 14 TypeMismatch.
     pub fn of(coll: &'a str, a: &Args<'a>) -> Result<FindAndModifyArgs<'a>> {
         let remove = a.bool("remove", false);
         let fail = |what: &str| -> Result<()> { bail!(code::FAILED_TO_PARSE, "{what}") };

@@ -27,8 +27,9 @@ const UNENCRYPTABLE: &[&str] = &["minKey", "maxKey", "null", "undefined"];
 /// Checks the whole document. Null elements in the list of fields are ignored.
 ///
 /// # Errors
-/// 40414, 40415, 14, 2, 207, 6316402 empty path, 6316403 path of `_id`, 6338402 path twice, 6338406
-/// type, 9867600 null byte, those of [`queries::check`].
+/// 40414 IDLMissingField, 40415 IDLFailedToParse, 14 TypeMismatch, 2 BadValue, 207 InvalidUUID,
+/// 6316402 empty path, 6316403 path of `_id`, 6338402 path twice, 6338406 type, 9867600 null byte,
+/// those of [`queries::check`].
 pub(crate) fn check(doc: Doc<'_>) -> Result<()> {
     let args = check_doc("create.encryptedFields", TOP, doc)?;
     let mut seen: Vec<&str> = Vec::new();

@@ -43,8 +43,9 @@ const QUERY_NUMBERS: &[(&str, i64)] = &[
 /// Checks the `queries` of one field whose values have this type.
 ///
 /// # Errors
-/// 14, 40414, 40415, 2, 9; 9783412, 9783413, 9783414 for the number of queries; 6338405, 6775201,
-/// 9783400 for a type that does not support the query; those of bounds and lengths.
+/// 14 TypeMismatch, 40414 IDLMissingField, 40415 IDLFailedToParse, 2 BadValue, 9 FailedToParse;
+/// 9783412, 9783413, 9783414 for the number of queries; 6338405, 6775201, 9783400 for a type that
+/// does not support the query; those of bounds and lengths.
 pub(super) fn check(scope: &str, v: Value<'_>, bson_type: Option<&str>) -> Result<()> {
     let list = match v {
         Value::Missing => return Ok(()),

@@ -8,8 +8,8 @@ use model::{Doc, Result, Tag, Value, bail, code};
 /// Checks the option.
 ///
 /// # Errors
-/// 14 for another type, 67 for names that are not top-level fields and for kinds of indexes without
-/// the option, 72 on time series.
+/// 14 TypeMismatch for another type, 67 CannotCreateIndex for names that are not top-level fields
+/// and for kinds of indexes without the option, 72 InvalidOptions on time series.
 pub(super) fn check(spec: Doc<'_>, options: Doc<'_>, kind: Special) -> Result<()> {
     let asked = spec.field("clustering");
     match &asked {

@@ -21,8 +21,8 @@ const REFUSED: &[&str] = &[
 /// Checks the options of a column index.
 ///
 /// # Errors
-/// 67 for an unsupported option and for a collation; 72 on collections that are capped or a time
-/// series.
+/// 67 CannotCreateIndex for an unsupported option and for a collation; 72 InvalidOptions on
+/// collections that are capped or a time series.
 pub(super) fn check(spec: Doc<'_>, options: Doc<'_>, kind: Special) -> Result<()> {
     if kind != Special::Columns {
         return Ok(());
@@ -59,7 +59,7 @@ pub(super) fn check(spec: Doc<'_>, options: Doc<'_>, kind: Special) -> Result<()
 /// Refuses every change of a column index by `collMod` except hiding it.
 ///
 /// # Errors
-/// 72.
+/// 72 InvalidOptions.
 pub(crate) fn check_change(index: Arc<Index>, has: &dyn Fn(&str) -> bool) -> Result<Arc<Index>> {
     let of_entries = ["expireAfterSeconds", "unique", "prepareUnique"];
     if index.is_columns() && of_entries.iter().any(|name| has(name)) {

@@ -28,7 +28,7 @@ pub(crate) fn same_key(a: Doc<'_>, b: Doc<'_>) -> bool {
 /// Whether an existing index is the same as the new one.
 ///
 /// # Errors
-/// 85 IndexOptionsConflict, 86 IndexKeySpecsConflict, 67 for a second text index.
+/// 85 IndexOptionsConflict, 86 IndexKeySpecsConflict, 67 CannotCreateIndex for a second text index.
 pub(crate) fn conflicts(new: Doc<'_>, old: Doc<'_>) -> Result<bool> {
     let key = |d: Doc<'_>| match d.field("key") {
         Value::Document(k) => k.to_buf(),

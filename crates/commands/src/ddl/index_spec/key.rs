@@ -38,7 +38,7 @@ impl std::fmt::Display for Special {
 /// Checks a key pattern.
 ///
 /// # Errors
-/// 67, 13103 too many fields, 31303 two hashed fields, 7246202.
+/// 67 CannotCreateIndex, 13103 too many fields, 31303 two hashed fields, 7246202.
 pub(super) fn check_key(key: Doc<'_>) -> Result<Special> {
     if key.is_empty() {
         return Err(cannot("Index keys cannot be an empty object"));

@@ -31,7 +31,8 @@ pub(crate) fn is_id_key(key: Doc<'_>) -> bool {
 /// Checks `idIndex` of `create`.
 ///
 /// # Errors
-/// 9 without key or name, 14, 2 for another key or collation, 67, 197, those of both collations.
+/// 9 FailedToParse without key or name, 14 TypeMismatch, 2 BadValue for another key or collation,
+/// 67 CannotCreateIndex, 197 InvalidIndexSpecificationOption, those of both collations.
 pub(crate) fn check_id_index(spec: Doc<'_>, collation: Option<Doc<'_>>) -> Result<()> {
     let (key, _) = key_and_name(spec)?;
     if let Some((name, _)) = spec.iter().find(|(k, _)| !ID_OPTIONS.contains(k)) {
@@ -117,7 +118,9 @@ fn version(spec: Doc<'_>) -> Result<()> {
 /// collection's collation if it has none of its own. `None` for `_id_`, which always exists.
 ///
 /// # Errors
-/// 9, 14, 67, 2, 197, 224, 13103, 16764, 31303, 72 on time series, those of the collation.
+/// 9 FailedToParse, 14 TypeMismatch, 67 CannotCreateIndex, 2 BadValue, 197
+/// InvalidIndexSpecificationOption, 224 QueryFeatureNotAllowed, 13103, 16764, 31303, 72
+/// InvalidOptions on time series, those of the collation.
 pub(crate) fn check(
     spec: Doc<'_>,
     options: Doc<'_>,

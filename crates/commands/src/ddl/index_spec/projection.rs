@@ -10,8 +10,8 @@ use operators::project::Projection;
 /// Checks the field, and that it excludes the other fields of a compound index.
 ///
 /// # Errors
-/// 14, 2 without a wildcard, 9 below a path or empty, 51271 for a computed field, those of
-/// projections, 7246209 when it covers another field of the key.
+/// 14 TypeMismatch, 2 BadValue without a wildcard, 9 below a path or empty, 51271 for a computed
+/// field, those of projections, 7246209 when it covers another field of the key.
 pub(super) fn check(spec: Doc<'_>, kind: Special) -> Result<()> {
     let projection = match spec.field("wildcardProjection") {
         Value::Missing => return Ok(()),

@@ -17,8 +17,8 @@ const LENIENT_URL_SAFE: GeneralPurpose = GeneralPurpose::new(
 /// To binary data of the wanted subtype.
 ///
 /// # Errors
-/// 241 when there is no such conversion, the text is not what the format wants, or binary data has
-/// another subtype; 4341115 a string without a format.
+/// 241 ConversionFailure when there is no such conversion, the text is not what the format wants,
+/// or binary data has another subtype; 4341115 a string without a format.
 pub(super) fn to_binary<'a>(arena: &'a Bump, v: Value<'a>, to: &Target<'_>) -> Result<Value<'a>> {
     let bytes = match v {
         Value::Binary(b) if b.subtype == to.subtype => return Ok(v),
@@ -138,7 +138,7 @@ pub(super) fn parse_uuid(s: &str) -> Option<Vec<u8>> {
 /// Integers of 1, 2, 4 and (long) 8 bytes, doubles of 4 and 8.
 ///
 /// # Errors
-/// 241 for another length.
+/// 241 ConversionFailure for another length.
 pub(super) fn to_number<'a>(bytes: &[u8], v: &Value<'_>, to: &Target<'_>) -> Result<Value<'a>> {
     let mut little = [0u8; 8];
     let length = bytes.len();

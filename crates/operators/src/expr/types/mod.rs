@@ -19,8 +19,8 @@ use target::{Kind, Target, failure, unsupported};
 /// Converts a value that is not null.
 ///
 /// # Errors
-/// 241 when there is no such conversion or the value does not fit; 4341115 text to binary or back
-/// without a format.
+/// 241 ConversionFailure when there is no such conversion or the value does not fit; 4341115 text
+/// to binary or back without a format.
 fn convert<'a>(arena: &'a model::Bump, v: Value<'a>, to: &Target<'_>) -> Result<Value<'a>> {
     match to.kind {
         Kind::Bool => Ok(Value::Bool(v.truthy())),

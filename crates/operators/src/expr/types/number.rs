@@ -8,7 +8,7 @@ use model::{Decimal128, Number, Result, Rounding, Value};
 /// To int, long, double, decimal or date.
 ///
 /// # Errors
-/// 241 when there is no such conversion or the value is out of range.
+/// 241 ConversionFailure when there is no such conversion or the value is out of range.
 pub(super) fn convert<'a>(v: Value<'a>, to: &Target<'_>) -> Result<Value<'a>> {
     if to.kind == Kind::Date {
         return to_date(&v, to).map(Value::Date);
@@ -77,7 +77,7 @@ fn to_date(v: &Value<'_>, to: &Target<'_>) -> Result<i64> {
 /// The digits of a whole number in a base.
 ///
 /// # Errors
-/// 241 for a number that is not whole or no long.
+/// 241 ConversionFailure for a number that is not whole or no long.
 pub(super) fn text_in_base(v: &Value<'_>, base: u32, to: &Target<'_>) -> Result<String> {
     let Some(n) = Number::of(v).and_then(Number::to_i64_exact) else {
         return Err(failure(

@@ -13,8 +13,8 @@ use std::fmt::Write;
 /// To a string.
 ///
 /// # Errors
-/// 241 when there is no such conversion, or binary data is not what the format wants; 4341115
-/// binary data without a format.
+/// 241 ConversionFailure when there is no such conversion, or binary data is not what the format
+/// wants; 4341115 binary data without a format.
 pub(super) fn to_string<'a>(arena: &'a Bump, v: Value<'a>, to: &Target<'_>) -> Result<Value<'a>> {
     if let (Some(base), true) = (to.base, v.is_number()) {
         return computed(arena, &super::number::text_in_base(&v, base, to)?);

@@ -15,7 +15,7 @@ const PACKED_BIT: u8 = 0x10;
 ///
 /// # Errors
 /// 10506600 for elements of unknown type, 10506606 for padding without bits, 10506602 for a length
-/// that is no whole number of elements; 241 for binary data that is no vector.
+/// that is no whole number of elements; 241 ConversionFailure for binary data that is no vector.
 pub(super) fn to_array<'a>(arena: &'a Bump, b: Binary<'_>, to: &Target<'_>) -> Result<Value<'a>> {
     let (VECTOR, [kind, padding, bytes @ ..]) = (b.subtype, b.bytes) else {
         return Err(super::target::unsupported(&Value::Binary(b), to));
@@ -64,7 +64,7 @@ pub(super) fn to_array<'a>(arena: &'a Bump, b: Binary<'_>, to: &Target<'_>) -> R
 /// 32-bit floats for doubles.
 ///
 /// # Errors
-/// 241 for elements that fit no vector.
+/// 241 ConversionFailure for elements that fit no vector.
 pub(super) fn from_array<'a>(arena: &'a Bump, a: Array<'_>, to: &Target<'_>) -> Result<Value<'a>> {
     let bytes = packed(a)
         .or_else(|| int8(a))

@@ -37,7 +37,7 @@ impl Geo {
     /// Parses the operand of a geospatial operator.
     ///
     /// # Errors
-    /// 2.
+    /// 2 BadValue.
     pub(super) fn parse(name: &str, spec: Value<'_>) -> Result<Geo> {
         match name {
             "$geoIntersects" => parse::intersects(spec).map(Geo::Intersects),

@@ -273,7 +273,7 @@ impl Shape {
     /// A GeoJSON object.
     ///
     /// # Errors
-    /// 2.
+    /// 2 BadValue.
     pub fn geojson(d: Doc<'_>) -> Result<Shape> {
         let strict = is_strict(d)?;
         let mut shape = Shape::default();
@@ -337,7 +337,7 @@ impl Shape {
     /// A GeoJSON object or a legacy point in degrees.
     ///
     /// # Errors
-    /// 2.
+    /// 2 BadValue.
     pub(super) fn any(v: &Value<'_>) -> Result<Shape> {
         match v {
             // A point may omit its type.

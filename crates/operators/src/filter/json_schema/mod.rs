@@ -12,8 +12,9 @@ impl Schema {
     /// Parses the operand of `$jsonSchema`.
     ///
     /// # Errors
-    /// 14 for operands of a wrong type, 9 for unknown keywords and impossible numbers, 2 for
-    /// unknown type names, 51091 for patterns that do not compile.
+    /// 14 TypeMismatch for operands of a wrong type, 9 FailedToParse for unknown keywords and
+    /// impossible numbers, 2 BadValue for unknown type names, 51091 for patterns that do not
+    /// compile.
     pub(super) fn parse(spec: Value<'_>) -> Result<Schema> {
         parse::schema(spec, "$jsonSchema", 0)
     }

@@ -49,7 +49,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// Parses the function called `name`.
 ///
 /// # Errors
-/// 9 for an unknown one, and the function's own.
+/// 9 FailedToParse for an unknown one, and the function's own.
 pub(super) fn parse(
     wcx: &mut WindowContext<'_, '_>,
     name: &str,

@@ -13,7 +13,7 @@ use model::{
 /// Puts the value of extended JSON into a document.
 ///
 /// # Errors
-/// 241 for a wrapper that is malformed.
+/// 241 ConversionFailure for a wrapper that is malformed.
 pub(super) fn put(w: &mut DocWriter<'_>, name: &str, v: &Value<'_>) -> Result<()> {
     convert(&mut Field(w, name), v)
 }

@@ -15,7 +15,7 @@ const WITH_TEXT: std::ops::Range<i64> = 0..253_402_300_800_000;
 /// Puts a value into a document.
 ///
 /// # Errors
-/// 241 for a result that is nested too deeply.
+/// 241 ConversionFailure for a result that is nested too deeply.
 pub(super) fn put(
     w: &mut DocWriter<'_>,
     name: &str,
