@@ -77,20 +77,18 @@ pub struct ServeArgs {
         help_heading = "Network"
     )]
     pub bind_ip_all: bool,
-    /// Address that the server tells all clients to use, for clients that reach it by a forwarded
-    /// port or another name; without a port it is that of --port [default: the address to which
-    /// each client connected]
+    /// HOST or HOST:PORT that the server tells all clients to use, such as the address of a
+    /// forwarded port [default: the address to which each client connected; for the port that of
+    /// --port]
     #[arg(long, value_name = "HOST:PORT", help_heading = "Network")]
     pub advertise: Option<String>,
     /// Listen on IPv6 addresses, too
     #[arg(long, help_heading = "Network")]
     pub ipv6: bool,
-    /// Release of MongoDB whose behaviour the server has where releases differ: 8.2 or 9.0
-    /// [default: 8.2]
+    /// Release of MongoDB to follow where releases differ: 8.2 or 9.0 [default: 8.2]
     #[arg(long, value_name = "VERSION", help_heading = "Replica set")]
     pub compat: Option<String>,
-    /// Appear to clients as a standalone server instead of the primary of a replica set with one
-    /// member
+    /// Appear to clients as a standalone server instead of the primary of a replica set
     #[arg(long, help_heading = "Replica set")]
     pub standalone: bool,
     /// Name of the replica set that clients see [default: rs0]
@@ -101,9 +99,8 @@ pub struct ServeArgs {
         help_heading = "Replica set"
     )]
     pub repl_set: Option<String>,
-    /// Size of a new oplog in megabytes, 1 or more; replSetResizeOplog changes an existing one
-    /// [default: 5 % of the free disk space, but from 990 to 51200, and at most a quarter of that
-    /// space]
+    /// Size of a new oplog in megabytes, at least 1 [default: 5 % of the free disk space, within
+    /// 990 to 51200 and at most a quarter of the free space]
     #[arg(
         long = "oplogSize",
         value_name = "MB",
@@ -115,8 +112,7 @@ pub struct ServeArgs {
     /// that this process may use]
     #[arg(long, value_name = "SIZE", help_heading = "Data")]
     pub memory: Option<String>,
-    /// Most threads that read for one aggregation or count, 1 or more [default: one for each
-    /// processor]
+    /// Most threads that read for one aggregation or count [default: one for each processor]
     #[arg(
         long = "scanThreads",
         value_name = "N",
@@ -165,8 +161,7 @@ pub struct ServeArgs {
     /// Most client connections at a time; a low limit of open files reduces it [default: 65536]
     #[arg(long = "maxConns", value_name = "N", help_heading = "Network")]
     pub max_conns: Option<u32>,
-    /// Compressors offered to clients, separated by commas: zstd, zlib and snappy, or disabled for
-    /// none [default: zstd,zlib,snappy]
+    /// Compressors for clients, separated by commas, or disabled [default: zstd,zlib,snappy]
     #[arg(
         long = "networkMessageCompressors",
         value_name = "LIST",
