@@ -77,9 +77,8 @@ pub struct ServeArgs {
         help_heading = "Network"
     )]
     pub bind_ip_all: bool,
-    /// HOST or HOST:PORT that the server tells all clients to use, such as the address of a
-    /// forwarded port [default: the address to which each client connected; for the port that of
-    /// --port]
+    /// HOST or HOST:PORT that the server tells clients to use, such as that of a forwarded port
+    /// [default: the address to which each client connected; its port is that of --port]
     #[arg(long, value_name = "HOST:PORT", help_heading = "Network")]
     pub advertise: Option<String>,
     /// Listen on IPv6 addresses, too
@@ -138,8 +137,8 @@ pub struct ServeArgs {
         help_heading = "Data"
     )]
     pub journal_commit_interval: Option<u64>,
-    /// If the journal is damaged, open the data with the commits before the damage and report the
-    /// commits that are lost; if it is not, this option has no effect
+    /// Open data with a damaged journal by the commits before the damage, and report the lost
+    /// commits
     #[arg(long, help_heading = "Data")]
     pub repair: bool,
     /// Disable JavaScript: the server refuses $where, $function, $accumulator and mapReduce
