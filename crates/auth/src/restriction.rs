@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn one_entry_must_let_the_client_in() {
+    fn one_restriction_must_allow_the_client() {
         let d = doc! { "r": [
             { "clientSource": ["10.0.0.0/8", "::1"], "serverAddress": ["127.0.0.1"] },
             { "clientSource": ["192.168.0.1"] },

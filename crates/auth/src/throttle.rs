@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn who_guesses_one_by_one_leaves_room_for_the_rightful_user() {
+    fn slow_guesses_leave_places_for_the_rightful_user() {
         let mut t = Throttle::default();
         let mut now = 0;
         while now < DAY_US {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn who_guesses_all_at_once_waits_for_a_place() {
+    fn parallel_guesses_wait_for_a_free_place() {
         let mut t = Throttle::default();
         let mut tries = 0;
         while t.turn(P, "a@admin", None, 0) == Turn::Now {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn another_server_is_asked_one_at_a_time() {
+    fn logins_at_another_server_wait_in_turn_after_failures() {
         let mut t = Throttle::default();
         let ask = Pace::QUESTIONS;
         for _ in 0..=FREE {

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_opened_is_what_was_sealed_at_its_place() {
+    fn a_piece_opens_only_at_the_place_where_it_was_sealed() {
         let data = DataKey::random();
         let (key, header) = FileKey::begin(&data, Kind::Pages, b"000012.sst");
         let mut page = *b"some bytes of a page----------------";

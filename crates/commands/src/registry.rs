@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_sent_again_changes_nothing_or_has_a_number() {
+    fn commands_sent_again_write_nothing_or_have_a_transaction_number() {
         for (again, body) in [
             (true, model::doc! { "find": "c" }),
             (true, model::doc! { "hello": 1i32 }),

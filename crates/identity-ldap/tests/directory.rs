@@ -306,7 +306,7 @@ fn a_password_is_checked_by_the_name_in_the_directory() {
 }
 
 #[test]
-fn what_would_be_a_bind_of_nobody_is_never_asked() {
+fn a_bind_without_a_name_or_password_is_never_sent() {
     let (port, asked) = serve(Box::new(|_| result(0x61, 0)));
     let d = directory(port, BY_NAME);
     assert!(refusal(&d, "ann", "").contains("password is empty"));

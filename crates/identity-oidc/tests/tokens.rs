@@ -345,7 +345,7 @@ fn keys_that_are_old_are_read_anew_when_that_is_asked_for() {
 }
 
 #[test]
-fn providers_that_cannot_be_meant_are_refused_by_name() {
+fn invalid_providers_are_refused_by_name() {
     let idp = Idp::new();
     let file = idp.file();
     let changed = |name: &str, value: Value| {

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_device_is_told() {
+    fn a_full_device_is_reported() {
         static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
         let target = AuditTarget::File {
             path: "/dev/full".into(),

@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_takes_nothing_holds_nobody_up_and_the_loss_is_told() {
+    fn a_blocked_log_device_delays_no_operation_and_the_loss_is_logged() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.log");
         let log = Log::new();

@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn who_can_wait_is_refused_when_nobody_gives_anything_back() {
+    fn a_waiting_operation_is_refused_when_no_memory_is_freed() {
         let budget = Arc::new(Budget::new(4 << 20, 4 << 20));
         let (a, b) = (budget.charge(), budget.charge());
         assert_eq!(a.set_or_wait(3 << 20, Duration::ZERO).ok(), Some(true));

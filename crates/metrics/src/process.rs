@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_who_listens() {
+    fn a_process_that_listens_on_a_port_is_found() {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         assert_eq!(
             listening_process(socket.local_addr().unwrap().port()),

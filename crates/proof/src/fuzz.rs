@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_is_built_upon() {
+    fn the_fuzzer_mutates_inputs_with_new_outcomes() {
         // Three steps that no single change can do together.
         let tried = fuzz(&[vec![0; 8]], 7, 60_000).run(|i| {
             let n = i.iter().filter(|b| **b == 0xAB).count();

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_next_message_is_refused() {
+    fn messages_out_of_order_are_refused() {
         let begin = || {
             let m = Mechanism::Sha256;
             let c = Credentials::derive(m, "u", Secret::Clear("p"), 10, b"salt").unwrap();

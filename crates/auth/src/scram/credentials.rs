@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn invented_credentials_look_like_kept_ones() {
+    fn credentials_of_unknown_users_look_like_stored_ones() {
         for m in Mechanism::ALL {
             let a = Credentials::invented(m, "u", 15000, b"secret");
             assert_eq!(a, Credentials::invented(m, "u", 15000, b"secret"));

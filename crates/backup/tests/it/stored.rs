@@ -98,7 +98,7 @@ fn rules_remove_backups_and_what_only_they_had() {
 }
 
 #[test]
-fn one_adds_at_a_time() {
+fn only_one_process_makes_a_backup_at_a_time() {
     let place = Place::new();
     let _held = Repository::to_write(&place.repository).unwrap();
     let refused = Repository::to_write(&place.repository).unwrap_err();

@@ -115,7 +115,7 @@ mod tests {
     use super::parse;
 
     #[test]
-    fn a_payload_has_three_parts_and_acts_for_nobody_else() {
+    fn a_payload_has_three_parts_and_names_one_user() {
         assert_eq!(parse(b"\0ann\0pw"), Some(("ann", "pw")));
         assert_eq!(parse(b"ann\0ann\0pw"), Some(("ann", "pw")));
         assert_eq!(parse(b"\0ann\0"), Some(("ann", "")));

@@ -449,7 +449,7 @@ mod tests {
     const PATIENCE: u64 = 10_000_000;
 
     #[test]
-    fn who_gets_no_ticket_waits_its_turn_and_is_woken() {
+    fn an_operation_without_a_ticket_waits_its_turn_and_is_woken() {
         let admission = of(1);
         let (one, two) = (Arc::new(Woken::default()), Arc::new(Woken::default()));
         let links = [one.clone(), two.clone()].map(|w| -> Arc<dyn Link> { w });
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_given_back_while_another_asks_in_vain_wakes_who_waits() {
+    fn a_returned_ticket_wakes_the_waiter_although_another_request_fails() {
         let admission = of(1);
         let waiter = Arc::new(Woken::default());
         let link: Arc<dyn Link> = waiter.clone();

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_messages_hold_counts_and_holds_nobody_up_for_good() {
+    fn memory_held_by_messages_delays_operations_only_for_a_time() {
         let memory = Arc::new(Budget::new(200, 200));
         let room = Room::new(&memory);
         let message = memory.charge();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_interrupted_or_waits_too_long_leaves_the_queue() {
+    fn interrupted_and_late_waiters_leave_the_queue() {
         let room = of(100);
         let held = room.take(80, LONG, OnTimeout::Refused, &ok).unwrap();
         let killed = room.take(50, LONG, OnTimeout::Refused, &|| {
@@ -253,7 +253,7 @@ mod tests {
     /// A statement of a transaction, which may hold locks, waits for a limited time and then
     /// begins.
     #[test]
-    fn who_holds_what_others_wait_for_begins_without_room_in_the_end() {
+    fn an_operation_that_blocks_others_begins_without_room_after_the_timeout() {
         let room = of(100);
         let held = room.take(80, LONG, OnTimeout::Refused, &ok).unwrap();
         let (begun, short) = (Instant::now(), Duration::from_millis(100));

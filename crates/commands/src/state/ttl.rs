@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_noted_during_a_look_stays() {
+    fn a_collection_added_during_a_pass_stays_listed() {
         let ttl = Ttl::default();
         let ns = Namespace::new("db", "c").unwrap();
         ttl.add(ns.clone());

@@ -359,7 +359,7 @@ fn invented_users_look_like_real_ones() {
 }
 
 #[test]
-fn one_of_several_that_come_by_the_exception_at_once_is_the_first() {
+fn one_of_many_first_users_by_the_localhost_exception_is_created() {
     let s = guarded();
     let all = std::sync::Barrier::new(8);
     let codes: Vec<i64> = std::thread::scope(|scope| {
@@ -622,7 +622,7 @@ fn cursors_sessions_and_operations_belong_to_their_user() {
 }
 
 #[test]
-fn lists_show_what_one_has_a_right_to() {
+fn lists_show_only_names_that_the_user_has_rights_on() {
     let (s, mut root) = with_root();
     for db in ["d", "e"] {
         for coll in ["x", "y"] {
@@ -695,7 +695,7 @@ fn secrets_are_not_shown() {
 }
 
 #[test]
-fn only_mechanisms_that_are_on_are_told() {
+fn only_enabled_mechanisms_are_listed() {
     let (s, mut root) = with_root();
     let told = |c: &mut Connection, name: &str| {
         let hello = doc! { "hello": 1i32, "saslSupportedMechs": name };

@@ -13,7 +13,7 @@ fn long_read(ms: i32) -> DocBuf {
 }
 
 #[test]
-fn who_gets_no_ticket_waits_as_long_as_allowed_and_others_go_on() {
+fn a_waiter_for_a_ticket_times_out_while_others_continue() {
     let mut s = Seen::new();
     fill(s.server(), 10);
     let set = |s: &mut Seen, name: &str, to: i32| {

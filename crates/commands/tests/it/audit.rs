@@ -83,7 +83,7 @@ fn ask(s: &Dispatcher, c: &mut Connection, command: &str) -> i64 {
 }
 
 #[test]
-fn who_logs_in_and_what_is_refused_is_told_with_user_roles_and_address() {
+fn logins_and_refusals_are_audited_with_user_roles_and_address() {
     let (s, mut root) = with_root();
     let mut trail = Trail::begin(&s, "{}", false);
     let mut reader = user(&s, &mut root, "ann", doc! { "r": ["readAnyDatabase"] });
@@ -134,7 +134,7 @@ fn who_logs_in_and_what_is_refused_is_told_with_user_roles_and_address() {
 }
 
 #[test]
-fn changes_of_users_and_roles_are_told_and_no_secret_is() {
+fn changes_of_users_and_roles_are_audited_without_secrets() {
     let (s, mut root) = with_root();
     let mut trail = Trail::begin(&s, "{}", false);
     for (command, expected) in [
@@ -192,7 +192,7 @@ fn changes_of_users_and_roles_are_told_and_no_secret_is() {
 }
 
 #[test]
-fn collections_and_indexes_that_come_and_go_are_told() {
+fn created_and_dropped_collections_and_indexes_are_audited() {
     let s = open_server();
     let mut c = s.connect("127.0.0.1:9");
     let mut trail = Trail::begin(&s, "{}", false);
@@ -256,7 +256,7 @@ fn collections_and_indexes_that_come_and_go_are_told() {
 }
 
 #[test]
-fn filters_choose_and_checks_that_succeed_are_told_when_asked_for() {
+fn filters_select_events_and_successful_checks_are_audited_on_request() {
     let s = open_server();
     let mut c = s.connect("127.0.0.1:9");
     let filter = r#"{"atype": "authCheck", "param.command": {"$in": ["find", "insert"]},
@@ -339,7 +339,7 @@ fn clients_change_the_filter_where_they_may_and_a_restart_keeps_it() {
 }
 
 #[test]
-fn messages_of_applications_parameters_and_rotations_are_told() {
+fn application_messages_parameters_and_rotations_are_audited() {
     let s = open_server();
     let mut c = s.connect("/tmp/x.sock");
     let mut trail = Trail::begin(&s, "{}", false);

@@ -219,7 +219,7 @@ fn transactions_are_seen_at_their_commit() {
 
 // Regression: its events had the times of its log entries, which are before the time of the commit.
 #[test]
-fn a_transaction_of_several_entries_is_told_at_its_commit() {
+fn a_change_stream_reports_a_transaction_at_its_commit() {
     let s = service();
     let mut c = Client::new(&s);
     c.run(r#"{"create": "c"}"#);

@@ -63,7 +63,7 @@ fn ranges_are_answered_without_reading_documents() {
 }
 
 #[test]
-fn named_fields_cover_what_asks_for_no_others() {
+fn stored_fields_cover_queries_that_need_no_other_field() {
     let mut server = filled();
     let (filter, projection) = (json!({ "tags": { "$lt": 25 } }), json!({ "a": 1, "in": 1 }));
     let natural = json!({ "$natural": 1 });

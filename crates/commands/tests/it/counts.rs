@@ -78,7 +78,7 @@ fn all_documents_are_counted_without_reading_them() {
 }
 
 #[test]
-fn others_are_counted_by_what_is_read() {
+fn counts_with_other_filters_read_entries_or_documents() {
     let mut server = filled();
     for (pipeline, result, read) in [
         (

@@ -117,7 +117,7 @@ fn find(s: &Dispatcher, c: &mut Connection) -> i64 {
 }
 
 #[test]
-fn a_password_is_taken_where_nobody_can_read_along() {
+fn a_password_is_accepted_on_protected_connections_only() {
     let ldap = Ldap::new();
     let s = ldap.server(true, false);
     let mut root = root(&s);
@@ -202,7 +202,7 @@ fn wrong_logins_say_no_more_than_that_they_failed() {
 }
 
 #[test]
-fn wrong_passwords_wait_their_turn_and_ask_nobody_meanwhile() {
+fn wrong_passwords_wait_their_turn_without_asking_the_directory() {
     let ldap = Ldap::new();
     let s = ldap.server(true, false);
     let mut body = request(b"\0ann\0wrong");
@@ -221,7 +221,7 @@ fn wrong_passwords_wait_their_turn_and_ask_nobody_meanwhile() {
 }
 
 #[test]
-fn a_directory_that_is_gone_is_told_to_the_log_alone() {
+fn a_lost_directory_is_reported_in_the_log_only() {
     let ldap = Ldap::new();
     let closed = TcpListener::bind("127.0.0.1:0").unwrap();
     let gone = Ldap {

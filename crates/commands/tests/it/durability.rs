@@ -123,7 +123,7 @@ fn with(mut command: DocBuf, name: &str, value: DocBuf) -> DocBuf {
 }
 
 #[test]
-fn an_update_that_changes_nothing_waits_for_what_it_found() {
+fn an_update_without_a_change_waits_for_the_write_that_it_found() {
     let mut s = Held::new(&[insert(1)]);
     let set = || update(doc! { "_id": 1i32 }, doc! { "$set": { "n": 5i32 } }, false);
     let pos = s.write(&set());
@@ -466,7 +466,7 @@ fn profiled(s: &Held, comment: &str) -> Vec<DocBuf> {
 const WAITED: &str = "waitForWriteConcernDurationMillis";
 
 #[test]
-fn an_operation_is_told_of_when_its_wait_for_the_journal_is_over() {
+fn an_operation_is_logged_after_its_wait_for_the_journal() {
     let mut s = Held::new(&[insert(1), doc! { "profile": 2i32 }]);
     let commands = [
         ("inserts", insert(2), "ninserted"),

@@ -225,7 +225,7 @@ fn reads_show_their_plan_and_what_it_did() {
 }
 
 #[test]
-fn bounds_and_filters_are_told() {
+fn explain_shows_bounds_and_filters() {
     let mut s = Server::new();
     let plan = |s: &mut Server, filter: Json| {
         s.plan(json!({ "find": "c", "filter": filter })).1["queryPlanner"]["winningPlan"].clone()

@@ -37,7 +37,7 @@ fn holding(s: &Server, session: u8) -> Client {
 }
 
 #[test]
-fn it_runs_on_what_the_other_has_committed_and_does_nothing_twice() {
+fn a_waiting_first_statement_runs_once_on_the_committed_state() {
     for commits in [true, false] {
         let s = Server::with(2);
         let mut holder = holding(&s, 1);
@@ -113,7 +113,7 @@ fn it_is_a_conflict_when_the_time_is_over_and_where_it_must_not_run_again() {
 }
 
 #[test]
-fn those_who_wait_are_called_one_after_the_other() {
+fn waiters_are_woken_one_after_the_other() {
     let s = Server::with(2);
     let mut holder = holding(&s, 1);
     let misses = r#"{"update": "c", "updates": [

@@ -186,7 +186,7 @@ fn the_version_is_kept_where_tools_look_for_it() {
 }
 
 #[test]
-fn hello_names_those_who_take_over() {
+fn hello_names_the_servers_that_can_take_over() {
     let config = Config {
         host: "a:1".to_owned(),
         successors: vec!["b:2".to_owned(), "a:1".to_owned()],
@@ -203,7 +203,7 @@ fn hello_names_those_who_take_over() {
 }
 
 #[test]
-fn one_of_several_that_serve_at_once_greets_as_a_router() {
+fn a_server_among_equal_servers_greets_as_a_router() {
     let config = Config {
         is_one_of_equals: true,
         ..Config::default()

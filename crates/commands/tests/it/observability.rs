@@ -147,7 +147,7 @@ fn level_two_records_every_operation_with_what_it_looked_at() {
 }
 
 #[test]
-fn only_what_is_slow_or_matches_the_filter_is_told() {
+fn only_slow_or_matching_operations_are_logged() {
     let mut s = Seen::new();
     fill(&s.server, 10);
     s.ok(r#"{"find": "c"}"#);
@@ -226,7 +226,7 @@ fn with_redaction_no_value_of_a_client_is_in_the_log() {
 }
 
 #[test]
-fn what_changes_the_catalog_is_in_the_log() {
+fn changes_of_the_catalog_are_logged() {
     let mut s = Seen::new();
     s.ok(r#"{"insert": "c", "documents": [{"_id": 1, "b": 1}, {"_id": 2, "b": 1}]}"#);
     s.ok(r#"{"create": "d", "capped": true, "size": 4096}"#);
@@ -372,7 +372,7 @@ fn the_log_is_shown_by_get_log_and_connections_are_counted() {
 }
 
 #[test]
-fn who_logs_in_and_who_fails_is_in_the_log() {
+fn successful_and_failed_logins_are_logged() {
     let mut s = Seen::new();
     assert_eq!(
         code(&s.run(

@@ -83,7 +83,7 @@ fn hello_presents_a_pair_and_a_later_primary_is_believed() {
 }
 
 #[test]
-fn the_one_that_follows_may_write() {
+fn the_follower_may_write_to_a_standby() {
     let mut c = filled();
     assert_eq!(c.code(STANDBY), 0);
     let hello = "{'hello': 1, 'client': {'application': {'name': 'quarry follow'}}}";

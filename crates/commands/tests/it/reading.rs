@@ -327,7 +327,7 @@ fn each_change_is_in_the_next_read() {
 }
 
 #[test]
-fn a_cursor_goes_on_with_its_moment_and_is_no_one_elses() {
+fn a_cursor_keeps_its_moment_and_belongs_to_its_user() {
     let mut p = pair(false);
     for n in 0..10 {
         p.write(
@@ -381,7 +381,7 @@ fn a_session_that_ends_takes_its_cursors_here_along() {
 }
 
 #[test]
-fn what_is_no_read_of_now_is_handed_on() {
+fn commands_other_than_current_reads_are_forwarded() {
     let mut p = pair(false);
     p.write(
         "db",

@@ -95,7 +95,7 @@ fn a_hundred_documents_by_an_index_are_two_requests() {
 }
 
 #[test]
-fn one_document_is_not_read_with_many() {
+fn a_find_of_one_document_reads_one_document() {
     let near = Counted::over(MemoryEngine::new());
     let remote = Counted::over(MemoryEngine::remote(128));
     let one = doc! { "find": "c", "filter": { "a": 3i32 }, "limit": 1i32 };

@@ -177,7 +177,7 @@ fn ask(s: &Dispatcher, c: &mut Connection, (db, command): (&str, &str)) -> Strin
 }
 
 #[test]
-fn what_was_set_is_there_after_a_restart() {
+fn settings_survive_a_restart() {
     let (s, mut c) = start(&Arc::new(storage::MemoryEngine::new()));
     let fresh: Vec<String> = ASKED.iter().map(|a| ask(&s, &mut c, *a)).collect();
     let engine = Arc::new(storage::MemoryEngine::new());

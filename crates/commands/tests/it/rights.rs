@@ -247,7 +247,7 @@ fn half_of_a_view_is_not_changed_unseen() {
 }
 
 #[test]
-fn giving_nothing_does_not_tell_who_is_there() {
+fn granting_no_roles_does_not_reveal_whether_a_name_exists() {
     let (s, mut root) = with_root();
     let role = doc! { "createRole": "there", "roles": [], "privileges": [] };
     assert_eq!(run(&s, &mut root, "admin", role), 0);

@@ -99,7 +99,7 @@ fn few_values_of_the_first_field_are_passed_over() {
 }
 
 #[test]
-fn many_values_arrays_and_what_an_index_leaves_out_are_read_otherwise() {
+fn many_values_arrays_and_sparse_indexes_are_not_read_by_skips() {
     let many: Vec<Json> = (0..300).map(|n| json!(n)).collect();
     let mut arrays = values();
     arrays.push(json!([1, 2]));

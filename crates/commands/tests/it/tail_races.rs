@@ -177,7 +177,7 @@ fn comes_at(case: &Case, moment: usize) -> bool {
 }
 
 #[test]
-fn what_comes_at_any_moment_of_a_get_more_ends_its_wait() {
+fn an_event_at_any_moment_of_a_get_more_ends_its_wait() {
     for case in cases() {
         let mut moments = 0;
         while comes_at(&case, moments) {

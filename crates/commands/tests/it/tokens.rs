@@ -133,7 +133,7 @@ fn log(s: &Dispatcher, root: &mut Connection) -> String {
 }
 
 #[test]
-fn a_person_is_told_where_to_log_in_and_then_logged_in() {
+fn a_person_gets_the_address_of_the_provider_and_logs_in() {
     let idp = Idp::new(true);
     let s = &idp.server;
     let mut root = idp.root();
@@ -210,7 +210,7 @@ fn a_token_that_is_at_hand_takes_one_message_or_the_greeting() {
 }
 
 #[test]
-fn what_is_no_token_is_refused_and_says_no_more_than_that() {
+fn malformed_tokens_are_refused_without_details() {
     let idp = Idp::new(true);
     let s = &idp.server;
     let _root = idp.root();

@@ -253,7 +253,7 @@ fn only_the_transaction_sees_what_it_has_made_before_the_commit() {
 }
 
 #[test]
-fn two_who_make_one_collection_conflict() {
+fn two_transactions_that_create_one_collection_conflict() {
     let mut a = Client::new();
     let mut b = a.beside();
     // The first of two transactions may create it.

@@ -442,7 +442,7 @@ fn writers_outside_wait_for_the_transaction() {
 // An open transaction delays changes of its collection, but no other operations and no other
 // changes of the catalog; a delayed change can be interrupted.
 #[test]
-fn a_change_of_the_catalog_that_waits_for_a_transaction_holds_up_nobody_else() {
+fn a_ddl_that_waits_for_a_transaction_blocks_no_other_operation() {
     let s = Server::with(1);
     let mut t = s.client(1);
     assert_eq!(code(&t.begin().set(0, 5)), 0);

@@ -210,7 +210,7 @@ fn merge_goes_on_behind_the_documents_it_has_written() {
 }
 
 #[test]
-fn what_replaces_a_collection_or_looks_at_it_alone_waits_without_a_thread() {
+fn commands_that_replace_a_collection_wait_without_a_thread() {
     let commands = [
         r#"{"aggregate": "d", "cursor": {}, "pipeline": [{"$out": "c"}]}"#,
         r#"{"convertToCapped": "c", "size": 1000000}"#,

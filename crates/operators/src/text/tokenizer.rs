@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn stops_when_told() {
+    fn the_tokenizer_stops_on_request() {
         let mut n = 0;
         Tokenizer::new(Language::NONE).terms("a b c", Sensitivity::NONE, &mut |_| {
             n += 1;

@@ -173,7 +173,7 @@ fn play(fails: Option<(u64, bool)>) {
 }
 
 #[test]
-fn every_position_becomes_durable_and_nobody_is_told_before() {
+fn every_position_becomes_durable_before_its_waiters_are_woken() {
     shuttle::check_random(|| play(None), 4000);
     shuttle::check_pct(|| play(None), 2000, 3);
 }
@@ -186,7 +186,7 @@ fn a_failed_flush_is_told_to_all_who_wait_and_the_next_one_may_succeed() {
 }
 
 #[test]
-fn after_a_lasting_failure_nobody_waits_for_ever_and_no_flush_is_tried() {
+fn after_a_final_failure_waiters_fail_and_no_flush_is_tried() {
     for at in 1..=3 {
         shuttle::check_random(move || play(Some((at, true))), 1500);
     }

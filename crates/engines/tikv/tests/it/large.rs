@@ -74,7 +74,7 @@ fn readers_see_all_of_a_large_batch_or_nothing() {
 }
 
 #[test]
-fn who_takes_over_finishes_a_large_batch() {
+fn a_server_that_takes_over_finishes_a_large_batch() {
     let Some(pd) = pd() else {
         return;
     };

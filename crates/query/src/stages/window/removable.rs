@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_forget_what_left() {
+    fn a_sum_has_no_trace_of_removed_values() {
         let mut sum = RemovableSum::default();
         assert!(sum.mean().is_none());
         sum.add(Number::Double(f64::INFINITY));

@@ -139,7 +139,7 @@ fn plain(json: &serde_json::Value) -> String {
 }
 
 #[test]
-fn one_undoes_the_other() {
+fn serializing_and_deserializing_return_the_same_value() {
     for (value, _, _) in WRAPPERS.iter().chain(FORMS) {
         let doc = format!("{{'v': {value}}}");
         let got = evaluate(BOTH_WAYS, &doc).unwrap();
