@@ -65,10 +65,8 @@ impl Reads {
                     }
                     Err(why) => {
                         if pause == PAUSE {
-                            let text = format!(
-                                "this server forwards reads to the holder for \
-                                                now: {why}"
-                            );
+                            let text =
+                                format!("this server forwards reads to the holder for now: {why}");
                             let entry =
                                 Entry::info(id::MESSAGE, component::STORAGE, "reads", &text);
                             log.write(&entry);

@@ -157,12 +157,8 @@ fn exporter(
 ) -> Result<Option<Exporter>, ServeError> {
     let start = |otlp| Exporter::start(otlp, settings.port, dispatcher);
     let started = settings.otlp.clone().map(start).transpose();
-    started.map_err(|e| {
-        fail(CODE_OPTIONS)(format!(
-            "cannot start the thread for otlpEndpoint: \
-                                                    {e}"
-        ))
-    })
+    started
+        .map_err(|e| fail(CODE_OPTIONS)(format!("cannot start the thread for otlpEndpoint: {e}")))
 }
 
 /// Runs with a log until a signal comes.

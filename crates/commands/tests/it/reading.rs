@@ -327,7 +327,7 @@ fn each_change_is_in_the_next_read() {
 }
 
 #[test]
-fn a_cursor_keeps_its_moment_and_belongs_to_its_user() {
+fn a_reader_keeps_its_cursor_and_forwards_cursors_of_the_holder() {
     let mut p = pair(false);
     for n in 0..10 {
         p.write(

@@ -84,13 +84,7 @@ impl Bucket {
             ));
         }
         let needed = |name: &str| {
-            variable(name).ok_or_else(|| {
-                format!(
-                    "a bucket needs the \
-                                                                        environment variable \
-                                                                        {name}"
-                )
-            })
+            variable(name).ok_or_else(|| format!("a bucket needs the environment variable {name}"))
         };
         let region = variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION"));
         let region = region.unwrap_or_else(|| "us-east-1".to_owned());

@@ -89,10 +89,7 @@ fn folder_for(asked: Option<&Path>, data: &Path) -> Result<PathBuf, Failure> {
     };
     let free = (1..).map(named).find(|folder| !folder.exists());
     free.ok_or_else(|| {
-        Failure::of_data(
-            "no number is free for a set-aside folder; name one with \
-                                         --setAside",
-        )
+        Failure::of_data("no number is free for a set-aside folder; name one with --setAside")
     })
 }
 
@@ -145,12 +142,8 @@ fn rebuild(
     apart: &mut Apart<'_>,
 ) -> Result<Repaired, Failure> {
     let folder = apart.make().map(Path::to_owned);
-    let folder = folder.map_err(|e| {
-        Failure::of_data(format!(
-            "cannot create the set-aside \
-                                                              folder: {e}"
-        ))
-    })?;
+    let folder =
+        folder.map_err(|e| Failure::of_data(format!("cannot create the set-aside folder: {e}")))?;
     let rebuilt = folder.join(REBUILT);
     let target = engines::open(&EngineOptions {
         path: &rebuilt,

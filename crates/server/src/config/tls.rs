@@ -66,8 +66,8 @@ pub(super) fn tls(args: &TlsArgs, file: TlsSection) -> Result<Option<(TlsMode, T
         None | Some("disabled") => {
             return match key.is_some() || files.ca.is_some() || files.crl.is_some() {
                 true => Err(
-                    "tlsCertificateKeyFile, tlsCAFile and tlsCRLFile have no effect, \
-                             because tlsMode is disabled"
+                    "tlsCertificateKeyFile, tlsCAFile and tlsCRLFile have no effect, because \
+                     tlsMode is disabled"
                         .to_owned(),
                 ),
                 false => Ok(None),

@@ -109,8 +109,8 @@ fn find(wanted: &str) -> std::result::Result<ProcessSampler, &'static str> {
     let sampler = ProcessSampler::new(pid).map_err(|_| "there is no such process")?;
     if !sampler.sees_storage() {
         return Err(
-            "the agent may not read the process's storage counters: run it as the same \
-                    user or root",
+            "the agent may not read the process's storage counters: run it as the same user or \
+             root",
         );
     }
     Ok(sampler)

@@ -53,8 +53,7 @@ impl<T: Target> Run<'_, T> {
         for (at, address) in addresses.iter().enumerate() {
             if addresses.iter().take(at).any(|other| other == address) {
                 return refused(format!(
-                    "{address} is given twice; an agent generates one share \
-                                        of the load"
+                    "{address} is given twice; an agent generates one share of the load"
                 ));
             }
         }
