@@ -440,7 +440,7 @@ pub(crate) fn validation_words(a: &Args<'_>, profile: Profile) -> Result<()> {
 /// Whether images before and after changes are stored; `None` when not given.
 ///
 /// # Errors
-/// 14 TypeMismatch, 40414 IDLMissingField, 40415 IDLFailedToParse.
+/// 14 TypeMismatch, 40414 IDLMissingField and 40415 IDLFailedToParse for malformed arguments.
 pub(crate) fn pre_images(a: &Args<'_>) -> Result<Option<bool>> {
     static TABLE: &[Arg] = &[arg("enabled", Kind::Bool).required()];
     let Some(d) = a.doc("changeStreamPreAndPostImages") else {

@@ -26,7 +26,7 @@ impl BatchStream for BackupStream {
 ///
 /// # Errors
 /// 50887 under `fsync` with `lock: true`, 50886 when another one is open, 115 CommandNotSupported
-/// without files, the engine's.
+/// when the engine has no files; engine failures.
 pub(super) fn open(service: &Service) -> Result<Box<dyn BatchStream>> {
     if service.state.fsync_locks.load(Acquire) > 0 {
         bail!(

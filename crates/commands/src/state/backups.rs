@@ -53,7 +53,8 @@ impl Backups {
     /// uses.
     ///
     /// # Errors
-    /// 50886 one is open already, 115 the engine keeps no files, the engine's.
+    /// 50886 when a backup cursor is open already, 115 CommandNotSupported when the engine has no
+    /// files; engine failures.
     pub fn open(self: &Arc<Self>, store: &Store, name: &str) -> Result<OpenBackup> {
         let caps = store.engine().caps();
         let Some(folder) = self.folder.get().filter(|_| caps.checkpoint) else {

@@ -100,7 +100,8 @@ impl FailPoints {
     /// Sets a fail point and returns how often it was hit.
     ///
     /// # Errors
-    /// 266 FailPointSetFailed for an unknown name, 2 BadValue and 9 for its mode.
+    /// 266 FailPointSetFailed for an unknown name, 2 BadValue and 9 FailedToParse for an invalid
+    /// mode.
     pub fn configure(&self, name: &str, mode: Value<'_>, data: Doc<'_>) -> Result<i64> {
         let Some(name) = NAMES.iter().find(|n| **n == name) else {
             bail!(266, "{name} not found, known are {}", NAMES.join(", "));

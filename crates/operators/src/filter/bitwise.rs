@@ -27,7 +27,7 @@ impl Bits {
     /// Parses the operand.
     ///
     /// # Errors
-    /// 2 BadValue, 9 FailedToParse.
+    /// 2 BadValue for a wrong type or position, 9 FailedToParse for a negative or fractional mask.
     pub(super) fn parse(op: BitsOp, name: &str, spec: Value<'_>) -> Result<Bits> {
         let positions = match spec {
             Value::Array(a) => a

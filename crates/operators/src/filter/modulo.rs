@@ -43,7 +43,7 @@ impl Mod {
     /// Parses the operand.
     ///
     /// # Errors
-    /// 2 BadValue.
+    /// 2 BadValue unless the operand is an array of a valid divisor and remainder.
     pub(super) fn parse(spec: Value<'_>) -> Result<Mod> {
         let Value::Array(a) = spec else {
             bail!(code::BAD_VALUE, "malformed mod, needs to be an array")

@@ -414,7 +414,7 @@ impl RunArguments {
     /// Parses the words that follow `quarry-lab run`.
     ///
     /// # Errors
-    /// The first line of what the parser says.
+    /// The error of the parser.
     pub(crate) fn parse_words(words: &[String]) -> Result<Self, clap::Error> {
         RunCommandLine::try_parse_from(words).map(|line| line.run)
     }

@@ -12,7 +12,7 @@ use super::arguments::RunArguments;
 /// this process, whose directories have their own locks.
 ///
 /// # Errors
-/// Another lab uses it.
+/// Another lab uses the database.
 pub(super) fn take(arguments: &RunArguments) -> Result<Option<File>, TargetError> {
     let Some((_, rest)) = arguments.target.split_once("://") else {
         return Ok(None);

@@ -83,7 +83,7 @@ impl OwnDirectory {
     /// A subdirectory, which is made if it does not exist.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The directory cannot be created.
     pub fn make(&self, name: &str) -> Result<PathBuf, TargetError> {
         let path = self.path.join(name);
         let made = std::fs::create_dir_all(&path);
