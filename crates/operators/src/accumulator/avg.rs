@@ -8,7 +8,7 @@ use model::{Result, Value};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
     name: "$avg",
-    parse: |cx, _, spec| AccumulatorSpec::of_parts::<Avg>(cx, spec),
+    parse: |cx, _, spec| Ok(AccumulatorSpec::of_parts::<Avg>(cx, spec)?.in_any_order()),
 }];
 
 #[derive(Default)]

@@ -14,6 +14,7 @@ pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
             init: None,
             start: Box::new(|| Box::new(Total::default())),
             many: Some(many::<Total>),
+            any_order: true,
         }),
         v => bail!(
             code::TYPE_MISMATCH,

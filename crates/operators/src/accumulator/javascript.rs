@@ -113,6 +113,7 @@ fn parse_accumulator(
     });
     Ok(AccumulatorSpec {
         many: None,
+        any_order: false,
         input: parse(cx, d.field("accumulateArgs"))?,
         init: Some(init_args),
         start: Box::new(move || {
@@ -249,6 +250,7 @@ fn parse_reduce(
     };
     Ok(AccumulatorSpec {
         many: None,
+        any_order: false,
         input: data,
         init: None,
         start: Box::new(move || {

@@ -49,6 +49,8 @@ pub struct AccumulatorSpec {
     pub start: Box<dyn Fn() -> Box<dyn Accumulator> + Send + Sync>,
     /// Makes the states of many groups; only for accumulators whose partial states can be merged.
     pub many: Option<fn() -> Box<dyn Many>>,
+    /// The result is the same for every order of the documents.
+    pub any_order: bool,
 }
 
 impl AccumulatorSpec {
@@ -66,6 +68,7 @@ impl AccumulatorSpec {
             init: None,
             start: Box::new(|| Box::new(A::default())),
             many: None,
+            any_order: false,
         })
     }
 
@@ -78,6 +81,14 @@ impl AccumulatorSpec {
             many: Some(many::many::<A>),
             ..AccumulatorSpec::of::<A>(cx, spec)?
         })
+    }
+
+    /// The same, for an accumulator whose result does not depend on the order of the documents.
+    pub fn in_any_order(self) -> AccumulatorSpec {
+        AccumulatorSpec {
+            any_order: true,
+            ..self
+        }
     }
 
     /// Adds the fields that it reads of each document.

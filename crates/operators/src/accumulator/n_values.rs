@@ -35,6 +35,7 @@ impl NValues {
         };
         Ok(AccumulatorSpec {
             many: None,
+            any_order: false,
             input: spec.input,
             init: Some(spec.n),
             start: Box::new(move || Box::new(start(none())) as Box<dyn Accumulator>),

@@ -36,6 +36,7 @@ fn parse(
     };
     Ok(AccumulatorSpec {
         many: None,
+        any_order: false,
         input: spec.input,
         init: None,
         start: Box::new(start),

@@ -8,7 +8,7 @@ use model::{Result, Value};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
     name: "$sum",
-    parse: |cx, _, spec| AccumulatorSpec::of_parts::<Total>(cx, spec),
+    parse: |cx, _, spec| Ok(AccumulatorSpec::of_parts::<Total>(cx, spec)?.in_any_order()),
 }];
 
 #[derive(Default)]

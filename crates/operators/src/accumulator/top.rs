@@ -107,6 +107,7 @@ fn parse_top(
     });
     Ok(AccumulatorSpec {
         many: None,
+        any_order: false,
         input,
         init,
         start: Box::new(start),

@@ -169,6 +169,9 @@ pub trait Fold: Send + Sync {
     /// The paths whose values the stage needs.
     fn paths(&self) -> &Arc<Paths>;
 
+    /// The output is the same for every order of the documents.
+    fn any_order(&self) -> bool;
+
     /// The result for an empty input.
     fn begin(&self) -> Box<dyn Folded>;
 

@@ -67,7 +67,11 @@ impl Count {
                     columns: Some(Behind::Values(&nothing)),
                     ..*request
                 };
-                let plan = plan_read(&c, &request)?;
+                let plan = Plan {
+                    // A limit decides by the order how many documents are examined.
+                    any_order: skip == 0 && limit.is_none(),
+                    ..plan_read(&c, &request)?
+                };
                 let entries = counts_entries(&plan);
                 match WholeColumns::of(&c, &plan, filter) {
                     Some(columns) => Source::Columns(Box::new(columns)),

@@ -53,6 +53,10 @@ impl FoldRead {
         fold: Arc<dyn Fold>,
         fields: Option<Vec<String>>,
     ) -> FoldRead {
+        let plan = Plan {
+            any_order: fold.any_order(),
+            ..plan
+        };
         let columns = plan.columns.as_ref().filter(|c| !c.lens.makes_documents);
         let columns = columns.map(|columns| Arc::new(ColumnScan::new(&coll, columns)));
         FoldRead {

@@ -51,6 +51,7 @@ impl PlanScan {
             Access::Nothing => PlanScan::Nothing,
             Access::Collection { reverse } => PlanScan::Records(match plan.times {
                 Some((first, last)) => coll.scan_log(view, first, last, *reverse, false),
+                None if plan.any_order => coll.scan_any_order(view),
                 None => coll.scan(view, *reverse),
             }),
             Access::IdRange {

@@ -131,6 +131,9 @@ pub struct Plan {
     pub cached: Option<Arc<CachedPlan>>,
     /// The planner's estimate, if it made one.
     pub estimate: Option<Estimate>,
+    /// The reader takes the documents in any order, so a scan of the collection need not follow
+    /// the order of insertion.
+    pub any_order: bool,
 }
 
 impl Plan {
@@ -162,6 +165,7 @@ impl Plan {
             columns: None,
             cached: None,
             estimate: None,
+            any_order: false,
         }
     }
 

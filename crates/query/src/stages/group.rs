@@ -189,6 +189,11 @@ impl Fold for GroupFold {
     fn paths(&self) -> &Arc<Paths> {
         &self.columns.paths
     }
+    fn any_order(&self) -> bool {
+        // Several groups come in the order of their first documents.
+        let one_group = self.stage.id.constant().is_some();
+        one_group && self.stage.fields.iter().all(|f| f.spec().any_order)
+    }
     fn begin(&self) -> Box<dyn Folded> {
         Box::new(Groups::new(&self.stage.fields))
     }

@@ -72,6 +72,16 @@ impl Collection {
         scan
     }
 
+    /// A scan for a reader that takes the documents in any order. It is in key order where natural
+    /// order would take a second read of each document.
+    pub fn scan_any_order(self: &Arc<Self>, view: &ReadView) -> Scan {
+        let mut scan = self.scan(view, false);
+        if let Order::Insertion = scan.order {
+            scan.order = Order::Key;
+        }
+        scan
+    }
+
     /// Whether a scan in natural order uses the insertion order because it differs from key order.
     /// A clustered collection is always in the order of its ids.
     pub(crate) fn is_scanned_by_arrival(&self) -> bool {
