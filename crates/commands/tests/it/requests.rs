@@ -1,4 +1,4 @@
-//! How often a query calls an engine on another machine: once for many rows.
+//! How often a query calls the engine: once for many rows, and once for each row.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,11 @@ use crate::behaviour::{send, serve};
 
 /// Counts reads of documents and of index entries; each is a request.
 #[derive(Default)]
-struct Reads(AtomicU64);
+struct Reads {
+    all: AtomicU64,
+    /// Those of documents by their keys.
+    by_key: AtomicU64,
+}
 
 impl Observer for Reads {
     fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
@@ -23,7 +27,15 @@ impl Observer for Reads {
             Call::Visit { .. } => true,
             _ => false,
         };
-        self.0.fetch_add(u64::from(is_read), Ordering::Relaxed);
+        self.all.fetch_add(u64::from(is_read), Ordering::Relaxed);
+        let by_key = matches!(
+            call,
+            Call::MultiGet {
+                table: Table::Doc,
+                ..
+            }
+        );
+        self.by_key.fetch_add(u64::from(by_key), Ordering::Relaxed);
         Ok(())
     }
 }
@@ -65,9 +77,9 @@ impl Counted {
     /// second run is measured, because the first one also chooses the plan.
     fn reads_of(&self, command: &DocBuf) -> (usize, u64) {
         self.run(command);
-        let before = self.engine.observer().0.load(Ordering::Relaxed);
+        let before = self.engine.observer().all.load(Ordering::Relaxed);
         let reply = self.run(command);
-        let reads = self.engine.observer().0.load(Ordering::Relaxed) - before;
+        let reads = self.engine.observer().all.load(Ordering::Relaxed) - before;
         let cursor = reply.doc().field("cursor").as_doc().unwrap();
         let batch = cursor.field("firstBatch").as_array().unwrap();
         (batch.iter().count(), reads)
@@ -106,4 +118,46 @@ fn a_find_of_one_document_reads_one_document() {
         assert_eq!(stats.field("totalDocsExamined").as_i64_exact(), Some(1));
         assert_eq!(counted.reads_of(&one).0, 1);
     }
+}
+
+#[test]
+fn a_reader_without_an_order_reads_each_document_once() {
+    let near = Counted::over(MemoryEngine::new());
+    // The ids descend, so that the order of insertion is not that of the keys.
+    near.run(&DocBuf::build(|w| {
+        w.put("insert", "descending");
+        let mut list = w.array("documents");
+        for n in 0..1000i32 {
+            list.push(&doc! { "_id": 1000 - n, "a": n / 100, "b": n % 50 });
+        }
+    }));
+    let by_key = || near.engine.observer().by_key.load(Ordering::Relaxed);
+    let group = |id: &str, n: DocBuf| {
+        doc! { "aggregate": "descending", "cursor": {},
+        "pipeline": [{ "$group": { "_id": id, "n": n } }] }
+    };
+    let before = by_key();
+    let sum = near.run(&group("all", doc! { "$sum": "$b" }));
+    let count = near.run(&doc! { "count": "descending", "query": { "b": { "$gte": 49i32 } } });
+    assert_eq!(by_key() - before, 0, "reads by key");
+    let one = |reply: &DocBuf| {
+        let cursor = reply.doc().field("cursor").as_doc().unwrap();
+        let batch = cursor.field("firstBatch").as_array().unwrap();
+        batch
+            .iter()
+            .next()
+            .unwrap()
+            .as_doc()
+            .unwrap()
+            .field("n")
+            .as_i64_exact()
+    };
+    assert_eq!(one(&sum), Some(20 * (0..50).sum::<i64>()));
+    assert_eq!(count.doc().field("n").as_i64_exact(), Some(20));
+    // The first document and the order of the groups depend on the order of insertion.
+    let first = near.run(&group("all", doc! { "$first": "$a" }));
+    assert_eq!(one(&first), Some(0));
+    let groups = near.run(&group("$a", doc! { "$sum": "$a" }));
+    assert_eq!(one(&groups), Some(0));
+    assert!(by_key() - before > 0);
 }
