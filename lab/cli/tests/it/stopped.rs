@@ -120,7 +120,7 @@ fn judge(step: &StepResult, at: f64, stop: f64, late: f64, is_open: bool) {
     let due = (SECONDS - at).min(stop);
     judge_mean(step, due * (stop - due / 2.0) / SECONDS, &what);
     // No stop begins so that one of these lies between calls that waited and calls that did not.
-    for percent in [50.0, 90.0, 95.0] {
+    for percent in [25.0, 50.0, 90.0, 95.0] {
         judge_percentile(step, percent, at, stop, late, &what);
     }
 }
