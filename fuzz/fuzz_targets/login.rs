@@ -18,7 +18,8 @@ use wire::{Compressor, CompressorSet, DecodeOptions};
 
 /// As in the server: received bytes are counted.
 #[global_allocator]
-static ALLOCATOR: memory::Counting<std::alloc::System> = memory::Counting(std::alloc::System);
+static ALLOCATOR: memory::CountingAllocator<std::alloc::System> =
+    memory::CountingAllocator(std::alloc::System);
 
 const CANARY: &str = "canary-5c1b7f0e-not-for-strangers";
 const PASSWORD: &str = "not-in-the-dictionary";

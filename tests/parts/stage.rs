@@ -5,7 +5,7 @@ use crate::exec::{BatchStream, ExecContext};
 use crate::physical;
 use crate::stage::{ApiClass, Placement, Stage, StageNeeds, StageOp, one};
 use model::{DocBuf, Result, bail, doc};
-use operators::Reads;
+use operators::RequiredFields;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -32,5 +32,5 @@ impl Stage for First {
     fn describe(&self) -> DocBuf {
         doc! { "$toyFirst": i64::try_from(self.0).unwrap_or(i64::MAX) }
     }
-    fn reads(&self, _: &mut Reads) {}
+    fn reads(&self, _: &mut RequiredFields) {}
 }

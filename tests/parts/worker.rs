@@ -1,5 +1,6 @@
 //! Does nothing once a second.
 
-use super::worker::{Next, Worker};
+use super::worker::{NextRound, Worker};
 
-pub(super) static WORKER: Worker = Worker::short("toyWorker", || Box::new(|_, _| Ok(Next::Again)));
+pub(super) static WORKER: Worker =
+    Worker::short("toyWorker", || Box::new(|_, _| Ok(NextRound::Again)));

@@ -9,7 +9,7 @@ use crate::resource::Resource;
 
 /// The resource of a role's privilege; `Own` is the database that the role belongs to.
 #[derive(Clone, Copy, Debug)]
-enum On {
+enum RoleResource {
     Own,
     OwnColl(&'static str),
     Cluster,
@@ -21,7 +21,7 @@ enum On {
     Buckets,
 }
 
-type Row = (On, &'static [&'static [Action]]);
+type Row = (RoleResource, &'static [&'static [Action]]);
 
 /// A built-in role.
 #[derive(Debug)]
@@ -148,30 +148,33 @@ pub static BUILTIN: &[BuiltinRole] = &[
         inherits: &[],
         rows: &[
             (
-                On::Any,
+                RoleResource::Any,
                 &[&[CollStats, ListCollections, ListIndexes, ListSearchIndexes]],
             ),
-            (On::Normal, &[FIND]),
-            (On::Buckets, &[FIND]),
-            (On::Cluster, &[&[GetParameter, ListDatabases, UseUuid]]),
-            (On::Db("config"), &[FIND]),
-            (On::Db("local"), &[FIND]),
-            (On::Exact("local", "replset.election"), &[FIND]),
-            (On::Exact("local", "replset.minvalid"), &[FIND]),
-            (On::Named("system.js"), &[FIND]),
-            (On::Named("system.users"), &[FIND]),
-            (On::Named("system.profile"), &[FIND]),
-            (On::Exact("admin", "system.backup_users"), &[FIND]),
-            (On::Exact("admin", "system.roles"), &[FIND]),
-            (On::Exact("admin", "system.version"), &[FIND]),
-            (On::Exact("config", "settings"), &[FIND]),
+            (RoleResource::Normal, &[FIND]),
+            (RoleResource::Buckets, &[FIND]),
+            (
+                RoleResource::Cluster,
+                &[&[GetParameter, ListDatabases, UseUuid]],
+            ),
+            (RoleResource::Db("config"), &[FIND]),
+            (RoleResource::Db("local"), &[FIND]),
+            (RoleResource::Exact("local", "replset.election"), &[FIND]),
+            (RoleResource::Exact("local", "replset.minvalid"), &[FIND]),
+            (RoleResource::Named("system.js"), &[FIND]),
+            (RoleResource::Named("system.users"), &[FIND]),
+            (RoleResource::Named("system.profile"), &[FIND]),
+            (RoleResource::Exact("admin", "system.backup_users"), &[FIND]),
+            (RoleResource::Exact("admin", "system.roles"), &[FIND]),
+            (RoleResource::Exact("admin", "system.version"), &[FIND]),
+            (RoleResource::Exact("config", "settings"), &[FIND]),
         ],
     },
     BuiltinRole {
         name: "__system",
         admin_only: true,
         inherits: &[],
-        rows: &[(On::Any, &[Action::ALL])],
+        rows: &[(RoleResource::Any, &[Action::ALL])],
     },
     BuiltinRole {
         name: "backup",
@@ -179,10 +182,13 @@ pub static BUILTIN: &[BuiltinRole] = &[
         inherits: &[("__queryableBackup", None)],
         rows: &[
             (
-                On::Cluster,
+                RoleResource::Cluster,
                 &[&[AppendOplogNote, ServerStatus, SetUserWriteBlockMode]],
             ),
-            (On::Exact("config", "settings"), &[&[Insert, Update]]),
+            (
+                RoleResource::Exact("config", "settings"),
+                &[&[Insert, Update]],
+            ),
         ],
     },
     BuiltinRole {
@@ -194,8 +200,8 @@ pub static BUILTIN: &[BuiltinRole] = &[
             ("clusterManager", None),
         ],
         rows: &[
-            (On::Normal, &[&[DropDatabase]]),
-            (On::Any, &[&[ExportCollection, ImportCollection]]),
+            (RoleResource::Normal, &[&[DropDatabase]]),
+            (RoleResource::Any, &[&[ExportCollection, ImportCollection]]),
         ],
     },
     BuiltinRole {
@@ -203,16 +209,16 @@ pub static BUILTIN: &[BuiltinRole] = &[
         admin_only: true,
         inherits: &[("read", Some("config"))],
         rows: &[
-            (On::Cluster, &[CLUSTER_MANAGER]),
-            (On::Normal, &[SHARDING]),
-            (On::Buckets, &[SHARDING]),
-            (On::Db("config"), &[SHARDING, CHANGES]),
-            (On::Db("local"), &[SHARDING, CHANGES]),
-            (On::Exact("local", "system.replset"), &[READ]),
-            (On::Any, &[&[DbCheck]]),
-            (On::Exact("local", "system.healthlog"), &[READ]),
-            (On::Exact("local", "replset.election"), &[CHANGES]),
-            (On::Exact("local", "replset.minvalid"), &[CHANGES]),
+            (RoleResource::Cluster, &[CLUSTER_MANAGER]),
+            (RoleResource::Normal, &[SHARDING]),
+            (RoleResource::Buckets, &[SHARDING]),
+            (RoleResource::Db("config"), &[SHARDING, CHANGES]),
+            (RoleResource::Db("local"), &[SHARDING, CHANGES]),
+            (RoleResource::Exact("local", "system.replset"), &[READ]),
+            (RoleResource::Any, &[&[DbCheck]]),
+            (RoleResource::Exact("local", "system.healthlog"), &[READ]),
+            (RoleResource::Exact("local", "replset.election"), &[CHANGES]),
+            (RoleResource::Exact("local", "replset.minvalid"), &[CHANGES]),
         ],
     },
     BuiltinRole {
@@ -220,15 +226,18 @@ pub static BUILTIN: &[BuiltinRole] = &[
         admin_only: true,
         inherits: &[("read", Some("config")), ("read", Some("local"))],
         rows: &[
-            (On::Cluster, &[CLUSTER_MONITOR]),
-            (On::Normal, &[STATISTICS]),
-            (On::Db("config"), &[STATISTICS]),
-            (On::Exact("config", "system.sessions"), &[STATISTICS]),
-            (On::Db("local"), &[STATISTICS]),
-            (On::Exact("local", "system.replset"), &[FIND]),
-            (On::Exact("local", "replset.election"), &[FIND]),
-            (On::Exact("local", "replset.minvalid"), &[FIND]),
-            (On::Named("system.profile"), &[FIND]),
+            (RoleResource::Cluster, &[CLUSTER_MONITOR]),
+            (RoleResource::Normal, &[STATISTICS]),
+            (RoleResource::Db("config"), &[STATISTICS]),
+            (
+                RoleResource::Exact("config", "system.sessions"),
+                &[STATISTICS],
+            ),
+            (RoleResource::Db("local"), &[STATISTICS]),
+            (RoleResource::Exact("local", "system.replset"), &[FIND]),
+            (RoleResource::Exact("local", "replset.election"), &[FIND]),
+            (RoleResource::Exact("local", "replset.minvalid"), &[FIND]),
+            (RoleResource::Named("system.profile"), &[FIND]),
         ],
     },
     BuiltinRole {
@@ -236,8 +245,8 @@ pub static BUILTIN: &[BuiltinRole] = &[
         admin_only: false,
         inherits: &[],
         rows: &[
-            (On::Own, &[SCHEMA, QUERY_ANALYZER]),
-            (On::OwnColl("system.profile"), &[READ, PROFILE]),
+            (RoleResource::Own, &[SCHEMA, QUERY_ANALYZER]),
+            (RoleResource::OwnColl("system.profile"), &[READ, PROFILE]),
         ],
     },
     BuiltinRole {
@@ -245,10 +254,10 @@ pub static BUILTIN: &[BuiltinRole] = &[
         admin_only: true,
         inherits: &[],
         rows: &[
-            (On::Cluster, &[&[ListDatabases, ApplyOps]]),
-            (On::Normal, &[SCHEMA, QUERY_ANALYZER]),
-            (On::Named("system.profile"), &[READ, PROFILE]),
-            (On::Buckets, &[SCHEMA]),
+            (RoleResource::Cluster, &[&[ListDatabases, ApplyOps]]),
+            (RoleResource::Normal, &[SCHEMA, QUERY_ANALYZER]),
+            (RoleResource::Named("system.profile"), &[READ, PROFILE]),
+            (RoleResource::Buckets, &[SCHEMA]),
         ],
     },
     BuiltinRole {
@@ -261,14 +270,14 @@ pub static BUILTIN: &[BuiltinRole] = &[
         name: "directShardOperations",
         admin_only: true,
         inherits: &[],
-        rows: &[(On::Cluster, &[&[IssueDirectShardOperations]])],
+        rows: &[(RoleResource::Cluster, &[&[IssueDirectShardOperations]])],
     },
     BuiltinRole {
         name: "enableSharding",
         admin_only: false,
         inherits: &[],
         rows: &[(
-            On::Normal,
+            RoleResource::Normal,
             &[&[
                 AnalyzeShardKey,
                 EnableSharding,
@@ -283,25 +292,28 @@ pub static BUILTIN: &[BuiltinRole] = &[
         admin_only: true,
         inherits: &[],
         rows: &[
-            (On::Cluster, &[HOST_MANAGER]),
-            (On::Normal, &[&[KillCursors]]),
+            (RoleResource::Cluster, &[HOST_MANAGER]),
+            (RoleResource::Normal, &[&[KillCursors]]),
         ],
     },
     BuiltinRole {
         name: "read",
         admin_only: false,
         inherits: &[],
-        rows: &[(On::Own, &[READ]), (On::OwnColl("system.js"), &[READ])],
+        rows: &[
+            (RoleResource::Own, &[READ]),
+            (RoleResource::OwnColl("system.js"), &[READ]),
+        ],
     },
     BuiltinRole {
         name: "readAnyDatabase",
         admin_only: true,
         inherits: &[],
         rows: &[
-            (On::Normal, &[READ]),
-            (On::Cluster, &[&[ListDatabases]]),
-            (On::Named("system.js"), &[READ]),
-            (On::Buckets, &[READ]),
+            (RoleResource::Normal, &[READ]),
+            (RoleResource::Cluster, &[&[ListDatabases]]),
+            (RoleResource::Named("system.js"), &[READ]),
+            (RoleResource::Buckets, &[READ]),
         ],
     },
     BuiltinRole {
@@ -309,8 +321,8 @@ pub static BUILTIN: &[BuiltinRole] = &[
         admin_only: false,
         inherits: &[],
         rows: &[
-            (On::Own, &[READ, WRITE]),
-            (On::OwnColl("system.js"), &[READ, WRITE]),
+            (RoleResource::Own, &[READ, WRITE]),
+            (RoleResource::OwnColl("system.js"), &[READ, WRITE]),
         ],
     },
     BuiltinRole {
@@ -318,9 +330,9 @@ pub static BUILTIN: &[BuiltinRole] = &[
         admin_only: true,
         inherits: &[("readAnyDatabase", None)],
         rows: &[
-            (On::Normal, &[READ, WRITE]),
-            (On::Named("system.js"), &[READ, WRITE]),
-            (On::Buckets, &[READ, WRITE]),
+            (RoleResource::Normal, &[READ, WRITE]),
+            (RoleResource::Named("system.js"), &[READ, WRITE]),
+            (RoleResource::Buckets, &[READ, WRITE]),
         ],
     },
     BuiltinRole {
@@ -329,7 +341,7 @@ pub static BUILTIN: &[BuiltinRole] = &[
         inherits: &[],
         rows: &[
             (
-                On::Cluster,
+                RoleResource::Cluster,
                 &[&[
                     ApplyOps,
                     BypassWriteBlockingMode,
@@ -339,21 +351,30 @@ pub static BUILTIN: &[BuiltinRole] = &[
                     UseUuid,
                 ]],
             ),
-            (On::Db("local"), &[LOAD]),
-            (On::Db("config"), &[LOAD]),
-            (On::Buckets, &[LOAD]),
-            (On::Exact("local", "system.replset"), &[LOAD]),
-            (On::Exact("local", "replset.election"), &[LOAD]),
-            (On::Exact("local", "replset.minvalid"), &[LOAD]),
-            (On::Any, &[&[ListCollections]]),
-            (On::Normal, &[LOAD, USERS]),
-            (On::Named("system.js"), &[LOAD]),
-            (On::Exact("admin", "tempusers"), &[FIND]),
-            (On::Exact("admin", "temproles"), &[FIND]),
-            (On::Exact("admin", "system.backup_users"), &[LOAD]),
-            (On::Exact("admin", "system.version"), &[LOAD, FIND]),
-            (On::Named("system.users"), &[LOAD, &[Find, Remove, Update]]),
-            (On::Exact("admin", "system.roles"), &[&[CreateIndex]]),
+            (RoleResource::Db("local"), &[LOAD]),
+            (RoleResource::Db("config"), &[LOAD]),
+            (RoleResource::Buckets, &[LOAD]),
+            (RoleResource::Exact("local", "system.replset"), &[LOAD]),
+            (RoleResource::Exact("local", "replset.election"), &[LOAD]),
+            (RoleResource::Exact("local", "replset.minvalid"), &[LOAD]),
+            (RoleResource::Any, &[&[ListCollections]]),
+            (RoleResource::Normal, &[LOAD, USERS]),
+            (RoleResource::Named("system.js"), &[LOAD]),
+            (RoleResource::Exact("admin", "tempusers"), &[FIND]),
+            (RoleResource::Exact("admin", "temproles"), &[FIND]),
+            (RoleResource::Exact("admin", "system.backup_users"), &[LOAD]),
+            (
+                RoleResource::Exact("admin", "system.version"),
+                &[LOAD, FIND],
+            ),
+            (
+                RoleResource::Named("system.users"),
+                &[LOAD, &[Find, Remove, Update]],
+            ),
+            (
+                RoleResource::Exact("admin", "system.roles"),
+                &[&[CreateIndex]],
+            ),
         ],
     },
     BuiltinRole {
@@ -369,11 +390,14 @@ pub static BUILTIN: &[BuiltinRole] = &[
             ("directShardOperations", None),
         ],
         rows: &[
-            (On::Any, &[&[Validate]]),
-            (On::Cluster, &[&[UseTenant]]),
-            (On::Exact("config", "system.preimages"), &[&[Find, Remove]]),
+            (RoleResource::Any, &[&[Validate]]),
+            (RoleResource::Cluster, &[&[UseTenant]]),
             (
-                On::Exact("config", "system.change_collection"),
+                RoleResource::Exact("config", "system.preimages"),
+                &[&[Find, Remove]],
+            ),
+            (
+                RoleResource::Exact("config", "system.change_collection"),
                 &[FIND, CHANGES],
             ),
         ],
@@ -382,18 +406,18 @@ pub static BUILTIN: &[BuiltinRole] = &[
         name: "userAdmin",
         admin_only: false,
         inherits: &[],
-        rows: &[(On::Own, &[USERS])],
+        rows: &[(RoleResource::Own, &[USERS])],
     },
     BuiltinRole {
         name: "userAdminAnyDatabase",
         admin_only: true,
         inherits: &[],
         rows: &[
-            (On::Normal, &[USERS, &[ListCachedAndActiveUsers]]),
-            (On::Db("local"), &[USERS]),
-            (On::Db("config"), &[USERS]),
+            (RoleResource::Normal, &[USERS, &[ListCachedAndActiveUsers]]),
+            (RoleResource::Db("local"), &[USERS]),
+            (RoleResource::Db("config"), &[USERS]),
             (
-                On::Cluster,
+                RoleResource::Cluster,
                 &[&[
                     AuthSchemaUpgrade,
                     InvalidateUserCache,
@@ -401,11 +425,17 @@ pub static BUILTIN: &[BuiltinRole] = &[
                     ViewUser,
                 ]],
             ),
-            (On::Exact("admin", "system.users"), &[READ, INDEXES]),
-            (On::Exact("admin", "system.roles"), &[READ, INDEXES]),
-            (On::Named("system.users"), &[READ]),
-            (On::Exact("admin", "system.version"), &[READ]),
-            (On::Exact("admin", "system.backup_users"), &[READ]),
+            (
+                RoleResource::Exact("admin", "system.users"),
+                &[READ, INDEXES],
+            ),
+            (
+                RoleResource::Exact("admin", "system.roles"),
+                &[READ, INDEXES],
+            ),
+            (RoleResource::Named("system.users"), &[READ]),
+            (RoleResource::Exact("admin", "system.version"), &[READ]),
+            (RoleResource::Exact("admin", "system.backup_users"), &[READ]),
         ],
     },
 ];
@@ -519,15 +549,15 @@ impl BuiltinRole {
         let text = str::to_owned;
         let one = |(on, sets): &Row| Privilege {
             resource: match *on {
-                On::Own => Resource::Database(text(db)),
-                On::OwnColl(coll) => Resource::Exact(text(db), text(coll)),
-                On::Cluster => Resource::Cluster,
-                On::Any => Resource::Any,
-                On::Normal => Resource::AnyNormal,
-                On::Db(db) => Resource::Database(text(db)),
-                On::Named(coll) => Resource::Collection(text(coll)),
-                On::Exact(db, coll) => Resource::Exact(text(db), text(coll)),
-                On::Buckets => Resource::AnyBuckets,
+                RoleResource::Own => Resource::Database(text(db)),
+                RoleResource::OwnColl(coll) => Resource::Exact(text(db), text(coll)),
+                RoleResource::Cluster => Resource::Cluster,
+                RoleResource::Any => Resource::Any,
+                RoleResource::Normal => Resource::AnyNormal,
+                RoleResource::Db(db) => Resource::Database(text(db)),
+                RoleResource::Named(coll) => Resource::Collection(text(coll)),
+                RoleResource::Exact(db, coll) => Resource::Exact(text(db), text(coll)),
+                RoleResource::Buckets => Resource::AnyBuckets,
             },
             actions: sets
                 .iter()

@@ -21,5 +21,5 @@ pub use names::{RoleName, UserName, role_list};
 pub use privilege::{Grants, Privilege, Target, privilege_list};
 pub use resource::Resource;
 pub use restriction::{Range, Restrictions, parse_restrictions};
-pub use roles::{Resolved, RoleSource, StoredRole, resolve};
-pub use throttle::{Pace, Throttle, Turn};
+pub use roles::{ResolvedRoles, RoleSource, StoredRole, resolve};
+pub use throttle::{Pace, Throttle, ThrottleDecision};

@@ -122,7 +122,7 @@ pub enum Target<'a> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct InDatabase {
+struct DatabaseGrants {
     all: ActionSet,
     buckets: ActionSet,
     named: FxHashMap<Box<str>, ActionSet>,
@@ -136,7 +136,7 @@ pub struct Grants {
     cluster: ActionSet,
     any_normal: ActionSet,
     any_buckets: ActionSet,
-    databases: FxHashMap<Box<str>, InDatabase>,
+    databases: FxHashMap<Box<str>, DatabaseGrants>,
     named: FxHashMap<Box<str>, ActionSet>,
     buckets_named: FxHashMap<Box<str>, ActionSet>,
 }
@@ -182,7 +182,7 @@ impl Grants {
         }
     }
 
-    fn database(&mut self, db: &str) -> &mut InDatabase {
+    fn database(&mut self, db: &str) -> &mut DatabaseGrants {
         self.databases.entry(db.into()).or_default()
     }
 
@@ -276,7 +276,7 @@ impl Grants {
         let own = self
             .databases
             .get(db)
-            .is_some_and(|d| *d != InDatabase::default());
+            .is_some_and(|d| *d != DatabaseGrants::default());
         named || own || !self.any_buckets.is_empty() || !self.on(Target::Database(db)).is_empty()
     }
 }

@@ -50,7 +50,7 @@ impl<F: FnMut(&RoleName) -> Result<Option<StoredRole>>> RoleSource for F {
 
 /// The result of resolving roles.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Resolved {
+pub struct ResolvedRoles {
     /// All roles, inherited ones included, sorted by name.
     pub roles: Vec<RoleName>,
     /// All privileges, merged by resource.
@@ -67,11 +67,11 @@ pub struct Resolved {
 ///
 /// # Errors
 /// Those of the source.
-pub fn resolve(start: &[RoleName], source: &mut dyn RoleSource) -> Result<Resolved> {
+pub fn resolve(start: &[RoleName], source: &mut dyn RoleSource) -> Result<ResolvedRoles> {
     let mut seen: BTreeSet<RoleName> = BTreeSet::new();
     let mut next: Vec<RoleName> = start.to_vec();
     let mut all = Vec::new();
-    let mut found = Resolved::default();
+    let mut found = ResolvedRoles::default();
     while let Some(name) = next.pop() {
         if !seen.insert(name.clone()) {
             continue;

@@ -66,7 +66,7 @@ impl Pace {
 
 /// The answer to a request for a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum ThrottleDecision {
     /// A place is free.
     Now,
     /// A place becomes free at this monotonic microsecond and is reserved.
@@ -97,22 +97,28 @@ fn key(user: &str, from: Option<IpAddr>) -> u64 {
 
 impl Throttle {
     /// Requests a place for an attempt of `user` (`name@db`).
-    pub fn turn(&mut self, pace: Pace, user: &str, from: Option<IpAddr>, now_us: u64) -> Turn {
+    pub fn turn(
+        &mut self,
+        pace: Pace,
+        user: &str,
+        from: Option<IpAddr>,
+        now_us: u64,
+    ) -> ThrottleDecision {
         let Some(pair) = self.pairs.get_mut(&key(user, from)) else {
-            return Turn::Now;
+            return ThrottleDecision::Now;
         };
         pair.held.retain(|free_us| *free_us > now_us);
         if pair.held.len() < pace.places {
-            return Turn::Now;
+            return ThrottleDecision::Now;
         }
         let hold_us = pace.hold_us(pair.failures);
         match pair.held.iter_mut().min() {
             Some(first) if *first <= now_us.saturating_add(QUEUE_US) => {
                 let at = *first;
                 *first = at.saturating_add(hold_us);
-                Turn::At(at)
+                ThrottleDecision::At(at)
             }
-            _ => Turn::Refused,
+            _ => ThrottleDecision::Refused,
         }
     }
 
@@ -191,10 +197,14 @@ mod tests {
         while now < DAY_US {
             assert_eq!(
                 t.turn(P, "a@admin", None, now),
-                Turn::Now,
+                ThrottleDecision::Now,
                 "the rightful user"
             );
-            assert_eq!(t.turn(P, "a@admin", None, now), Turn::Now, "the guesser");
+            assert_eq!(
+                t.turn(P, "a@admin", None, now),
+                ThrottleDecision::Now,
+                "the guesser"
+            );
             now = t.failed(P, "a@admin", None, now, false) + 1;
         }
     }
@@ -203,20 +213,23 @@ mod tests {
     fn parallel_guesses_wait_for_a_free_place() {
         let mut t = Throttle::default();
         let mut tries = 0;
-        while t.turn(P, "a@admin", None, 0) == Turn::Now {
+        while t.turn(P, "a@admin", None, 0) == ThrottleDecision::Now {
             t.failed(P, "a@admin", None, 0, false);
             tries += 1;
         }
         assert_eq!(tries, P.places + FREE as usize);
         let kept = |t: &mut Throttle| match t.turn(P, "a@admin", None, 0) {
-            Turn::At(at) => at,
+            ThrottleDecision::At(at) => at,
             other => panic!("{other:?}"),
         };
         // The loop has occupied the first place.
         assert_eq!(kept(&mut t), 2 * FIRST_US * P.held_times);
         assert_eq!(kept(&mut t), 4 * FIRST_US * P.held_times);
         let from_elsewhere = Some([10, 0, 0, 2].into());
-        assert_eq!(t.turn(P, "a@admin", from_elsewhere, 0), Turn::Now);
+        assert_eq!(
+            t.turn(P, "a@admin", from_elsewhere, 0),
+            ThrottleDecision::Now
+        );
     }
 
     #[test]
@@ -224,12 +237,18 @@ mod tests {
         let mut t = Throttle::default();
         let ask = Pace::QUESTIONS;
         for _ in 0..=FREE {
-            assert_eq!(t.turn(ask, "a@admin", None, 0), Turn::Now);
+            assert_eq!(t.turn(ask, "a@admin", None, 0), ThrottleDecision::Now);
             t.failed(ask, "a@admin", None, 0, false);
         }
-        assert_eq!(t.turn(ask, "a@admin", None, 0), Turn::At(FIRST_US));
-        assert_eq!(t.turn(ask, "a@admin", None, 0), Turn::At(2 * FIRST_US));
-        assert_eq!(t.turn(ask, "b@admin", None, 0), Turn::Now);
+        assert_eq!(
+            t.turn(ask, "a@admin", None, 0),
+            ThrottleDecision::At(FIRST_US)
+        );
+        assert_eq!(
+            t.turn(ask, "a@admin", None, 0),
+            ThrottleDecision::At(2 * FIRST_US)
+        );
+        assert_eq!(t.turn(ask, "b@admin", None, 0), ThrottleDecision::Now);
     }
 
     #[test]
@@ -238,17 +257,17 @@ mod tests {
         let (mut tried, mut now) = (0, 0);
         while now < DAY_US {
             match t.turn(P, "a@admin", None, now) {
-                Turn::Now => {
+                ThrottleDecision::Now => {
                     tried += 1;
                     t.failed(P, "a@admin", None, now, false);
                     now += 1;
                 }
-                Turn::At(at) => {
+                ThrottleDecision::At(at) => {
                     tried += 1;
                     now = at.max(now);
                     t.failed(P, "a@admin", None, now, true);
                 }
-                Turn::Refused => now += 1_000_000,
+                ThrottleDecision::Refused => now += 1_000_000,
             }
         }
         assert!(tried < 10_000, "{tried}");

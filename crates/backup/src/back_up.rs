@@ -2,13 +2,13 @@
 
 use crate::digest::Digest;
 use crate::error::{BackupError, Result};
-use crate::known::Known;
+use crate::known::FileCache;
 use crate::manifest::{FileEntry, FileIdentity, Manifest, Optime, Piece};
 use crate::manners;
 use crate::pace::Pace;
 use crate::reading::{CHUNK_BYTES, fill};
 use crate::repository::{FORMAT, Repository};
-use crate::{Step, Watch};
+use crate::{ProgressCallback, ProgressEvent};
 use jiff::Timestamp;
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -34,7 +34,7 @@ pub struct Source<'a> {
 
 /// The result of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct BackupResult {
     /// Name of the new backup.
     pub id: String,
     /// Number of files in the backup.
@@ -57,9 +57,9 @@ pub fn back_up(
     repository: &Repository,
     source: &Source<'_>,
     pace: &mut Pace,
-    watch: &mut Watch<'_>,
-) -> Result<Stored> {
-    let mut known = Known::open(repository)?;
+    watch: &mut ProgressCallback<'_>,
+) -> Result<BackupResult> {
+    let mut known = FileCache::open(repository)?;
     let mut files = Vec::new();
     let mut cost = Cost::default();
     for path in paths(source.directory)? {
@@ -97,10 +97,10 @@ pub fn back_up(
         if fixed {
             known.note(&entry)?;
         }
-        watch(Step::File(&entry.path))?;
+        watch(ProgressEvent::File(&entry.path))?;
         files.push(entry);
     }
-    watch(Step::Manifest)?;
+    watch(ProgressEvent::Manifest)?;
     let manifest = Manifest {
         format: FORMAT,
         id: free_id(repository, source.begun_ms)?,
@@ -113,7 +113,7 @@ pub fn back_up(
     };
     repository.add(&manifest)?;
     known.end()?;
-    Ok(Stored {
+    Ok(BackupResult {
         files: manifest.files.len() as u64,
         bytes: manifest.bytes(),
         read_bytes: cost.read_bytes,
@@ -129,11 +129,16 @@ struct Cost {
 }
 
 impl Cost {
-    fn count(&mut self, piece: &Piece, is_new: bool, watch: &mut Watch<'_>) -> Result<()> {
+    fn count(
+        &mut self,
+        piece: &Piece,
+        is_new: bool,
+        watch: &mut ProgressCallback<'_>,
+    ) -> Result<()> {
         self.read_bytes += piece.bytes;
         if is_new {
             self.stored_bytes += piece.bytes;
-            watch(Step::Piece)?;
+            watch(ProgressEvent::Piece)?;
         }
         Ok(())
     }
@@ -146,7 +151,7 @@ fn put_pieces(
     from: &Path,
     pace: &mut Pace,
     cost: &mut Cost,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressCallback<'_>,
 ) -> Result<Vec<Piece>> {
     let fail = |e: std::io::Error| BackupError::io("read", from, &e);
     let mut file = File::open(from).map_err(fail)?;
@@ -163,7 +168,7 @@ fn put_pieces(
             bytes: read as u64,
         };
         pace.spend(piece.bytes);
-        watch(Step::Moved(piece.bytes))?;
+        watch(ProgressEvent::Moved(piece.bytes))?;
         cost.count(&piece, repository.put(&piece, part)?, watch)?;
         pieces.push(piece);
     }

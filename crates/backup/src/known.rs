@@ -13,14 +13,14 @@ use std::path::PathBuf;
 /// One line of JSON for each file that the current backup has completed.
 const FILE: &str = "finished.jsonl";
 
-pub(crate) struct Known {
+pub(crate) struct FileCache {
     entries: HashMap<String, FileEntry>,
     path: PathBuf,
     file: File,
 }
 
-impl Known {
-    pub(crate) fn open(repository: &Repository) -> Result<Known> {
+impl FileCache {
+    pub(crate) fn open(repository: &Repository) -> Result<FileCache> {
         let mut entries = HashMap::new();
         if !repository.ids()?.is_empty() {
             // Without the manifest everything is read, which is correct, too; `verify` reports the
@@ -42,7 +42,7 @@ impl Known {
             let ended = file.write_all(b"\n");
             ended.map_err(|e| BackupError::io("write", &path, &e))?;
         }
-        Ok(Known {
+        Ok(FileCache {
             entries,
             path,
             file,

@@ -25,23 +25,23 @@ mod shelf;
 mod shipped;
 mod verify;
 
-pub use back_up::{Source, Stored, back_up};
+pub use back_up::{BackupResult, Source, back_up};
 pub use digest::Digest;
 pub use error::{BackupError, Result};
 pub use manifest::{FileEntry, FileIdentity, Manifest, Optime, Piece};
 pub use manners::give_way;
 pub use moment::Moment;
 pub use pace::Pace;
-pub use prune::{Pruned, Retention, prune};
+pub use prune::{PruneResult, Retention, prune};
 pub use repository::{FORMAT, Location, Repository};
-pub use restore::{Restored, link, restore};
-pub use shelf::{Item, Moved, Shelf, digest_of};
-pub use shipped::{Place, Segment, next_segment, reach};
-pub use verify::{Verified, verify};
+pub use restore::{RestoreResult, link, restore};
+pub use shelf::{Item, ObjectStore, TransferCallback, digest_of};
+pub use shipped::{Segment, ShipPosition, next_segment, reach};
+pub use verify::{VerifyResult, verify};
 
 /// The progress that a long call reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step<'a> {
+pub enum ProgressEvent<'a> {
     /// This many bytes of a file were read or written.
     Moved(u64),
     /// A piece was added to the repository.
@@ -55,4 +55,4 @@ pub enum Step<'a> {
 }
 
 /// Called at each step; its error ends the backup, check or restore.
-pub type Watch<'w> = dyn FnMut(Step<'_>) -> Result<()> + 'w;
+pub type ProgressCallback<'w> = dyn FnMut(ProgressEvent<'_>) -> Result<()> + 'w;

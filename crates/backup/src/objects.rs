@@ -1,8 +1,8 @@
 //! Pieces of files, each named by its digest: `objects/ab/abcd...`. An existing piece is complete
 //! and durable.
 
-use crate::Step;
-use crate::Watch;
+use crate::ProgressCallback;
+use crate::ProgressEvent;
 use crate::digest::{Digest, Hasher};
 use crate::error::{BackupError, Result};
 use crate::manifest::Piece;
@@ -40,11 +40,11 @@ impl Repository {
         &self,
         from: &Path,
         pace: &mut Pace,
-        watch: &mut Watch<'_>,
+        watch: &mut ProgressCallback<'_>,
     ) -> Result<(Piece, bool)> {
         self.shelf().take(from, &object, &mut |bytes| {
             pace.spend(bytes);
-            watch(Step::Moved(bytes))
+            watch(ProgressEvent::Moved(bytes))
         })
     }
 

@@ -4,7 +4,7 @@ use crate::digest::Digest;
 use crate::error::Result;
 use crate::manifest::Optime;
 use crate::repository::{OBJECTS, Repository};
-use crate::{Step, Watch};
+use crate::{ProgressCallback, ProgressEvent};
 use std::collections::HashSet;
 
 /// Which backups are kept: those that either rule keeps, or all without a rule.
@@ -18,7 +18,7 @@ pub struct Retention {
 
 /// What a call of [`prune`] has removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pruned {
+pub struct PruneResult {
     /// Names of the backups.
     pub backups: Vec<String>,
     /// Pieces that no remaining backup has.
@@ -71,8 +71,8 @@ impl Retention {
 pub fn prune(
     repository: &Repository,
     retention: Retention,
-    watch: &mut Watch<'_>,
-) -> Result<Pruned> {
+    watch: &mut ProgressCallback<'_>,
+) -> Result<PruneResult> {
     let _locked = repository.lock_readers_out()?;
     let ids = repository.ids()?;
     let goes = retention.removes(&ids);
@@ -86,10 +86,10 @@ pub fn prune(
             (one, other) => one.or(other),
         };
     }
-    let mut pruned = Pruned::default();
+    let mut pruned = PruneResult::default();
     for id in goes {
         repository.forget(&id)?;
-        watch(Step::Removed)?;
+        watch(ProgressEvent::Removed)?;
         pruned.backups.push(id);
     }
     for item in repository.shelf().all(OBJECTS)? {
@@ -101,7 +101,7 @@ pub fn prune(
         pruned.bytes += item.bytes;
         pruned.pieces += 1;
         repository.shelf().remove(&item.name)?;
-        watch(Step::Removed)?;
+        watch(ProgressEvent::Removed)?;
     }
     if let Some(oldest) = oldest {
         remove_log(repository, oldest, &mut pruned, watch)?;
@@ -113,15 +113,15 @@ pub fn prune(
 fn remove_log(
     repository: &Repository,
     oldest: Optime,
-    pruned: &mut Pruned,
-    watch: &mut Watch<'_>,
+    pruned: &mut PruneResult,
+    watch: &mut ProgressCallback<'_>,
 ) -> Result<()> {
     for segment in repository.segments()? {
         if segment.to <= oldest {
             pruned.bytes += segment.bytes;
             pruned.segments += 1;
             repository.remove_segment(&segment)?;
-            watch(Step::Removed)?;
+            watch(ProgressEvent::Removed)?;
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use crate::digest::Digest;
 use crate::error::{BackupError, Result};
 use crate::folder;
 use crate::manifest::Manifest;
-use crate::shelf::{Folder, Shelf};
+use crate::shelf::{Folder, ObjectStore};
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read};
@@ -33,7 +33,7 @@ const HELD: &str = "held";
 /// An open repository.
 #[derive(Debug)]
 pub struct Repository {
-    shelf: Box<dyn Shelf>,
+    shelf: Box<dyn ObjectStore>,
     /// Its folder; `None` for a bucket.
     folder: Option<PathBuf>,
     /// A local folder for unfinished files.
@@ -50,7 +50,7 @@ pub enum Location {
     /// The repository is a folder.
     Folder(PathBuf),
     /// Another place, and a local folder for unfinished files.
-    Elsewhere(Box<dyn Shelf>, PathBuf),
+    Elsewhere(Box<dyn ObjectStore>, PathBuf),
 }
 
 impl<P: AsRef<Path> + ?Sized> From<&P> for Location {
@@ -105,7 +105,7 @@ impl Repository {
             Role::Ship => UNFINISHED_SEGMENT,
             Role::Write | Role::Read => UNFINISHED_PIECE,
         };
-        let (shelf, folder, work): (Box<dyn Shelf>, _, _) = match location {
+        let (shelf, folder, work): (Box<dyn ObjectStore>, _, _) = match location {
             Location::Folder(path) => {
                 if role != Role::Read {
                     folder::make(&path)?;
@@ -187,7 +187,7 @@ impl Repository {
     }
 
     /// Its contents.
-    pub fn shelf(&self) -> &dyn Shelf {
+    pub fn shelf(&self) -> &dyn ObjectStore {
         &*self.shelf
     }
 

@@ -7,7 +7,7 @@ use crate::objects::object;
 use crate::pace::Pace;
 use crate::reading::CHUNK_BYTES;
 use crate::repository::Repository;
-use crate::{Digest, Step, Watch};
+use crate::{Digest, ProgressCallback, ProgressEvent};
 use std::fs::{self, File, Permissions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +21,7 @@ const UNFINISHED: &str = ".unfinished";
 
 /// The result of a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoreResult {
     /// Number of files in the backup.
     pub files: u64,
     /// Total bytes of the files.
@@ -43,10 +43,10 @@ pub fn restore(
     target: &Path,
     last: &str,
     pace: &mut Pace,
-    watch: &mut Watch<'_>,
-) -> Result<Restored> {
+    watch: &mut ProgressCallback<'_>,
+) -> Result<RestoreResult> {
     prepare(target, manifest)?;
-    let mut done = Restored::default();
+    let mut done = RestoreResult::default();
     let (end, rest): (Vec<_>, Vec<_>) = manifest.files.iter().partition(|f| f.path == last);
     for file in rest.into_iter().chain(end) {
         let to = target.join(&file.path);
@@ -57,7 +57,7 @@ pub fn restore(
         }
         done.files += 1;
         done.bytes += file.bytes;
-        watch(Step::File(&file.path))?;
+        watch(ProgressEvent::File(&file.path))?;
     }
     finish(target)?;
     Ok(done)
@@ -74,7 +74,7 @@ pub fn link(
     manifest: &Manifest,
     target: &Path,
     last: &str,
-) -> Result<Restored> {
+) -> Result<RestoreResult> {
     let Some(folder) = repository.folder() else {
         return Err(BackupError::new(format!(
             "{} is not a folder, so its files cannot be linked; restore the backup",
@@ -82,7 +82,7 @@ pub fn link(
         )));
     };
     prepare(target, manifest)?;
-    let mut done = Restored::default();
+    let mut done = RestoreResult::default();
     let mut pace = Pace::new(None);
     let (end, rest): (Vec<_>, Vec<_>) = manifest.files.iter().partition(|f| f.path == last);
     for file in rest.into_iter().chain(end) {
@@ -184,7 +184,7 @@ fn copy(
     file: &FileEntry,
     to: &Path,
     pace: &mut Pace,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressCallback<'_>,
 ) -> Result<()> {
     let mut unfinished = to.as_os_str().to_owned();
     unfinished.push(UNFINISHED);
@@ -195,7 +195,7 @@ fn copy(
         repository.read_piece(piece, &file.path, &mut |part| {
             out.write_all(part).map_err(fail)?;
             pace.spend(part.len() as u64);
-            watch(Step::Moved(part.len() as u64))
+            watch(ProgressEvent::Moved(part.len() as u64))
         })?;
     }
     let mode = Permissions::from_mode(file.mode);

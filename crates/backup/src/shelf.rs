@@ -26,10 +26,10 @@ pub struct Item {
 }
 
 /// Called with the number of bytes moved; its error ends the call.
-pub type Moved<'m> = dyn FnMut(u64) -> Result<()> + 'm;
+pub type TransferCallback<'m> = dyn FnMut(u64) -> Result<()> + 'm;
 
 /// Storage for contents. Errors are one line with the name.
-pub trait Shelf: std::fmt::Debug + Send + Sync {
+pub trait ObjectStore: std::fmt::Debug + Send + Sync {
     /// The full name of an object, for messages.
     fn shown(&self, name: &str) -> String;
 
@@ -66,7 +66,7 @@ pub trait Shelf: std::fmt::Debug + Send + Sync {
         &self,
         from: &Path,
         name_of: &dyn Fn(&Digest) -> String,
-        moved: &mut Moved<'_>,
+        moved: &mut TransferCallback<'_>,
     ) -> Result<(Piece, bool)>;
 
     /// Removes an object if it exists.
@@ -80,7 +80,7 @@ pub trait Shelf: std::fmt::Debug + Send + Sync {
 ///
 /// # Errors
 /// The file cannot be read, or `moved` ends the call.
-pub fn digest_of(from: &Path, moved: &mut Moved<'_>) -> Result<Piece> {
+pub fn digest_of(from: &Path, moved: &mut TransferCallback<'_>) -> Result<Piece> {
     let fail = |e: std::io::Error| BackupError::io("read", from, &e);
     let mut file = File::open(from).map_err(fail)?;
     manners::read_once(&file);
@@ -120,7 +120,7 @@ impl Folder {
     }
 }
 
-impl Shelf for Folder {
+impl ObjectStore for Folder {
     fn shown(&self, name: &str) -> String {
         self.at(name).display().to_string()
     }
@@ -169,7 +169,7 @@ impl Shelf for Folder {
         &self,
         from: &Path,
         name_of: &dyn Fn(&Digest) -> String,
-        moved: &mut Moved<'_>,
+        moved: &mut TransferCallback<'_>,
     ) -> Result<(Piece, bool)> {
         let unfinished = &self.unfinished;
         let mut source = File::open(from).map_err(|e| BackupError::io("read", from, &e))?;

@@ -31,7 +31,7 @@ pub struct Segment {
 
 /// How far the log was shipped, and when that was determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct ShipPosition {
     /// Everything up to this time was shipped, or is before the first segment.
     pub at: Optime,
     /// The source's clock at that moment, milliseconds since the epoch.
@@ -125,11 +125,11 @@ impl Repository {
     ///
     /// # Errors
     /// The record of it is damaged.
-    pub fn place(&self) -> Result<Option<Place>> {
+    pub fn place(&self) -> Result<Option<ShipPosition>> {
         let Some(text) = self.get(PLACE)? else {
             return Ok(None);
         };
-        let place = serde_json::from_slice::<Place>(&text);
+        let place = serde_json::from_slice::<ShipPosition>(&text);
         let mut place = place.map_err(|e| {
             let shown = self.shelf().shown(PLACE);
             BackupError::new(format!("{shown} is damaged ({e}); remove it to go on"))
@@ -145,7 +145,7 @@ impl Repository {
     ///
     /// # Errors
     /// The record cannot be written.
-    pub fn set_place(&self, place: Place) -> Result<()> {
+    pub fn set_place(&self, place: ShipPosition) -> Result<()> {
         let bytes = serde_json::to_vec(&place);
         let bytes = bytes.map_err(|e| BackupError::new(format!("no place: {e}")))?;
         self.shelf().write(PLACE, &bytes)

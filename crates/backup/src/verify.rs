@@ -3,12 +3,12 @@
 use crate::error::Result;
 use crate::pace::Pace;
 use crate::repository::Repository;
-use crate::{Step, Watch};
+use crate::{ProgressCallback, ProgressEvent};
 use std::collections::HashSet;
 
 /// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifyResult {
     /// Number of backups checked.
     pub backups: u64,
     /// Number of different pieces.
@@ -29,14 +29,14 @@ pub fn verify(
     repository: &Repository,
     id: Option<&str>,
     pace: &mut Pace,
-    watch: &mut Watch<'_>,
-) -> Result<Verified> {
+    watch: &mut ProgressCallback<'_>,
+) -> Result<VerifyResult> {
     let ids = match id {
         Some(id) => vec![id.to_owned()],
         None => repository.ids()?,
     };
     let known = repository.ids()?;
-    let mut found = Verified::default();
+    let mut found = VerifyResult::default();
     let mut seen = HashSet::new();
     for id in ids {
         let manifest = match repository.manifest(Some(&id)) {
@@ -53,7 +53,7 @@ pub fn verify(
                 let mut stopped = Ok(());
                 let read = repository.read_piece(piece, &file.path, &mut |part| {
                     pace.spend(part.len() as u64);
-                    stopped = watch(Step::Moved(part.len() as u64));
+                    stopped = watch(ProgressEvent::Moved(part.len() as u64));
                     stopped.clone()
                 });
                 stopped?;
@@ -74,8 +74,8 @@ pub fn verify(
 fn verify_log(
     repository: &Repository,
     pace: &mut Pace,
-    watch: &mut Watch<'_>,
-    found: &mut Verified,
+    watch: &mut ProgressCallback<'_>,
+    found: &mut VerifyResult,
 ) -> Result<()> {
     for segment in repository.segments()? {
         match repository.read_segment(&segment) {
@@ -83,7 +83,7 @@ fn verify_log(
             Ok(Some(bytes)) => {
                 let bytes = bytes.len() as u64;
                 pace.spend(bytes);
-                watch(Step::Moved(bytes))?;
+                watch(ProgressEvent::Moved(bytes))?;
                 found.bytes += bytes;
             }
             Err(e) => found.findings.push(e.to_string()),

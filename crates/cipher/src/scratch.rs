@@ -13,14 +13,14 @@ const PART: usize = 16 * 1024;
 /// A temporary file.
 pub struct Scratch {
     file: File,
-    sealed: Option<Sealed>,
+    sealed: Option<EncryptionState>,
     /// Plain bytes written.
     length: u64,
     /// Where [`Read`] continues.
     at: u64,
 }
 
-struct Sealed {
+struct EncryptionState {
     key: FileKey,
     /// Bytes after the last complete part; they stay in memory, so that no part is sealed twice.
     rest: Vec<u8>,
@@ -41,7 +41,7 @@ impl Scratch {
     pub fn sealed(file: File) -> Scratch {
         let (key, _) = FileKey::begin(&DataKey::random(), Kind::Pages, b"");
         Scratch {
-            sealed: Some(Sealed {
+            sealed: Some(EncryptionState {
                 key,
                 rest: Vec::with_capacity(PART),
             }),

@@ -13,7 +13,7 @@ use operators::filter::{
 use operators::text::TextSpec;
 use query::collation::collator;
 use std::sync::Arc;
-use store::{Audience, Hooks, LogSettings, Places, Predicate, Terms};
+use store::{Audience, CellExtractor, Hooks, LogSettings, Predicate, Terms};
 
 /// Implements with `operators` what the store needs of the query language.
 pub struct StoreHooks {
@@ -93,7 +93,7 @@ impl Hooks for StoreHooks {
         collator(spec)
     }
 
-    fn places(&self, index: Doc<'_>) -> Option<Arc<dyn Places>> {
+    fn places(&self, index: Doc<'_>) -> Option<Arc<dyn CellExtractor>> {
         let key = index.field("key").as_doc()?;
         let fields = key
             .iter()
@@ -163,7 +163,7 @@ impl IndexPlaces {
     }
 }
 
-impl Places for IndexPlaces {
+impl CellExtractor for IndexPlaces {
     fn check(&self, doc: Doc<'_>) -> Result<()> {
         self.fields.iter().try_for_each(|(path, on)| {
             each_value(Value::Document(doc), path.parts(), &mut |v| match on {

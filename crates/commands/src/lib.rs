@@ -35,7 +35,7 @@ pub use hooks::StoreHooks;
 pub use operation::{Clock, ConnectionId, Link, Operation, SystemClock};
 pub use operators::Profile;
 pub use operators::script::is_named_in as names_script;
-pub use reading::Reading;
+pub use reading::ReadService;
 pub use release::Release;
 pub use request::{Outcome, Request, Sequence, WaitFor};
 pub use state::service::Service;

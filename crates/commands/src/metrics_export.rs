@@ -6,7 +6,7 @@
 use crate::cmd::server_status::status;
 use crate::dispatch::Dispatcher;
 use crate::read::metric_help::help;
-use crate::request::spec::{Counted, Kinds, OpClass};
+use crate::request::spec::{CommandCounters, LatencyKind, OpClass};
 use metrics::{BUCKETS, LatencyCounts, bucket_us};
 use model::{Doc, DocBuf, DocWriter, Value};
 use std::fmt::Write as _;
@@ -59,12 +59,12 @@ pub struct Sample {
     /// The labels that identify the value.
     pub labels: Vec<(&'static str, String)>,
     /// The value.
-    pub value: Measured,
+    pub value: MetricValue,
 }
 
 /// A measured value.
 #[derive(Clone, Debug)]
-pub enum Measured {
+pub enum MetricValue {
     /// A number.
     Number(f64),
     /// A latency histogram.
@@ -95,8 +95,8 @@ pub fn prometheus(server: &Dispatcher) -> String {
         let _ = writeln!(out, "# TYPE {name} {kind}");
         for sample in &family.samples {
             match &sample.value {
-                Measured::Number(n) => write_line(&mut out, name, &sample.labels, None, *n),
-                Measured::Latency(counts) => histogram(&mut out, name, &sample.labels, counts),
+                MetricValue::Number(n) => write_line(&mut out, name, &sample.labels, None, *n),
+                MetricValue::Latency(counts) => histogram(&mut out, name, &sample.labels, counts),
             }
         }
     }
@@ -155,7 +155,7 @@ fn single(path: &[&str], n: f64) -> Family {
         name,
         samples: vec![Sample {
             labels: Vec::new(),
-            value: Measured::Number(n),
+            value: MetricValue::Number(n),
         }],
     }
 }
@@ -205,35 +205,36 @@ fn numbers<'a>(path: &mut Vec<&'a str>, d: Doc<'a>, out: &mut Vec<Family>) {
 /// Executions, failures and latencies of each command that was executed.
 fn commands(server: &Dispatcher, out: &mut Vec<Family>) {
     let rows: Vec<_> = server.commands().all().filter(|r| r.total() > 0).collect();
-    let mut add = |name: &str, kind, help: &str, value: &dyn Fn(&Counted) -> Measured| {
-        let samples = rows.iter().map(|&row| Sample {
-            labels: vec![("command", row.command.name.to_owned())],
-            value: value(row),
-        });
-        out.push(Family {
-            name: name.to_owned(),
-            kind,
-            help: help.to_owned(),
-            samples: samples.collect(),
-        });
-    };
+    let mut add =
+        |name: &str, kind, help: &str, value: &dyn Fn(&CommandCounters) -> MetricValue| {
+            let samples = rows.iter().map(|&row| Sample {
+                labels: vec![("command", row.command.name.to_owned())],
+                value: value(row),
+            });
+            out.push(Family {
+                name: name.to_owned(),
+                kind,
+                help: help.to_owned(),
+                samples: samples.collect(),
+            });
+        };
     let runs = "runs of a command";
     add("quarry_commands_total", Kind::Counter, runs, &|row| {
-        Measured::Number(row.total() as f64)
+        MetricValue::Number(row.total() as f64)
     });
     let failed = "runs of a command that ended in an error";
     add(
         "quarry_commands_failed_total",
         Kind::Counter,
         failed,
-        &|row| Measured::Number(row.failed() as f64),
+        &|row| MetricValue::Number(row.failed() as f64),
     );
     let time = "how long runs of a command took";
     add(
         "quarry_command_duration_seconds",
         Kind::Histogram,
         time,
-        &|row| Measured::Latency(Box::new(row.latency.counts())),
+        &|row| MetricValue::Latency(Box::new(row.latency.counts())),
     );
 }
 
@@ -276,7 +277,7 @@ fn collections(server: &Dispatcher, out: &mut Vec<Family>) {
                         ("namespace", ns.clone()),
                         ("operation", (*class).to_owned()),
                     ],
-                    value: Measured::Number(value),
+                    value: MetricValue::Number(value),
                 });
             }
         }
@@ -341,11 +342,11 @@ pub fn page(server: &Dispatcher, memory_bytes: u64) -> DocBuf {
     })
 }
 
-fn latency(counts: &LatencyCounts, kind: Kinds, w: &mut DocWriter<'_>) {
+fn latency(counts: &LatencyCounts, kind: LatencyKind, w: &mut DocWriter<'_>) {
     let signed = crate::read::stats::signed;
     w.put("count", signed(counts.count()))
         .put("time", signed(counts.sum_us))
-        .put("reads", kind == Kinds::Read);
+        .put("reads", kind == LatencyKind::Read);
     // The upper bound of each bucket in microseconds and its operations. The difference of two such
     // lists gives the operations between them.
     let mut buckets = w.array("buckets");

@@ -22,7 +22,7 @@ pub struct Address {
 impl Address {
     /// `password` is used if the string has a user and no password.
     pub fn new(uri: &str, password: Option<&str>) -> Address {
-        let uri = match (password, Parts::of(uri)) {
+        let uri = match (password, AddressParts::of(uri)) {
             (Some(password), Some(parts)) if parts.has_user_alone() => format!(
                 "{}{}:{}@{}",
                 parts.scheme,
@@ -88,7 +88,7 @@ impl Address {
 
     /// The string for people.
     fn without_secrets(&self) -> String {
-        let Some(parts) = Parts::of(&self.uri) else {
+        let Some(parts) = AddressParts::of(&self.uri) else {
             return hide_options(&self.uri);
         };
         let user = match parts.user.is_empty() && parts.password.is_none() {
@@ -106,7 +106,7 @@ pub(crate) fn shown(options: &ClientOptions) -> String {
     hosts.collect::<Vec<_>>().join(",")
 }
 
-struct Parts<'u> {
+struct AddressParts<'u> {
     /// With `://`.
     scheme: &'u str,
     user: &'u str,
@@ -114,10 +114,10 @@ struct Parts<'u> {
     rest: &'u str,
 }
 
-impl<'u> Parts<'u> {
+impl<'u> AddressParts<'u> {
     /// Everything before the last @ counts as user and password: a password that was not encoded
     /// may have any character.
-    fn of(uri: &'u str) -> Option<Parts<'u>> {
+    fn of(uri: &'u str) -> Option<AddressParts<'u>> {
         let at = uri.find("://").map_or(0, |at| at + 3);
         let (scheme, rest) = uri.split_at(at);
         let (login, rest) = rest.rsplit_once('@')?;
@@ -125,7 +125,7 @@ impl<'u> Parts<'u> {
             Some((user, password)) => (user, Some(password)),
             None => (login, None),
         };
-        Some(Parts {
+        Some(AddressParts {
             scheme,
             user,
             password,

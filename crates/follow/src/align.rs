@@ -9,7 +9,7 @@ use crate::indexes;
 use crate::names::{Names, Ns, OWN};
 use crate::server::Server;
 use crate::state::{Entry, State, text};
-use crate::survey::{Found, Survey, survey};
+use crate::survey::{SourceCollection, Survey, survey};
 use mongodb::bson::{Bson, Document, Timestamp, doc};
 
 /// Source, target and state of an alignment.
@@ -47,7 +47,7 @@ const CHANGED: &[&str] = &[
 ];
 
 /// The result of an alignment.
-pub(crate) struct Aligned {
+pub(crate) struct AlignResult {
     /// A time of the source before its collections were listed.
     pub(crate) time: Timestamp,
     pub(crate) entries: Vec<Entry>,
@@ -57,7 +57,7 @@ pub(crate) struct Aligned {
 
 impl Aligner {
     /// Aligns the target with the source.
-    pub(crate) async fn align(&self) -> Result<Aligned> {
+    pub(crate) async fn align(&self) -> Result<AlignResult> {
         let found = survey(&self.source, &self.names).await?;
         let mut entries = self.state.entries().await?;
         self.finish_moves(&mut entries).await?;
@@ -68,7 +68,7 @@ impl Aligner {
         self.change_options(&found, &mut entries).await?;
         self.add_new(&found, &mut entries).await?;
         self.add_views(&found).await?;
-        Ok(Aligned {
+        Ok(AlignResult {
             time: found.time,
             entries,
             refused: found.refused,
@@ -234,7 +234,7 @@ impl Aligner {
     }
 
     /// Refuses a collection that exists in the target already: it belongs to somebody else.
-    pub(crate) async fn refuse_present(&self, new: &Found) -> Result<()> {
+    pub(crate) async fn refuse_present(&self, new: &SourceCollection) -> Result<()> {
         match self.has_target(&new.target).await? {
             false => Ok(()),
             true => Err(FollowError::of_options(format!(

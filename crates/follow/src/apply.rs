@@ -6,13 +6,13 @@
 //! are aligned with those the source has now. So an event older than the copied documents does no
 //! harm (docs/adr/0073-follow.md).
 
-use crate::bring::Bringer;
+use crate::bring::InitialSync;
 use crate::error::{FollowError, Result, code};
 use crate::events::{Change, Event};
 use crate::names::Ns;
 use crate::server::Server;
 use crate::state::Entry;
-use crate::watched::Watched;
+use crate::watched::WatchedDocuments;
 use crate::write;
 use mongodb::bson::{Bson, RawArrayBuf, RawBson, RawDocumentBuf, Timestamp, cstr, rawdoc};
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ const ROUNDS: usize = 5;
 
 /// Applies events.
 pub(crate) struct Applier {
-    pub(crate) bringer: Bringer,
+    pub(crate) bringer: InitialSync,
     entries: HashMap<String, Entry>,
     /// Names and options are those of this time or a later one.
     pub(crate) aligned: Timestamp,
@@ -36,12 +36,15 @@ pub(crate) struct Applier {
     indexed: HashMap<String, Timestamp>,
     /// Changes that cannot be followed and were reported.
     pub(crate) refused: Vec<String>,
-    watched: Arc<Watched>,
+    watched: Arc<WatchedDocuments>,
 }
 
 impl Applier {
     /// Copies everything first, then is ready to apply events.
-    pub(crate) async fn new(bringer: Bringer, watched: Arc<Watched>) -> Result<Applier> {
+    pub(crate) async fn new(
+        bringer: InitialSync,
+        watched: Arc<WatchedDocuments>,
+    ) -> Result<Applier> {
         let mut applier = Applier {
             bringer,
             entries: HashMap::new(),
@@ -159,7 +162,7 @@ impl Applier {
 }
 
 #[derive(Clone)]
-enum Last {
+enum LastChange {
     Put(RawDocumentBuf),
     Look(RawBson),
     Delete(RawBson),
@@ -170,7 +173,7 @@ struct Fold {
     key: String,
     entry: Entry,
     /// In the order in which the documents first changed.
-    changes: Vec<Last>,
+    changes: Vec<LastChange>,
     places: HashMap<Vec<u8>, usize>,
 }
 
@@ -184,23 +187,23 @@ impl Fold {
         }
     }
 
-    fn add(&mut self, change: &Change, watched: &Watched) -> Result<()> {
+    fn add(&mut self, change: &Change, watched: &WatchedDocuments) -> Result<()> {
         let last = match change {
-            Change::Put(document) => Last::Put(document.clone()),
-            Change::Look(id) => Last::Look(id.clone()),
-            Change::Delete(id) => Last::Delete(id.clone()),
+            Change::Put(document) => LastChange::Put(document.clone()),
+            Change::Look(id) => LastChange::Look(id.clone()),
+            Change::Delete(id) => LastChange::Delete(id.clone()),
             Change::Names | Change::Options | Change::Indexes | Change::Nothing => return Ok(()),
         };
         let id = match &last {
-            Last::Put(document) => write::bytes_of(&write::id_of(document)?),
-            Last::Look(id) | Last::Delete(id) => write::bytes_of(id),
+            LastChange::Put(document) => write::bytes_of(&write::id_of(document)?),
+            LastChange::Look(id) | LastChange::Delete(id) => write::bytes_of(id),
         };
         watched.note(&self.key, &id);
         let place = self.places.get(&id).copied();
         match place.and_then(|at| self.changes.get_mut(at)) {
             // A document inserted after its deletion counts as new; its place matters in a
             // collection that keeps an order.
-            Some(known) if !matches!(known, Last::Delete(_)) => *known = last,
+            Some(known) if !matches!(known, LastChange::Delete(_)) => *known = last,
             _ => {
                 self.places.insert(id, self.changes.len());
                 self.changes.push(last);
@@ -215,15 +218,15 @@ impl Fold {
         // Deletions come first: a later document may have an `_id` equal to a deleted one's.
         let gone: Vec<RawBson> = { self.changes.iter() }
             .filter_map(|last| match last {
-                Last::Delete(id) => Some(id.clone()),
-                Last::Put(_) | Last::Look(_) => None,
+                LastChange::Delete(id) => Some(id.clone()),
+                LastChange::Put(_) | LastChange::Look(_) => None,
             })
             .collect();
         write::delete(target, to, &gone).await?;
         for some in self.changes.chunks(LOOKED_FOR) {
             let looked_for = some.iter().filter_map(|last| match last {
-                Last::Look(id) => Some(id.clone()),
-                Last::Put(_) | Last::Delete(_) => None,
+                LastChange::Look(id) => Some(id.clone()),
+                LastChange::Put(_) | LastChange::Delete(_) => None,
             });
             let looked_for: Vec<RawBson> = looked_for.collect();
             let mut found = match look(source, &self.entry, &looked_for).await {
@@ -241,12 +244,12 @@ impl Fold {
             let mut gone = Vec::new();
             for last in some {
                 match last {
-                    Last::Put(document) => puts.push(document.clone()),
-                    Last::Look(id) => match found.remove(&write::bytes_of(id)) {
+                    LastChange::Put(document) => puts.push(document.clone()),
+                    LastChange::Look(id) => match found.remove(&write::bytes_of(id)) {
                         Some(document) => puts.push(document),
                         None => gone.push(id.clone()),
                     },
-                    Last::Delete(_) => {}
+                    LastChange::Delete(_) => {}
                 }
             }
             write::delete(target, to, &gone).await?;

@@ -1,7 +1,7 @@
 //! Copies everything into the target: collections, documents, indexes. If repeated it does what is
 //! left. Must not know: changes.
 
-use crate::align::{Aligned, Aligner};
+use crate::align::{AlignResult, Aligner};
 use crate::copy::Copier;
 use crate::error::{FollowError, Result};
 use crate::indexes;
@@ -12,7 +12,7 @@ const ROUNDS: usize = 100;
 
 /// Copies collections, documents and indexes.
 #[derive(Clone)]
-pub(crate) struct Bringer {
+pub(crate) struct InitialSync {
     pub(crate) copier: Copier,
 }
 
@@ -28,10 +28,10 @@ impl Aligner {
     }
 }
 
-impl Bringer {
+impl InitialSync {
     /// Repeats until everything that the source has is in the target, as it was at some time from
-    /// `Aligned::time` on.
-    pub(crate) async fn bring(&self) -> Result<Aligned> {
+    /// `AlignResult::time` on.
+    pub(crate) async fn bring(&self) -> Result<AlignResult> {
         for _ in 0..ROUNDS {
             let mut aligned = self.copier.aligner.align().await?;
             if !self.copier.copy(&mut aligned.entries).await? {

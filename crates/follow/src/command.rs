@@ -8,7 +8,7 @@ use crate::error::{FollowError, Result};
 use crate::server::Server;
 use crate::standby;
 use crate::state::{Migration, Phase, State, integer, text};
-use crate::stream::Tell;
+use crate::stream::LineSink;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use std::time::{Duration, Instant};
 
@@ -23,17 +23,20 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const PROMOTED_EVERY: Duration = Duration::from_millis(20);
 
 /// Sends commands to the follower of a target.
-pub(crate) struct Asker {
+pub(crate) struct CommandSender {
     state: State,
     shown: String,
     target: Server,
 }
 
-impl Asker {
-    pub(crate) async fn connect(connections: &Connections, target: &Address) -> Result<Asker> {
+impl CommandSender {
+    pub(crate) async fn connect(
+        connections: &Connections,
+        target: &Address,
+    ) -> Result<CommandSender> {
         let target = connections.connect(&target.directly()).await;
         let target = target.map_err(|e| e.within("the target"))?;
-        Ok(Asker {
+        Ok(CommandSender {
             state: State::of(&target),
             shown: target.shown.clone(),
             target,
@@ -48,7 +51,7 @@ impl Asker {
     }
 
     /// Asks the follower to stop, and waits until it has.
-    pub(crate) async fn stop(&self, tell: Tell<'_>) -> Result<()> {
+    pub(crate) async fn stop(&self, tell: LineSink<'_>) -> Result<()> {
         let migration = self.migration().await?;
         if !is_running(&migration.document) {
             tell("no quarry follow is running for this target");
@@ -67,7 +70,7 @@ impl Asker {
     }
 
     /// Asks the follower to cut over, and waits for its answer.
-    pub(crate) async fn cut_over(&self, fence: bool, tell: Tell<'_>) -> Result<Document> {
+    pub(crate) async fn cut_over(&self, fence: bool, tell: LineSink<'_>) -> Result<Document> {
         let migration = self.migration().await?;
         let id = match Request::parse(&migration.document) {
             Some(Request::CutOver { id, .. }) => id,

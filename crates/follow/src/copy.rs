@@ -5,7 +5,7 @@
 use crate::align::Aligner;
 use crate::error::{FollowError, Result, code};
 use crate::pace::Pace;
-use crate::state::{Entry, Moved, Range, integer};
+use crate::state::{CopyProgress, Entry, Range, integer};
 use crate::write;
 use mongodb::Cursor;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
@@ -151,7 +151,7 @@ impl Copier {
         }
     }
 
-    async fn run(&self, jobs: Vec<Job>) -> Result<Whole> {
+    async fn run(&self, jobs: Vec<Job>) -> Result<RenamedCollections> {
         let queue = Arc::new(Mutex::new(VecDeque::from(jobs)));
         let mut tasks = JoinSet::new();
         for _ in 0..self.workers.max(1) {
@@ -171,7 +171,7 @@ impl Copier {
                 }
             });
         }
-        let mut whole = Whole::default();
+        let mut whole = RenamedCollections::default();
         while let Some(ended) = tasks.join_next().await {
             let moved: Result<Vec<Bson>> = ended
                 .map_err(|e| FollowError::of_data(format!("a worker of the copy ended: {e}")))?;
@@ -243,11 +243,11 @@ struct Job {
 
 /// A collection whose name has changed during the copy.
 #[derive(Default)]
-struct Whole {
+struct RenamedCollections {
     moved: HashSet<String>,
 }
 
-impl Whole {
+impl RenamedCollections {
     fn note(&mut self, key: &Bson) {
         self.moved.insert(key.to_string());
     }
@@ -260,7 +260,7 @@ impl Whole {
 #[derive(Default)]
 struct Batch {
     documents: Vec<RawDocumentBuf>,
-    moved: Moved,
+    moved: CopyProgress,
 }
 
 impl Batch {

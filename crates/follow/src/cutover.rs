@@ -8,10 +8,10 @@ use crate::reverse;
 use crate::series;
 use crate::server::Server;
 use crate::state::{Entry, Phase, integer};
-use crate::stream::{Stream, Tell, why_ended};
+use crate::stream::{LineSink, Stream, why_ended};
 use crate::survey::survey;
 use crate::users;
-use crate::verify::{Pass, REMEMBERED};
+use crate::verify::{REMEMBERED, VerifyResult};
 use mongodb::bson::{DateTime, Document, Timestamp, doc};
 use std::future::Future;
 use tokio::task::JoinSet;
@@ -31,7 +31,7 @@ pub(crate) async fn cut_over(
     stream: &mut Stream,
     reader: &mut Reader,
     order: &Order,
-    tell: Tell<'_>,
+    tell: LineSink<'_>,
 ) -> Result<bool> {
     tell("cutting over");
     let phase = doc! { "phase": Phase::CuttingOver.name() };
@@ -70,7 +70,7 @@ async fn finish(
     stream: &mut Stream,
     reader: &mut Reader,
     order: &Order,
-    tell: Tell<'_>,
+    tell: LineSink<'_>,
 ) -> Result<Document> {
     let source = stream.applier.bringer.copier.aligner.source.clone();
     while !stream.verification.has_passed() {
@@ -131,7 +131,7 @@ async fn reach(
     stream: &mut Stream,
     reader: &mut Reader,
     time: Timestamp,
-    tell: Tell<'_>,
+    tell: LineSink<'_>,
 ) -> Result<()> {
     while stream.position() < time {
         turn(stream, reader, tell).await?;
@@ -141,7 +141,11 @@ async fn reach(
 
 /// Applies the next changes. Returns at least twice a second, because the stream also reports that
 /// there are none.
-pub(crate) async fn turn(stream: &mut Stream, reader: &mut Reader, tell: Tell<'_>) -> Result<()> {
+pub(crate) async fn turn(
+    stream: &mut Stream,
+    reader: &mut Reader,
+    tell: LineSink<'_>,
+) -> Result<()> {
     if !stream.receive().await {
         return Err(why_ended(reader).await);
     }
@@ -150,13 +154,17 @@ pub(crate) async fn turn(stream: &mut Stream, reader: &mut Reader, tell: Tell<'_
 
 /// Compares every document once more, now that the source gets no writes. Differences are repaired
 /// and compared again.
-async fn compare_all(stream: &mut Stream, reader: &mut Reader, tell: Tell<'_>) -> Result<Pass> {
+async fn compare_all(
+    stream: &mut Stream,
+    reader: &mut Reader,
+    tell: LineSink<'_>,
+) -> Result<VerifyResult> {
     stream.verification.pause().await;
     tell("comparing everything again");
     let verifier = stream.verification.verifier.clone();
     let workers = stream.verification.workers;
     let whole = async move { verifier.pass(workers).await };
-    let mut pass = beside(stream, reader, whole, tell).await?;
+    let mut pass = compare_and_apply(stream, reader, whole, tell).await?;
     if pass.differences > REMEMBERED as i64 {
         return Err(FollowError::of_data(format!(
             "{} documents differed unexpectedly, see the findings of quarry follow status; they \
@@ -168,7 +176,7 @@ async fn compare_all(stream: &mut Stream, reader: &mut Reader, tell: Tell<'_>) -
     left.append(&mut pass.unsettled);
     if !left.is_empty() {
         let verifier = stream.verification.verifier.clone();
-        let again = beside(
+        let again = compare_and_apply(
             stream,
             reader,
             async move { verifier.again(left).await },
@@ -186,12 +194,12 @@ async fn compare_all(stream: &mut Stream, reader: &mut Reader, tell: Tell<'_>) -
 }
 
 /// Compares while changes are applied, and repairs differences.
-async fn beside(
+async fn compare_and_apply(
     stream: &mut Stream,
     reader: &mut Reader,
-    comparing: impl Future<Output = Result<Pass>> + Send + 'static,
-    tell: Tell<'_>,
-) -> Result<Pass> {
+    comparing: impl Future<Output = Result<VerifyResult>> + Send + 'static,
+    tell: LineSink<'_>,
+) -> Result<VerifyResult> {
     let mut looking = JoinSet::new();
     looking.spawn(comparing);
     loop {

@@ -78,7 +78,7 @@ impl Event {
 
 /// One step of the stream: an event, or only a token without one.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(crate) struct StreamItem {
     pub(crate) event: Option<Event>,
     /// The token to resume after this step.
     pub(crate) token: Option<RawDocumentBuf>,
@@ -128,7 +128,7 @@ fn pipeline(source: &Server) -> Vec<Document> {
 
 /// Where a stream begins.
 #[derive(Clone, Debug)]
-pub(crate) enum Start {
+pub(crate) enum StreamStart {
     At(Timestamp),
     Behind(RawDocumentBuf),
 }
@@ -137,7 +137,11 @@ pub(crate) enum Start {
 ///
 /// # Errors
 /// One line.
-pub(crate) async fn read(source: Server, start: Start, out: mpsc::Sender<Step>) -> Result<()> {
+pub(crate) async fn read(
+    source: Server,
+    start: StreamStart,
+    out: mpsc::Sender<StreamItem>,
+) -> Result<()> {
     let client: &Client = &source.client;
     let mut watch = client
         .watch()
@@ -147,19 +151,22 @@ pub(crate) async fn read(source: Server, start: Start, out: mpsc::Sender<Step>) 
         watch = watch.show_expanded_events(true);
     }
     watch = match start {
-        Start::At(time) => watch.start_at_operation_time(time),
-        Start::Behind(token) => {
+        StreamStart::At(time) => watch.start_at_operation_time(time),
+        StreamStart::Behind(token) => {
             let token = Document::try_from(token)?;
             let token: ResumeToken = deserialize_from_document(token)?;
             watch.start_after(token)
         }
     };
-    let opened = watch.await.map_err(|e| lost(e.into()))?;
+    let opened = watch.await.map_err(|e| explain_loss(e.into()))?;
     let mut stream = opened.with_type::<RawDocumentBuf>();
     loop {
-        let next = stream.next_if_any().await.map_err(|e| lost(e.into()))?;
+        let next = stream
+            .next_if_any()
+            .await
+            .map_err(|e| explain_loss(e.into()))?;
         let token = stream.resume_token();
-        let step = Step {
+        let step = StreamItem {
             event: next.as_deref().map(parse).transpose()?,
             token: token
                 .map(|t| serialize_to_raw_document_buf(&t))
@@ -171,7 +178,7 @@ pub(crate) async fn read(source: Server, start: Start, out: mpsc::Sender<Step>) 
     }
 }
 
-fn lost(e: FollowError) -> FollowError {
+fn explain_loss(e: FollowError) -> FollowError {
     match e.is(code::HISTORY_LOST) {
         true => FollowError::of_data(
             "the source's log no longer reaches back to the position of this migration: enlarge \

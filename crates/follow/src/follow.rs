@@ -5,27 +5,27 @@
 use crate::address::Address;
 use crate::align::Aligner;
 use crate::apply::Applier;
-use crate::bring::Bringer;
+use crate::bring::InitialSync;
 use crate::connections::Connections;
 use crate::control::{BEAT, Control, Counts, Request, fresh_name};
 use crate::copy::Copier;
 use crate::cutover;
 use crate::error::{Cause, FollowError, Result};
-use crate::events::{self, Start};
+use crate::events::{self, StreamStart};
 use crate::names::{Ns, OWN};
 use crate::oplog;
 use crate::pace::Pace;
 use crate::reverse;
 use crate::server::Server;
-use crate::settings::{Ended, Settings};
+use crate::settings::{FollowOutcome, Settings};
 use crate::standby::{self, Order, Pair, Upkeep};
 use crate::state::{Migration, Phase, State, integer, text};
-use crate::stream::{Stream, Tell, Verification, why_ended};
+use crate::stream::{LineSink, Stream, Verification, why_ended};
 use crate::survey::{Survey, survey};
 use crate::throttle;
 use crate::users;
-use crate::verify::{Pass, Verifier};
-use crate::watched::Watched;
+use crate::verify::{Verifier, VerifyResult};
+use crate::watched::WatchedDocuments;
 use mongodb::bson::{DateTime, Document, doc};
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -46,11 +46,11 @@ const TELL_EVERY: Duration = Duration::from_secs(2);
 /// One line.
 pub(crate) async fn follow(
     settings: &Settings,
-    awaited: &Awaited<'_>,
-    tell: Tell<'_>,
-) -> Result<Ended> {
+    awaited: &AwaitedServer<'_>,
+    tell: LineSink<'_>,
+) -> Result<FollowOutcome> {
     let ended = follow_once(settings, awaited, tell).await?;
-    if ended != Ended::Done || !settings.reverse {
+    if ended != FollowOutcome::Done || !settings.reverse {
         return Ok(ended);
     }
     tell("from now on the source follows the target, until the next cut-over");
@@ -58,8 +58,12 @@ pub(crate) async fn follow(
     follow_once(&back, awaited, tell).await
 }
 
-async fn follow_once(settings: &Settings, awaited: &Awaited<'_>, tell: Tell<'_>) -> Result<Ended> {
-    let mut work = Work::begin(settings, awaited, tell).await?;
+async fn follow_once(
+    settings: &Settings,
+    awaited: &AwaitedServer<'_>,
+    tell: LineSink<'_>,
+) -> Result<FollowOutcome> {
+    let mut work = FollowContext::begin(settings, awaited, tell).await?;
     loop {
         // A promotion does not wait for a source that is unreachable.
         let alone = work.asked_to_promote();
@@ -68,7 +72,7 @@ async fn follow_once(settings: &Settings, awaited: &Awaited<'_>, tell: Tell<'_>)
             order = alone => {
                 let target = work.applier_parts.copier.aligner.target.clone();
                 match standby::promote_alone(&work.control, &target, &order, tell).await {
-                    Ok(true) => return Ok(Ended::Done),
+                    Ok(true) => return Ok(FollowOutcome::Done),
                     Ok(false) => {
                         work.wait_for_answer_seen(&order).await;
                         continue;
@@ -90,11 +94,11 @@ async fn follow_once(settings: &Settings, awaited: &Awaited<'_>, tell: Tell<'_>)
     }
 }
 
-struct Work {
-    applier_parts: Bringer,
+struct FollowContext {
+    applier_parts: InitialSync,
     control: Arc<Control>,
     counts: Arc<Counts>,
-    watched: Arc<Watched>,
+    watched: Arc<WatchedDocuments>,
     asked: watch::Receiver<Option<Request>>,
     beating: tokio::task::JoinHandle<FollowError>,
     keeping_time: tokio::task::JoinHandle<()>,
@@ -102,7 +106,7 @@ struct Work {
     pair: Option<Pair>,
 }
 
-impl Drop for Work {
+impl Drop for FollowContext {
     fn drop(&mut self) {
         self.keeping_time.abort();
         self.throttling.iter().for_each(|task| task.abort());
@@ -110,8 +114,12 @@ impl Drop for Work {
     }
 }
 
-impl Work {
-    async fn begin(settings: &Settings, awaited: &Awaited<'_>, tell: Tell<'_>) -> Result<Work> {
+impl FollowContext {
+    async fn begin(
+        settings: &Settings,
+        awaited: &AwaitedServer<'_>,
+        tell: LineSink<'_>,
+    ) -> Result<FollowContext> {
         let from = match settings.standby {
             true => settings.source.directly(),
             false => settings.source.clone(),
@@ -170,8 +178,8 @@ impl Work {
             pace,
             workers: settings.workers,
         };
-        Ok(Work {
-            applier_parts: Bringer { copier },
+        Ok(FollowContext {
+            applier_parts: InitialSync { copier },
             control,
             counts,
             watched: Arc::default(),
@@ -211,14 +219,14 @@ impl Work {
     }
 
     /// Continues from the stored state to the end, or to an error.
-    async fn go_on(&mut self, tell: Tell<'_>) -> Result<Ended> {
+    async fn go_on(&mut self, tell: LineSink<'_>) -> Result<FollowOutcome> {
         let migration = self.state().migration().await?;
         let migration = migration.ok_or_else(|| {
             FollowError::of_data("the state of the migration is no longer in the target")
         })?;
         if migration.phase == Phase::Done {
             tell("this target was cut over already");
-            return Ok(Ended::Done);
+            return Ok(FollowOutcome::Done);
         }
         if migration.phase == Phase::Copying {
             let totals = size_of(&self.applier_parts.copier.aligner).await?;
@@ -248,7 +256,7 @@ impl Work {
     }
 
     /// Starts comparing while changes are applied.
-    fn verify(&self, kept: Option<Pass>) -> Verification {
+    fn verify(&self, kept: Option<VerifyResult>) -> Verification {
         let (mend, mends) = mpsc::channel(MENDS);
         let aligner = &self.applier_parts.copier.aligner;
         let verifier = Verifier {
@@ -271,19 +279,19 @@ impl Work {
         verification
     }
 
-    async fn stop(&self, tell: Tell<'_>) -> Result<Ended> {
+    async fn stop(&self, tell: LineSink<'_>) -> Result<FollowOutcome> {
         let none = doc! { "request": null };
         self.control.release(Some(none)).await?;
         tell("stopped; the same command continues from here");
-        Ok(Ended::Stopped)
+        Ok(FollowOutcome::Stopped)
     }
 
     async fn follow_changes(
         &mut self,
         applier: Applier,
         migration: &Migration,
-        tell: Tell<'_>,
-    ) -> Result<Ended> {
+        tell: LineSink<'_>,
+    ) -> Result<FollowOutcome> {
         let (out, steps) = mpsc::channel(events::WAITING);
         let source = self.control.source.clone();
         let mut tasks = JoinSet::new();
@@ -294,18 +302,18 @@ impl Work {
                 tasks.spawn(oplog::read(source, from, out));
             }
             Some(token) => {
-                let behind = Start::Behind(token.clone());
+                let behind = StreamStart::Behind(token.clone());
                 tasks.spawn(events::read(source, behind, out));
             }
             None => {
-                let from = Start::At(migration.start);
+                let from = StreamStart::At(migration.start);
                 tasks.spawn(events::read(source, from, out));
             }
         }
         let mut stream = Stream {
             applier,
             steps,
-            verification: self.verify(Pass::kept(&migration.document)),
+            verification: self.verify(VerifyResult::kept(&migration.document)),
             mending: Vec::new(),
             received: Vec::new(),
             counts: Arc::clone(&self.counts),
@@ -338,7 +346,7 @@ impl Work {
                     answered = Some(id.clone());
                     let order = cutover::Order { id, fence };
                     if cutover::cut_over(&mut stream, &mut tasks, &order, tell).await? {
-                        return Ok(Ended::Done);
+                        return Ok(FollowOutcome::Done);
                     }
                     continue;
                 }
@@ -347,7 +355,7 @@ impl Work {
                     answered = Some(id.clone());
                     let order = Order { id, force };
                     if self.promote(&mut stream, &mut tasks, &order, tell).await? {
-                        return Ok(Ended::Done);
+                        return Ok(FollowOutcome::Done);
                     }
                     continue;
                 }
@@ -372,7 +380,7 @@ impl Work {
         stream: &mut Stream,
         reader: &mut cutover::Reader,
         order: &Order,
-        tell: Tell<'_>,
+        tell: LineSink<'_>,
     ) -> Result<bool> {
         match &self.pair {
             Some(pair) => standby::hand_over(pair, stream, reader, order, tell).await,
@@ -387,15 +395,15 @@ impl Work {
 
 /// The server that the follower is waiting for, shown in its status meanwhile.
 #[derive(Debug)]
-pub(crate) struct Awaited<'a> {
+pub(crate) struct AwaitedServer<'a> {
     pub(crate) connections: &'a Connections,
     server: Mutex<Option<String>>,
 }
 
-impl<'a> Awaited<'a> {
-    pub(crate) fn new(connections: &'a Connections) -> Awaited<'a> {
+impl<'a> AwaitedServer<'a> {
+    pub(crate) fn new(connections: &'a Connections) -> AwaitedServer<'a> {
         let server = Mutex::default();
-        Awaited {
+        AwaitedServer {
             connections,
             server,
         }
@@ -451,7 +459,7 @@ fn ended(joined: std::result::Result<FollowError, tokio::task::JoinError>) -> Fo
     joined.unwrap_or_else(|e| FollowError::of_data(format!("the heartbeat ended: {e}")))
 }
 
-fn tell_copied(pace: &Pace, begun: Instant, tell: Tell<'_>) {
+fn tell_copied(pace: &Pace, begun: Instant, tell: LineSink<'_>) {
     let seconds = begun.elapsed().as_secs_f64().max(0.001);
     let (documents, bytes) = (pace.documents(), pace.bytes() as f64 / f64::from(1 << 20));
     tell(&format!(
@@ -486,7 +494,7 @@ async fn begin(
     aligner: &Aligner,
     settings: &Settings,
     pair: Option<&Pair>,
-    tell: Tell<'_>,
+    tell: LineSink<'_>,
 ) -> Result<()> {
     let names = aligner.names.kept();
     let migration = aligner.state.migration().await?;

@@ -39,10 +39,10 @@ pub use address::Address;
 pub use error::{Cause, FollowError, Result};
 pub use mongodb::bson::{Bson, Document};
 pub use names::Names;
-pub use settings::{Ended, Settings};
+pub use settings::{FollowOutcome, Settings};
 pub use state::Phase;
 
-use command::Asker;
+use command::CommandSender;
 use connections::Connections;
 use std::future::Future;
 use tokio::signal::unix::{SignalKind, signal};
@@ -67,10 +67,10 @@ fn block_on<T>(connections: &Connections, work: impl Future<Output = Result<T>>)
 }
 
 /// Runs a command on the state of a migration in its target.
-fn ask<T>(target: &Address, question: impl AsyncFnOnce(Asker) -> Result<T>) -> Result<T> {
+fn ask<T>(target: &Address, question: impl AsyncFnOnce(CommandSender) -> Result<T>) -> Result<T> {
     let connections = Connections::default();
     block_on(&connections, async {
-        question(Asker::connect(&connections, target).await?).await
+        question(CommandSender::connect(&connections, target).await?).await
     })
 }
 
@@ -89,13 +89,13 @@ async fn wait_for_signal() -> Result<()> {
 ///
 /// # Errors
 /// One line.
-pub fn run(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<Ended> {
+pub fn run(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<FollowOutcome> {
     let connections = Connections::default();
-    let awaited = follow::Awaited::new(&connections);
+    let awaited = follow::AwaitedServer::new(&connections);
     block_on(&connections, async {
         let ended = tokio::select! {
             ended = follow::follow(settings, &awaited, tell) => return ended,
-            told = wait_for_signal() => told.map(|()| Ended::Stopped),
+            told = wait_for_signal() => told.map(|()| FollowOutcome::Stopped),
         };
         match awaited.get() {
             Some(server) => tell(&format!("stopped: {server} has not answered yet")),

@@ -5,7 +5,7 @@
 //! Reading an entry again does no harm, so the place to go on at is the time of the last one.
 
 use crate::error::{FollowError, Result};
-use crate::events::{Change, Event, Step};
+use crate::events::{Change, Event, StreamItem};
 use crate::names::Ns;
 use crate::server::Server;
 use mongodb::bson::{Bson, RawDocument, RawDocumentBuf, Timestamp, doc, rawdoc};
@@ -16,7 +16,11 @@ use tokio::sync::mpsc;
 ///
 /// # Errors
 /// One line.
-pub(crate) async fn read(source: Server, from: Timestamp, out: mpsc::Sender<Step>) -> Result<()> {
+pub(crate) async fn read(
+    source: Server,
+    from: Timestamp,
+    out: mpsc::Sender<StreamItem>,
+) -> Result<()> {
     let within = |e: FollowError| e.within("the source's log");
     check_reach(&source, from).await.map_err(within)?;
     let log = source.client.database("local");
@@ -29,14 +33,14 @@ pub(crate) async fn read(source: Server, from: Timestamp, out: mpsc::Sender<Step
     let mut cursor = find.await.map_err(|e| within(e.into()))?;
     while cursor.advance().await.map_err(|e| within(e.into()))? {
         let entry = cursor.current();
-        let time = entry.get_timestamp("ts").map_err(|_| strange())?;
+        let time = entry.get_timestamp("ts").map_err(|_| report_bad_entry())?;
         let mut events = Vec::new();
         add(entry, time, &mut events)?;
-        let last = Step {
+        let last = StreamItem {
             event: None,
             token: Some(rawdoc! { "ts": time }),
         };
-        let steps = events.into_iter().map(|event| Step {
+        let steps = events.into_iter().map(|event| StreamItem {
             event: Some(event),
             token: None,
         });
@@ -49,7 +53,7 @@ pub(crate) async fn read(source: Server, from: Timestamp, out: mpsc::Sender<Step
     Err(FollowError::of_network("the source's log ended"))
 }
 
-fn strange() -> FollowError {
+fn report_bad_entry() -> FollowError {
     FollowError::of_data("an entry of the source's log is not as expected")
 }
 
@@ -71,10 +75,10 @@ async fn check_reach(source: &Server, from: Timestamp) -> Result<()> {
 
 /// The events of an entry, or of an operation of a transaction.
 fn add(entry: &RawDocument, time: Timestamp, events: &mut Vec<Event>) -> Result<()> {
-    let kind = entry.get_str("op").map_err(|_| strange())?;
-    let o = entry.get_document("o").map_err(|_| strange())?;
+    let kind = entry.get_str("op").map_err(|_| report_bad_entry())?;
+    let o = entry.get_document("o").map_err(|_| report_bad_entry())?;
     let id = |field: &str| {
-        let d = entry.get_document(field).map_err(|_| strange())?;
+        let d = entry.get_document(field).map_err(|_| report_bad_entry())?;
         crate::write::id_of(d)
     };
     let change = match kind {
@@ -88,16 +92,20 @@ fn add(entry: &RawDocument, time: Timestamp, events: &mut Vec<Event>) -> Result<
         "c" => match o.iter().next() {
             Some(Ok((name, value))) => match name.as_str() {
                 "applyOps" => {
-                    let all = value.as_array().ok_or_else(strange)?;
+                    let all = value.as_array().ok_or_else(report_bad_entry)?;
                     for one in all {
-                        let one = one.map_err(|_| strange())?;
-                        add(one.as_document().ok_or_else(strange)?, time, events)?;
+                        let one = one.map_err(|_| report_bad_entry())?;
+                        add(
+                            one.as_document().ok_or_else(report_bad_entry)?,
+                            time,
+                            events,
+                        )?;
                     }
                     return Ok(());
                 }
                 name => command(name),
             },
-            _ => return Err(strange()),
+            _ => return Err(report_bad_entry()),
         },
         _ => return Ok(()),
     };

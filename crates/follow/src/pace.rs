@@ -1,6 +1,6 @@
 //! A limit of the transfer rate, and counters of what was transferred. Shared by all copying tasks.
 
-use crate::state::Moved;
+use crate::state::CopyProgress;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ impl Pace {
     }
 
     /// Counts a transfer and waits until the rate allows the next.
-    pub(crate) async fn pass(&self, moved: Moved) {
+    pub(crate) async fn pass(&self, moved: CopyProgress) {
         let bytes = u64::try_from(moved.bytes).unwrap_or(0);
         let documents = u64::try_from(moved.documents).unwrap_or(0);
         self.documents.fetch_add(documents, Ordering::Relaxed);

@@ -43,7 +43,7 @@ pub(crate) async fn prepare(aligner: &Aligner, entries: &[Entry]) -> Result<()> 
         ));
     }
     there.run(OWN, doc! { "dropDatabase": 1 }).await?;
-    let excluded = others(here, entries).await?;
+    let excluded = list_other_databases(here, entries).await?;
     let names = Names::new(&[], &excluded, &[])?;
     let start = here.time().await?;
     here.settle(start).await?;
@@ -81,7 +81,7 @@ async fn begin(back: &State, names: &Names, start: Timestamp, from: &Server) -> 
     back.set(fields).await
 }
 
-async fn others(target: &Server, entries: &[Entry]) -> Result<Vec<String>> {
+async fn list_other_databases(target: &Server, entries: &[Entry]) -> Result<Vec<String>> {
     let ours: BTreeSet<&str> = entries.iter().map(|e| e.target.db.as_str()).collect();
     let command = doc! { "listDatabases": 1, "nameOnly": true };
     let reply = target.run("admin", command).await?;

@@ -8,7 +8,7 @@ use crate::indexes;
 use crate::names::{Names, Ns};
 use crate::server::Server;
 use crate::state::integer;
-use crate::survey::{Found, Survey};
+use crate::survey::{SourceCollection, Survey};
 use crate::write;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
@@ -41,7 +41,7 @@ pub(crate) async fn bring(aligner: &Aligner, found: &Survey) -> Result<Vec<Docum
 }
 
 /// Refuses a collection that exists in the target, unless an earlier try made it.
-async fn claim(aligner: &Aligner, one: &Found) -> Result<()> {
+async fn claim(aligner: &Aligner, one: &SourceCollection) -> Result<()> {
     let migration = aligner.state.migration().await?.map(|m| m.document);
     let migration = migration.unwrap_or_default();
     let made = migration.get_array(MADE).map(Vec::as_slice);
@@ -55,7 +55,7 @@ async fn claim(aligner: &Aligner, one: &Found) -> Result<()> {
     aligner.state.set(doc! { MADE: made }).await
 }
 
-async fn make(target: &Server, one: &Found) -> Result<()> {
+async fn make(target: &Server, one: &SourceCollection) -> Result<()> {
     let mut create = doc! { "create": &one.target.coll };
     for name in ["timeseries", "expireAfterSeconds", "collation"] {
         if let Some(value) = one.options.get(name) {
@@ -73,7 +73,7 @@ async fn make(target: &Server, one: &Found) -> Result<()> {
         .map_err(|e| e.within(&format!("{} cannot be made in the target", one.target)))
 }
 
-async fn copy(aligner: &Aligner, one: &Found) -> Result<()> {
+async fn copy(aligner: &Aligner, one: &SourceCollection) -> Result<()> {
     let find = doc! { "find": &one.source.coll, "noCursorTimeout": true };
     let find = RawDocumentBuf::try_from(&find)?;
     let mut cursor = aligner.source.read(&one.source.db, find).await?;

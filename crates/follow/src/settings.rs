@@ -33,7 +33,7 @@ pub struct Settings {
 
 /// How a follower ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum FollowOutcome {
     /// It was stopped; it can continue later.
     Stopped,
     /// The target is independent.

@@ -9,7 +9,7 @@ use crate::error::{Cause, FollowError, Result};
 use crate::indexes;
 use crate::server::Server;
 use crate::state::{Entry, Migration, Phase, State, integer, text};
-use crate::stream::{Stream, Tell};
+use crate::stream::{LineSink, Stream};
 use crate::users;
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
 use std::sync::Arc;
@@ -168,7 +168,7 @@ pub(crate) async fn refuse(
     state: &State,
     order: &Order,
     why: &FollowError,
-    tell: Tell<'_>,
+    tell: LineSink<'_>,
 ) -> Result<()> {
     let failed = doc! {
         "request": Bson::Null, "answer": { "id": &order.id, "ok": false, "why": &why.message },
@@ -185,7 +185,7 @@ pub(crate) async fn hand_over(
     stream: &mut Stream,
     reader: &mut Reader,
     order: &Order,
-    tell: Tell<'_>,
+    tell: LineSink<'_>,
 ) -> Result<bool> {
     let begun = Instant::now();
     tell("promoting the standby");
@@ -210,7 +210,7 @@ async fn hand_over_or_not(
     stream: &mut Stream,
     reader: &mut Reader,
     order: &Order,
-    tell: Tell<'_>,
+    tell: LineSink<'_>,
 ) -> Result<Outcome> {
     if !stream.is_ready {
         return Err(not_ready());
@@ -218,7 +218,7 @@ async fn hand_over_or_not(
     let most = if order.force { BEHIND_FORCED } else { BEHIND };
     let lag = Duration::from_millis(stream.counts.lag_ms());
     if lag > most {
-        return Err(behind(lag));
+        return Err(report_lag(lag));
     }
     pair.step_down(true).await?;
     let last = pair.source.time().await?;
@@ -229,7 +229,7 @@ async fn hand_over_or_not(
                 break;
             }
             pair.step_down(false).await?;
-            return Err(behind(begun.elapsed()));
+            return Err(report_lag(begun.elapsed()));
         }
         turn(stream, reader, tell).await?;
     }
@@ -251,7 +251,7 @@ fn not_ready() -> FollowError {
     )
 }
 
-fn behind(lag: Duration) -> FollowError {
+fn report_lag(lag: Duration) -> FollowError {
     FollowError::of_data(format!(
         "the standby is {} ms behind: try again, or give --force",
         lag.as_millis()
@@ -293,7 +293,7 @@ pub(crate) async fn promote_alone(
     control: &Arc<Control>,
     target: &Server,
     order: &Order,
-    tell: Tell<'_>,
+    tell: LineSink<'_>,
 ) -> Result<bool> {
     let begun = Instant::now();
     let state = &control.state;
@@ -385,7 +385,7 @@ impl Upkeep {
         }
     }
 
-    pub(crate) async fn look(&mut self, stream: &mut Stream, tell: Tell<'_>) -> Result<()> {
+    pub(crate) async fn look(&mut self, stream: &mut Stream, tell: LineSink<'_>) -> Result<()> {
         let changed = stream.applier.index_changes;
         if self.finished == Some(changed) || Instant::now() < self.again_at {
             return Ok(());

@@ -310,7 +310,7 @@ impl State {
     }
 
     /// Notes the progress of a range and the documents and bytes copied since the last call.
-    pub(crate) async fn advance_range(&self, range: &Range, moved: Moved) -> Result<()> {
+    pub(crate) async fn advance_range(&self, range: &Range, moved: CopyProgress) -> Result<()> {
         let mut set = doc! { "done": moved.is_last };
         if let Some(at) = &range.at {
             set.insert("at", at.clone());
@@ -337,13 +337,13 @@ impl State {
     }
 
     /// Documents and bytes copied in all.
-    pub(crate) async fn copied(&self) -> Result<Moved> {
+    pub(crate) async fn copied(&self) -> Result<CopyProgress> {
         let sum = doc! { "$group": { "_id": null,
         "documents": { "$sum": "$documents" }, "bytes": { "$sum": "$bytes" } } };
         let command = doc! { "aggregate": RANGES, "pipeline": [sum], "cursor": {} };
         let sums = self.target.list(OWN, command).await?;
         let sum = |name| sums.first().map_or(0, |d| integer(d, name));
-        Ok(Moved {
+        Ok(CopyProgress {
             documents: sum("documents"),
             bytes: sum("bytes"),
             is_last: false,
@@ -353,7 +353,7 @@ impl State {
 
 /// An amount copied.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Moved {
+pub(crate) struct CopyProgress {
     pub(crate) documents: i64,
     pub(crate) bytes: i64,
     /// The range is finished.

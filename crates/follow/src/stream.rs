@@ -5,9 +5,9 @@
 use crate::apply::Applier;
 use crate::control::Counts;
 use crate::error::{FollowError, Result};
-use crate::events::{self, Event, Step};
+use crate::events::{self, Event, StreamItem};
 use crate::state::State;
-use crate::verify::{Different, Pass, Verifier, keep_verifying};
+use crate::verify::{Difference, Verifier, VerifyResult, keep_verifying};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, Timestamp, doc};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,16 +20,16 @@ const KEEP_EVERY: Duration = Duration::from_secs(2);
 const TELL_EVERY: Duration = Duration::from_secs(2);
 
 /// Receives lines for people.
-pub(crate) type Tell<'t> = &'t mut dyn FnMut(&str);
+pub(crate) type LineSink<'t> = &'t mut dyn FnMut(&str);
 
 /// The comparison that runs while changes are applied.
 pub(crate) struct Verification {
     /// The running task; dropping this ends it.
     pub(crate) task: JoinSet<()>,
-    pub(crate) mends: mpsc::Receiver<Different>,
+    pub(crate) mends: mpsc::Receiver<Difference>,
     pub(crate) verifier: Verifier,
     /// The result of the last pass without differences.
-    pub(crate) found: watch::Sender<Option<Pass>>,
+    pub(crate) found: watch::Sender<Option<VerifyResult>>,
     /// Ranges compared at once when nothing else is to be done.
     pub(crate) workers: usize,
 }
@@ -54,10 +54,10 @@ impl Verification {
 /// The changes to apply, and the documents to repair.
 pub(crate) struct Stream {
     pub(crate) applier: Applier,
-    pub(crate) steps: mpsc::Receiver<Step>,
+    pub(crate) steps: mpsc::Receiver<StreamItem>,
     pub(crate) verification: Verification,
-    pub(crate) mending: Vec<Different>,
-    pub(crate) received: Vec<Step>,
+    pub(crate) mending: Vec<Difference>,
+    pub(crate) received: Vec<StreamItem>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) state: State,
     /// The standby is complete and may be promoted.
@@ -86,7 +86,7 @@ impl Stream {
     }
 
     /// Applies everything received. After an error the stored position is still correct.
-    pub(crate) async fn apply(&mut self, tell: Tell<'_>) -> Result<()> {
+    pub(crate) async fn apply(&mut self, tell: LineSink<'_>) -> Result<()> {
         let mut token: Option<RawDocumentBuf> = None;
         let mut events: Vec<Event> = Vec::new();
         let mut is_within = false;
@@ -96,7 +96,7 @@ impl Stream {
             events.extend(step.event);
         }
         self.counts.note_waiting(events.len() + self.steps.len());
-        for Different { entry, id } in self.mending.drain(..) {
+        for Difference { entry, id } in self.mending.drain(..) {
             tell(&format!("{} differed in {id:?}: read again", entry.target));
             let look = Event::look(entry.key, entry.source, id);
             self.applier.apply(&[look]).await?;

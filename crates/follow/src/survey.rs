@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// A collection or view of the source.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct SourceCollection {
     /// The identity that the source gives it.
     pub(crate) key: Bson,
     pub(crate) source: Ns,
@@ -20,10 +20,10 @@ pub(crate) struct Found {
 #[derive(Debug)]
 pub(crate) struct Survey {
     pub(crate) time: Timestamp,
-    pub(crate) collections: Vec<Found>,
-    pub(crate) views: Vec<Found>,
+    pub(crate) collections: Vec<SourceCollection>,
+    pub(crate) views: Vec<SourceCollection>,
     /// Time-series collections, whose changes no stream reports.
-    pub(crate) series: Vec<Found>,
+    pub(crate) series: Vec<SourceCollection>,
     /// What cannot be followed, each with the reason.
     pub(crate) refused: Vec<String>,
 }
@@ -65,7 +65,7 @@ impl Survey {
             .ok()
             .and_then(|info| info.get("uuid"));
         let key = uuid.cloned();
-        let found = Found {
+        let found = SourceCollection {
             key: key.unwrap_or_else(|| Bson::String(source.to_string())),
             target: names.target(&source),
             source,
@@ -94,13 +94,13 @@ impl Survey {
         }
     }
 
-    pub(crate) fn by_key(&self, key: &Bson) -> Option<&Found> {
+    pub(crate) fn by_key(&self, key: &Bson) -> Option<&SourceCollection> {
         self.collections.iter().find(|found| &found.key == key)
     }
 }
 
 /// Refuses a view whose underlying collection has another name in the target.
-fn refuse_view(names: &Names, view: &Found) -> Option<String> {
+fn refuse_view(names: &Names, view: &SourceCollection) -> Option<String> {
     let on = Ns::new(&view.source.db, view.options.get_str("viewOn").ok()?);
     let to = names.target(&on);
     (to.coll != on.coll || to.db != view.target.db).then(|| {

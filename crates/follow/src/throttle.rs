@@ -16,16 +16,16 @@ const SLOWEST: u64 = 256 << 10;
 
 /// Counters of the writes of a server's clients since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Written {
+struct WriteCounters {
     operations: i64,
     micros: i64,
 }
 
-impl Written {
-    fn of(status: &Document) -> Option<Written> {
+impl WriteCounters {
+    fn of(status: &Document) -> Option<WriteCounters> {
         let all = status.get_document("opLatencies").ok()?;
         let writes = all.get_document("writes").ok()?;
-        Some(Written {
+        Some(WriteCounters {
             operations: integer(writes, "ops"),
             micros: integer(writes, "latency"),
         })
@@ -33,7 +33,7 @@ impl Written {
 
     /// The average time of a write since an earlier look; `None` if there was none, or if the
     /// server was restarted.
-    fn mean_since(self, earlier: Written) -> Option<Duration> {
+    fn mean_since(self, earlier: WriteCounters) -> Option<Duration> {
         let operations = u64::try_from(self.operations - earlier.operations).ok()?;
         let micros = u64::try_from(self.micros - earlier.micros).ok()?;
         (operations > 0).then(|| Duration::from_micros(micros / operations))
@@ -50,7 +50,7 @@ fn next_rate(rate: u64, is_slow: bool) -> u64 {
 
 /// Adjusts the rate until it is cancelled.
 pub(crate) async fn keep(source: Server, pace: Arc<Pace>, most: Duration) {
-    let mut earlier: Option<Written> = None;
+    let mut earlier: Option<WriteCounters> = None;
     let mut passed = pace.seen();
     loop {
         tokio::time::sleep(EVERY).await;
@@ -58,7 +58,7 @@ pub(crate) async fn keep(source: Server, pace: Arc<Pace>, most: Duration) {
         let rate = now_passed.saturating_sub(passed);
         passed = now_passed;
         let status = source.run("admin", doc! { "serverStatus": 1 }).await;
-        let Some(now) = status.ok().as_ref().and_then(Written::of) else {
+        let Some(now) = status.ok().as_ref().and_then(WriteCounters::of) else {
             continue;
         };
         let mean = earlier.and_then(|earlier| now.mean_since(earlier));
@@ -83,8 +83,8 @@ mod tests {
 
     #[test]
     fn a_mean_is_of_what_was_written_since() {
-        let of = |operations, micros| Written { operations, micros };
-        let mean = |later: Written, earlier| later.mean_since(earlier);
+        let of = |operations, micros| WriteCounters { operations, micros };
+        let mean = |later: WriteCounters, earlier| later.mean_since(earlier);
         assert_eq!(
             mean(of(30, 5000), of(10, 1000)),
             Some(Duration::from_micros(200))

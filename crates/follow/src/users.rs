@@ -9,7 +9,7 @@ use mongodb::bson::{Document, RawDocumentBuf, doc};
 
 const KINDS: [&str; 2] = ["roles", "users"];
 
-async fn kept(server: &Server, kind: &str) -> Result<Vec<Document>> {
+async fn list_accounts(server: &Server, kind: &str) -> Result<Vec<Document>> {
     let find = doc! { "find": format!("system.{kind}") };
     let all = server.list("admin", find).await;
     all.map_err(|e| {
@@ -24,7 +24,7 @@ async fn kept(server: &Server, kind: &str) -> Result<Vec<Document>> {
 /// Checks that they can be read.
 pub(crate) async fn check(source: &Server) -> Result<()> {
     for kind in KINDS {
-        kept(source, kind).await?;
+        list_accounts(source, kind).await?;
     }
     Ok(())
 }
@@ -37,10 +37,10 @@ pub(crate) async fn bring(source: &Server, target: &Server) -> Result<i64> {
         .iter()
         .zip(["tempRolesCollection", "tempUsersCollection"])
     {
-        let there = kept(target, kind).await?;
+        let there = list_accounts(target, kind).await?;
         let aside = Ns::new("admin", &format!("quarryFollow{kind}"));
         let mut new = Vec::new();
-        for one in kept(source, kind).await? {
+        for one in list_accounts(source, kind).await? {
             if !there.iter().any(|known| known.get("_id") == one.get("_id")) {
                 new.push(RawDocumentBuf::try_from(&one)?);
             }

@@ -11,7 +11,7 @@ use crate::names::Ns;
 use crate::pace::Pace;
 use crate::server::Server;
 use crate::state::{Entry, Finding, Range, State, integer};
-use crate::watched::{Watch, Watched};
+use crate::watched::{DocumentWatch, WatchedDocuments};
 use crate::write;
 use mongodb::Cursor;
 use mongodb::bson::{Bson, DateTime, Document, RawBson, RawDocument, RawDocumentBuf, doc};
@@ -37,7 +37,7 @@ pub(crate) const REMEMBERED: usize = 10_000;
 
 /// A document that differs.
 #[derive(Clone, Debug)]
-pub(crate) struct Different {
+pub(crate) struct Difference {
     pub(crate) entry: Entry,
     pub(crate) id: RawBson,
 }
@@ -51,24 +51,24 @@ pub(crate) struct Verifier {
     pub(crate) counts: Arc<Counts>,
     pub(crate) pace: Arc<Pace>,
     /// Tells the task that applies changes which documents are being compared.
-    pub(crate) watched: Arc<Watched>,
+    pub(crate) watched: Arc<WatchedDocuments>,
     /// Receives differing documents for repair.
-    pub(crate) mend: mpsc::Sender<Different>,
+    pub(crate) mend: mpsc::Sender<Difference>,
 }
 
 /// The result of a pass.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pass {
+pub(crate) struct VerifyResult {
     pub(crate) documents: i64,
     pub(crate) differences: i64,
     /// The first of the differing documents.
-    pub(crate) different: Vec<Different>,
+    pub(crate) different: Vec<Difference>,
     /// Documents that changed faster than they could be compared.
-    pub(crate) unsettled: Vec<Different>,
+    pub(crate) unsettled: Vec<Difference>,
 }
 
 /// Passes over everything until a pass has found no difference, and then from time to time.
-pub(crate) async fn keep_verifying(verifier: Verifier, found: watch::Sender<Option<Pass>>) {
+pub(crate) async fn keep_verifying(verifier: Verifier, found: watch::Sender<Option<VerifyResult>>) {
     loop {
         let pause = match verifier.pass(1).await {
             Ok(pass) => {
@@ -86,16 +86,16 @@ pub(crate) async fn keep_verifying(verifier: Verifier, found: watch::Sender<Opti
     }
 }
 
-impl Pass {
+impl VerifyResult {
     /// The result of an earlier follower's pass. It stays valid, because all changes since were
     /// applied.
-    pub(crate) fn kept(migration: &Document) -> Option<Pass> {
+    pub(crate) fn kept(migration: &Document) -> Option<VerifyResult> {
         let kept = migration.get_document("verified").ok()?;
         let is_clean = integer(kept, "differences") == 0 && integer(kept, "unsettled") == 0;
-        is_clean.then(Pass::default)
+        is_clean.then(VerifyResult::default)
     }
 
-    fn add(&mut self, other: Pass) {
+    fn add(&mut self, other: VerifyResult) {
         self.documents += other.documents;
         self.differences += other.differences;
         let room = REMEMBERED.saturating_sub(self.different.len());
@@ -112,7 +112,7 @@ impl Pass {
     }
 }
 
-enum Compared {
+enum CompareResult {
     Whole,
     /// The collection was renamed or dropped.
     Moved,
@@ -120,7 +120,7 @@ enum Compared {
 
 impl Verifier {
     /// Compares everything once, `workers` ranges at a time.
-    pub(crate) async fn pass(&self, workers: usize) -> Result<Pass> {
+    pub(crate) async fn pass(&self, workers: usize) -> Result<VerifyResult> {
         let mut parts = VecDeque::new();
         for entry in self.state.entries().await? {
             let mut ranges = self.state.ranges_of(&entry.key).await?;
@@ -138,7 +138,7 @@ impl Verifier {
             let (verifier, parts) = (self.clone(), Arc::clone(&parts));
             tasks.spawn(async move { verifier.compare_parts(&parts).await });
         }
-        let mut pass = Pass::default();
+        let mut pass = VerifyResult::default();
         while let Some(ended) = tasks.join_next().await {
             let some = ended.map_err(|e| FollowError::of_data(format!("comparing ended: {e}")))?;
             pass.add(some?);
@@ -146,8 +146,8 @@ impl Verifier {
         Ok(pass)
     }
 
-    async fn compare_parts(&self, parts: &Mutex<VecDeque<Part>>) -> Result<Pass> {
-        let mut pass = Pass::default();
+    async fn compare_parts(&self, parts: &Mutex<VecDeque<Part>>) -> Result<VerifyResult> {
+        let mut pass = VerifyResult::default();
         loop {
             let next = { parts.lock() }
                 .unwrap_or_else(|e| e.into_inner())
@@ -160,8 +160,8 @@ impl Verifier {
     }
 
     /// Compares again documents that differed or changed too fast.
-    pub(crate) async fn again(&self, some: Vec<Different>) -> Result<Pass> {
-        let mut pass = Pass::default();
+    pub(crate) async fn again(&self, some: Vec<Difference>) -> Result<VerifyResult> {
+        let mut pass = VerifyResult::default();
         let mut by_entry: HashMap<String, (Entry, Vec<RawBson>)> = HashMap::new();
         for one in some {
             let known = by_entry.entry(one.entry.key.to_string());
@@ -179,9 +179,9 @@ impl Verifier {
         Ok(pass)
     }
 
-    async fn compare_named(&self, mut part: Part, pass: &mut Pass) -> Result<()> {
+    async fn compare_named(&self, mut part: Part, pass: &mut VerifyResult) -> Result<()> {
         for _ in 0..NAMES {
-            if let Compared::Whole = self.compare(&part, pass).await? {
+            if let CompareResult::Whole = self.compare(&part, pass).await? {
                 return Ok(());
             }
             tokio::time::sleep(PAUSE).await;
@@ -198,11 +198,11 @@ impl Verifier {
         Ok(all.into_iter().find(|e| e.key == entry.key))
     }
 
-    async fn compare(&self, part: &Part, pass: &mut Pass) -> Result<Compared> {
+    async fn compare(&self, part: &Part, pass: &mut VerifyResult) -> Result<CompareResult> {
         let (entry, bounds) = (&part.entry, &part.bounds);
         let opened = open(&self.source, entry.name_in_source(), bounds).await;
         let mut cursor = match opened {
-            Err(e) if e.is(code::UUID_MISMATCH) => return Ok(Compared::Moved),
+            Err(e) if e.is(code::UUID_MISMATCH) => return Ok(CompareResult::Moved),
             opened => opened?,
         };
         let mut from = bounds.from.clone();
@@ -210,7 +210,7 @@ impl Verifier {
         let mut doubtful = Vec::new();
         loop {
             let chunk = match take(&mut cursor, held.take()).await {
-                Err(e) if e.is(code::UUID_MISMATCH) => return Ok(Compared::Moved),
+                Err(e) if e.is(code::UUID_MISMATCH) => return Ok(CompareResult::Moved),
                 chunk => chunk?,
             };
             held = chunk.next;
@@ -232,7 +232,7 @@ impl Verifier {
                 if doubtful.len() >= DOCUMENTS
                     && !self.settle_all(entry, &mut doubtful, pass).await?
                 {
-                    return Ok(Compared::Moved);
+                    return Ok(CompareResult::Moved);
                 }
             }
             for document in left.values() {
@@ -241,10 +241,10 @@ impl Verifier {
             // Each new read waits for the target to catch up, so many documents share one.
             let is_due = doubtful.len() >= DOCUMENTS || held.is_none();
             if is_due && !self.settle_all(entry, &mut doubtful, pass).await? {
-                return Ok(Compared::Moved);
+                return Ok(CompareResult::Moved);
             }
             if held.is_none() {
-                return Ok(Compared::Whole);
+                return Ok(CompareResult::Whole);
             }
             from = to;
         }
@@ -254,7 +254,7 @@ impl Verifier {
         &self,
         entry: &Entry,
         doubtful: &mut Vec<RawBson>,
-        pass: &mut Pass,
+        pass: &mut VerifyResult,
     ) -> Result<bool> {
         self.settle(entry, std::mem::take(doubtful), pass).await
     }
@@ -273,13 +273,13 @@ impl Verifier {
         &self,
         entry: &Entry,
         mut doubtful: Vec<RawBson>,
-        pass: &mut Pass,
+        pass: &mut VerifyResult,
     ) -> Result<bool> {
         for _ in 0..ROUNDS {
             if doubtful.is_empty() {
                 return Ok(true);
             }
-            let watch = Watch::begin(&self.watched, &entry.key, &doubtful);
+            let watch = DocumentWatch::begin(&self.watched, &entry.key, &doubtful);
             let Some(seen) = self.look_at_both(entry, &doubtful).await? else {
                 return Ok(false);
             };
@@ -310,14 +310,18 @@ impl Verifier {
         }
         for id in doubtful {
             let entry = entry.clone();
-            pass.unsettled.push(Different { entry, id });
+            pass.unsettled.push(Difference { entry, id });
         }
         Ok(true)
     }
 
     /// Reads the source, then the target once it has passed that time, then the source again;
     /// `None` if the collection was renamed meanwhile.
-    async fn look_at_both(&self, entry: &Entry, ids: &[RawBson]) -> Result<Option<Seen>> {
+    async fn look_at_both(
+        &self,
+        entry: &Entry,
+        ids: &[RawBson],
+    ) -> Result<Option<DocumentVersions>> {
         let here = Entry {
             key: Bson::Null,
             source: entry.target.clone(),
@@ -335,7 +339,7 @@ impl Verifier {
         };
         let now = self.entry_now(entry).await?;
         let is_there = now.is_some_and(|now| now.target == entry.target);
-        Ok(is_there.then_some(Seen {
+        Ok(is_there.then_some(DocumentVersions {
             before,
             target,
             after,
@@ -354,7 +358,13 @@ impl Verifier {
         }
     }
 
-    async fn report(&self, entry: &Entry, id: RawBson, seen: &Seen, pass: &mut Pass) -> Result<()> {
+    async fn report(
+        &self,
+        entry: &Entry,
+        id: RawBson,
+        seen: &DocumentVersions,
+        pass: &mut VerifyResult,
+    ) -> Result<()> {
         let key = write::bytes_of(&id);
         let what = match (
             seen.before.contains_key(&key),
@@ -371,7 +381,7 @@ impl Verifier {
         };
         self.state.add_finding(&finding).await?;
         let entry = entry.clone();
-        let different = Different { entry, id };
+        let different = Difference { entry, id };
         pass.differences += 1;
         if pass.different.len() < REMEMBERED {
             pass.different.push(different.clone());
@@ -384,7 +394,7 @@ impl Verifier {
 type Documents = HashMap<Vec<u8>, RawDocumentBuf>;
 
 /// Documents of source and target by the bytes of their `_id`.
-struct Seen {
+struct DocumentVersions {
     before: Documents,
     target: Documents,
     after: Documents,
@@ -411,28 +421,32 @@ impl Bounds {
 }
 
 /// A collection by name and, in the source, by identity.
-struct Named<'e> {
+struct CollectionRef<'e> {
     ns: &'e Ns,
     key: Option<&'e Bson>,
 }
 
 impl Entry {
-    fn name_in_source(&self) -> Named<'_> {
-        Named {
+    fn name_in_source(&self) -> CollectionRef<'_> {
+        CollectionRef {
             ns: &self.source,
             key: Some(&self.key),
         }
     }
 
-    fn name_in_target(&self) -> Named<'_> {
-        Named {
+    fn name_in_target(&self) -> CollectionRef<'_> {
+        CollectionRef {
             ns: &self.target,
             key: None,
         }
     }
 }
 
-async fn open(server: &Server, named: Named<'_>, bounds: &Bounds) -> Result<Cursor<Document>> {
+async fn open(
+    server: &Server,
+    named: CollectionRef<'_>,
+    bounds: &Bounds,
+) -> Result<Cursor<Document>> {
     let mut find = doc! {
         "find": &named.ns.coll, "hint": { "_id": 1 }, "noCursorTimeout": true,
         "readConcern": { "level": "majority" },

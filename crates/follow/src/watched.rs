@@ -10,11 +10,11 @@ type Name = (String, Vec<u8>);
 
 /// The documents watched at present.
 #[derive(Debug, Default)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedDocuments {
     changed: Mutex<HashMap<Name, bool>>,
 }
 
-impl Watched {
+impl WatchedDocuments {
     fn lock(&self) -> MutexGuard<'_, HashMap<Name, bool>> {
         self.changed.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -33,14 +33,18 @@ impl Watched {
 }
 
 /// Watches some documents until dropped.
-pub(crate) struct Watch {
-    watched: Arc<Watched>,
+pub(crate) struct DocumentWatch {
+    watched: Arc<WatchedDocuments>,
     collection: String,
     names: Vec<Name>,
 }
 
-impl Watch {
-    pub(crate) fn begin(watched: &Arc<Watched>, collection: &Bson, ids: &[RawBson]) -> Watch {
+impl DocumentWatch {
+    pub(crate) fn begin(
+        watched: &Arc<WatchedDocuments>,
+        collection: &Bson,
+        ids: &[RawBson],
+    ) -> DocumentWatch {
         let collection = collection.to_string();
         let names = ids
             .iter()
@@ -48,7 +52,7 @@ impl Watch {
         let names: Vec<Name> = names.collect();
         let fresh = names.iter().cloned().map(|name| (name, false));
         watched.lock().extend(fresh);
-        Watch {
+        DocumentWatch {
             watched: Arc::clone(watched),
             collection,
             names,
@@ -61,7 +65,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for DocumentWatch {
     fn drop(&mut self) {
         let mut watched = self.watched.lock();
         for name in &self.names {
@@ -76,12 +80,12 @@ mod tests {
 
     #[test]
     fn a_change_is_seen_while_it_is_watched() {
-        let watched = Arc::<Watched>::default();
+        let watched = Arc::<WatchedDocuments>::default();
         let [one, two] = [RawBson::Int32(1), RawBson::Int32(2)];
         let collection = Bson::from("c");
         let note = |id| watched.note(&collection.to_string(), &write::bytes_of(id));
         note(&one);
-        let watch = Watch::begin(&watched, &collection, &[one.clone(), two.clone()]);
+        let watch = DocumentWatch::begin(&watched, &collection, &[one.clone(), two.clone()]);
         note(&two);
         watched.note("another", &write::bytes_of(&one));
         assert_eq!([&one, &two].map(|id| watch.has_changed(id)), [false, true]);

@@ -30,10 +30,10 @@ const REFUSALS: &[i32] = &[NO_SUCH_OBJECT, 34, 48, 49, 50, 53];
 
 /// A directory did not answer as it should. Contains nothing that a client has sent.
 #[derive(Debug)]
-pub(crate) struct Trouble(pub(crate) String);
+pub(crate) struct DirectoryError(pub(crate) String);
 
-fn trouble<T>(what: &str) -> Result<T, Trouble> {
-    Err(Trouble(what.to_owned()))
+fn fail_request<T>(what: &str) -> Result<T, DirectoryError> {
+    Err(DirectoryError(what.to_owned()))
 }
 
 /// An entry that a search has found.
@@ -62,7 +62,7 @@ impl Client {
 
     /// Checks the password of a name. Neither may be empty: a directory treats a bind without a
     /// name or password as anonymous and reports success.
-    pub(crate) fn bind(&mut self, name: &str, password: &str) -> Result<bool, Trouble> {
+    pub(crate) fn bind(&mut self, name: &str, password: &str) -> Result<bool, DirectoryError> {
         if name.is_empty() || password.is_empty() {
             return Ok(false);
         }
@@ -76,13 +76,13 @@ impl Client {
         let message = self.answer()?;
         let (tag, content) = self.operation(&message)?;
         if tag != BOUND {
-            return trouble("it answered a bind with something else");
+            return fail_request("it answered a bind with something else");
         }
         match Values(content).number(ENUMERATED) {
             Some(SUCCESS) => Ok(true),
             Some(code) if REFUSALS.contains(&code) => Ok(false),
-            Some(code) => trouble(&format!("it answered a bind with the result {code}")),
-            None => trouble("it answered a bind without a result"),
+            Some(code) => fail_request(&format!("it answered a bind with the result {code}")),
+            None => fail_request("it answered a bind without a result"),
         }
     }
 
@@ -92,7 +92,7 @@ impl Client {
         query: &Query,
         names: &Names,
         seconds: u32,
-    ) -> Result<Vec<Entry>, Trouble> {
+    ) -> Result<Vec<Entry>, DirectoryError> {
         self.ask(|out| query.write(names, seconds, out))?;
         let mut entries = Vec::new();
         let mut bytes = 0;
@@ -100,13 +100,13 @@ impl Client {
             let message = self.answer()?;
             bytes += message.len();
             if bytes > ANSWER_BYTES_MAX || entries.len() > ENTRIES_MAX as usize {
-                return trouble("it found more than was asked for");
+                return fail_request("it found more than was asked for");
             }
             let (tag, content) = self.operation(&message)?;
             match tag {
                 ENTRY => match entry(content) {
                     Some(entry) => entries.push(entry),
-                    None => return trouble("it sent a malformed entry"),
+                    None => return fail_request("it sent a malformed entry"),
                 },
                 REFERENCE | INTERMEDIATE => {}
                 SEARCHED => {
@@ -114,12 +114,12 @@ impl Client {
                         Some(SUCCESS) => Ok(entries),
                         Some(NO_SUCH_OBJECT) => Ok(Vec::new()),
                         Some(code) => {
-                            trouble(&format!("it answered a search with the result {code}"))
+                            fail_request(&format!("it answered a search with the result {code}"))
                         }
-                        None => trouble("it answered a search without a result"),
+                        None => fail_request("it answered a search without a result"),
                     };
                 }
-                _ => return trouble("it answered a search with something else"),
+                _ => return fail_request("it answered a search with something else"),
             }
         }
     }
@@ -134,7 +134,7 @@ impl Client {
         }
     }
 
-    fn ask(&mut self, operation: impl FnOnce(&mut Vec<u8>)) -> Result<(), Trouble> {
+    fn ask(&mut self, operation: impl FnOnce(&mut Vec<u8>)) -> Result<(), DirectoryError> {
         self.last += 1;
         let mut message = Vec::new();
         within(&mut message, SEQUENCE, |out| {
@@ -145,16 +145,16 @@ impl Client {
             .stream
             .write_all(&message)
             .and_then(|()| self.stream.flush());
-        sent.map_err(|e| Trouble(format!("it cannot be asked: {e}")))
+        sent.map_err(|e| DirectoryError(format!("it cannot be asked: {e}")))
     }
 
     /// The next complete message.
-    fn answer(&mut self) -> Result<Vec<u8>, Trouble> {
+    fn answer(&mut self) -> Result<Vec<u8>, DirectoryError> {
         loop {
             match whole(&self.ahead) {
-                Err(()) => return trouble("it sent a malformed message"),
+                Err(()) => return fail_request("it sent a malformed message"),
                 Ok(Some(len)) if len > MESSAGE_BYTES_MAX => {
-                    return trouble("it sent a message that is too long");
+                    return fail_request("it sent a message that is too long");
                 }
                 Ok(Some(len)) if self.ahead.len() >= len => {
                     let rest = self.ahead.split_off(len);
@@ -164,31 +164,31 @@ impl Client {
             }
             let mut chunk = [0; 8192];
             match self.stream.read(&mut chunk) {
-                Ok(0) => return trouble("it has closed the connection"),
+                Ok(0) => return fail_request("it has closed the connection"),
                 Ok(n) => self
                     .ahead
                     .extend_from_slice(chunk.get(..n).unwrap_or_default()),
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(Trouble(format!("it did not answer: {e}"))),
+                Err(e) => return Err(DirectoryError(format!("it did not answer: {e}"))),
             }
         }
     }
 
     /// The operation in a message that answers the last request.
-    fn operation<'m>(&self, message: &'m [u8]) -> Result<(u8, &'m [u8]), Trouble> {
+    fn operation<'m>(&self, message: &'m [u8]) -> Result<(u8, &'m [u8]), DirectoryError> {
         let mut values = Values(message);
         let Some(content) = values.expect(SEQUENCE) else {
-            return trouble("it sent a malformed message");
+            return fail_request("it sent a malformed message");
         };
         let mut content = Values(content);
         match content.number(INTEGER) {
             Some(id) if u32::try_from(id) == Ok(self.last) => {}
-            Some(0) => return trouble("it gave notice that it ends the connection"),
-            _ => return trouble("it answered a request that was not sent"),
+            Some(0) => return fail_request("it gave notice that it ends the connection"),
+            _ => return fail_request("it answered a request that was not sent"),
         }
         match content.next() {
             Some(operation) => Ok(operation),
-            None => trouble("it sent a message without an operation"),
+            None => fail_request("it sent a message without an operation"),
         }
     }
 }

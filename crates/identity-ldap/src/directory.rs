@@ -1,9 +1,9 @@
 //! Logins checked by a directory. Promises: the number of logins at a time is limited, so that a
 //! directory that does not answer cannot occupy all threads; each login ends within its time limit.
 
-use crate::client::{Client, Entry, Trouble};
+use crate::client::{Client, DirectoryError, Entry};
 use crate::mapping::MappedName;
-use crate::settings::{Address, Read, Settings};
+use crate::settings::{Address, ParsedSettings, Settings};
 use crate::stream::Stream;
 use crate::template::Names;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,14 +16,14 @@ const TEXT_BYTES_MAX: usize = 1024;
 
 /// A user that the directory knows.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Known {
+pub struct DirectoryUser {
     /// Its groups; `None` if the directory is not searched for groups.
     pub groups: Option<Vec<String>>,
 }
 
 /// Why a login failed. For the log: it contains no password.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Failed {
+pub enum LoginError {
     /// The directory does not know this user, or the password is wrong.
     Refused(String),
     /// The directory could not be asked.
@@ -34,7 +34,7 @@ pub enum Failed {
 
 /// A directory.
 pub struct Directory {
-    settings: Read,
+    settings: ParsedSettings,
     asking: AtomicUsize,
 }
 
@@ -45,21 +45,21 @@ impl std::fmt::Debug for Directory {
 }
 
 /// A login in progress; dropping it frees its place.
-struct Asking<'a>(&'a AtomicUsize);
+struct LoginPermit<'a>(&'a AtomicUsize);
 
-impl Drop for Asking<'_> {
+impl Drop for LoginPermit<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-fn refused<T>(why: &str) -> Result<T, Failed> {
-    Err(Failed::Refused(why.to_owned()))
+fn refused<T>(why: &str) -> Result<T, LoginError> {
+    Err(LoginError::Refused(why.to_owned()))
 }
 
-impl From<Trouble> for Failed {
-    fn from(trouble: Trouble) -> Failed {
-        Failed::Trouble(trouble.0)
+impl From<DirectoryError> for LoginError {
+    fn from(trouble: DirectoryError) -> LoginError {
+        LoginError::Trouble(trouble.0)
     }
 }
 
@@ -84,7 +84,7 @@ impl Directory {
     ///
     /// # Errors
     /// The reason why the login failed.
-    pub fn log_in(&self, user: &str, password: &str) -> Result<Known, Failed> {
+    pub fn log_in(&self, user: &str, password: &str) -> Result<DirectoryUser, LoginError> {
         for (what, text) in [("name", user), ("password", password)] {
             // With an empty password a directory binds anonymously and reports success.
             if text.is_empty() {
@@ -95,21 +95,21 @@ impl Directory {
             }
         }
         let before = self.asking.fetch_add(1, Ordering::Relaxed);
-        let _asking = Asking(&self.asking);
+        let _asking = LoginPermit(&self.asking);
         if before >= LOGINS_MAX {
-            return Err(Failed::Busy);
+            return Err(LoginError::Busy);
         }
         let until = Instant::now() + self.settings.timeout;
         let mut troubles = Vec::new();
         for server in &self.settings.servers {
             match self.ask(server, until, user, password) {
-                Err(Failed::Trouble(what)) => {
+                Err(LoginError::Trouble(what)) => {
                     troubles.push(format!("the LDAP server {server}: {what}"));
                 }
                 ended => return ended,
             }
         }
-        Err(Failed::Trouble(troubles.join("; ")))
+        Err(LoginError::Trouble(troubles.join("; ")))
     }
 
     fn ask(
@@ -118,12 +118,12 @@ impl Directory {
         until: Instant,
         user: &str,
         password: &str,
-    ) -> Result<Known, Failed> {
+    ) -> Result<DirectoryUser, LoginError> {
         let stream = Stream::open(server, &self.settings.security, until)
-            .map_err(|e| Failed::Trouble(format!("it cannot be reached: {e}")))?;
+            .map_err(|e| LoginError::Trouble(format!("it cannot be reached: {e}")))?;
         let mut client = Client::over(stream);
         let known = self.conversation(&mut client, user, password);
-        if matches!(known, Ok(_) | Err(Failed::Refused(_))) {
+        if matches!(known, Ok(_) | Err(LoginError::Refused(_))) {
             client.close();
         }
         known
@@ -134,7 +134,7 @@ impl Directory {
         client: &mut Client,
         user: &str,
         password: &str,
-    ) -> Result<Known, Failed> {
+    ) -> Result<DirectoryUser, LoginError> {
         let mut names = self.names(client, user)?;
         if names.user.is_empty() {
             return refused("the name of the user in the directory is empty");
@@ -143,7 +143,7 @@ impl Directory {
             return refused("the directory refuses the name or the password");
         }
         let Some(query) = &self.settings.groups else {
-            return Ok(Known { groups: None });
+            return Ok(DirectoryUser { groups: None });
         };
         self.become_searcher(client)?;
         names.groups.clear();
@@ -152,13 +152,13 @@ impl Directory {
             Some(_) => entries.into_iter().flat_map(|e| e.values).collect(),
             None => entries.into_iter().map(|e| e.name).collect(),
         };
-        Ok(Known {
+        Ok(DirectoryUser {
             groups: Some(groups),
         })
     }
 
     /// The names of a user, by the first rule that finds it.
-    fn names(&self, client: &mut Client, user: &str) -> Result<Names, Failed> {
+    fn names(&self, client: &mut Client, user: &str) -> Result<Names, LoginError> {
         let mut searches = false;
         for (becomes, mut names) in self.settings.mapping.of(user) {
             match becomes {
@@ -186,13 +186,13 @@ impl Directory {
         refused("no rule of userToDNMapping finds the name")
     }
 
-    fn become_searcher(&self, client: &mut Client) -> Result<(), Failed> {
+    fn become_searcher(&self, client: &mut Client) -> Result<(), LoginError> {
         let Some((name, password)) = &self.settings.searcher else {
             return Ok(());
         };
         match client.bind(name, password)? {
             true => Ok(()),
-            false => Err(Failed::Trouble(
+            false => Err(LoginError::Trouble(
                 "it refuses security.ldap.bind.queryUser or its password".to_owned(),
             )),
         }

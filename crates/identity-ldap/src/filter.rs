@@ -2,7 +2,7 @@
 //! of a login are inserted later as values, so they can never become part of its syntax.
 
 use crate::ber::{OCTETS, SEQUENCE, put, within};
-use crate::template::{Names, Places, Template};
+use crate::template::{Names, Placeholders, Template};
 
 /// Deepest nesting.
 const DEPTH_MAX: usize = 32;
@@ -38,7 +38,7 @@ const FINAL: u8 = 0x82;
 
 struct Parser<'a> {
     rest: &'a [u8],
-    places: Places,
+    places: Placeholders,
 }
 
 impl Filter {
@@ -46,7 +46,7 @@ impl Filter {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(crate) fn parse(text: &[u8], places: Places) -> Result<Filter, String> {
+    pub(crate) fn parse(text: &[u8], places: Placeholders) -> Result<Filter, String> {
         let mut parser = Parser { rest: text, places };
         let filter = parser.filter(0)?;
         match parser.rest {
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     fn written(text: &str, user: &str) -> Vec<u8> {
-        let filter = Filter::parse(text.as_bytes(), Places::Users).unwrap();
+        let filter = Filter::parse(text.as_bytes(), Placeholders::Users).unwrap();
         let names = Names {
             user: user.into(),
             ..Names::default()
@@ -327,7 +327,7 @@ mod tests {
             "(!)",
             &deep,
         ] {
-            let parsed = Filter::parse(text.as_bytes(), Places::Users);
+            let parsed = Filter::parse(text.as_bytes(), Placeholders::Users);
             assert!(parsed.is_err(), "{text}: {parsed:?}");
         }
     }

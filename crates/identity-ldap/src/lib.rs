@@ -16,5 +16,5 @@ mod settings;
 mod stream;
 mod template;
 
-pub use directory::{Directory, Failed, Known};
+pub use directory::{Directory, DirectoryUser, LoginError};
 pub use settings::{Security, Settings};

@@ -2,7 +2,7 @@
 //! first rule that matches and finds an entry is used.
 
 use crate::query::Query;
-use crate::template::{Names, Places, Template};
+use crate::template::{Names, Placeholders, Template};
 use pcre2::bytes::Regex;
 use serde::Deserialize;
 
@@ -82,7 +82,7 @@ impl Rule {
         let pattern = Regex::new(&format!("\\A(?:{text})\\z"))
             .map_err(|e| format!("'{text}' is no regular expression: {e}"))?;
         // `captures_len` counts the whole match, too.
-        let places = Places::Groups(pattern.captures_len().saturating_sub(1));
+        let places = Placeholders::Groups(pattern.captures_len().saturating_sub(1));
         let becomes = match (written.substitution, written.query) {
             (Some(to), None) => MappedName::Name(Template::parse(to.as_bytes(), places)?),
             (None, Some(query)) => MappedName::Found(Query::parse(&query, places)?),

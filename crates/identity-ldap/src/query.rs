@@ -4,7 +4,7 @@
 
 use crate::ber::{BOOLEAN, ENUMERATED, INTEGER, OCTETS, SEQUENCE, put, put_number, within};
 use crate::filter::Filter;
-use crate::template::{Names, Places, Template};
+use crate::template::{Names, Placeholders, Template};
 
 /// Most entries that a search requests.
 pub(crate) const ENTRIES_MAX: u32 = 1000;
@@ -32,7 +32,7 @@ impl Query {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(crate) fn parse(text: &str, places: Places) -> Result<Query, String> {
+    pub(crate) fn parse(text: &str, places: Placeholders) -> Result<Query, String> {
         let mut parts = text.splitn(4, '?');
         let mut part = || decoded(parts.next().unwrap_or_default());
         let (base, attributes, scope, filter) = (part()?, part()?, part()?, part()?);
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn queries_are_read_and_written() {
         let text = "ou=a%3fb,dc=x?memberOf?sub?(uid={0})";
-        let q = Query::parse(text, Places::Groups(1)).unwrap();
+        let q = Query::parse(text, Placeholders::Groups(1)).unwrap();
         assert_eq!(q.attribute.as_deref(), Some("memberOf"));
         let names = Names {
             groups: vec!["%41)".into()],
@@ -133,7 +133,7 @@ mod tests {
             out.extend_from_slice(b"\x30\x0a\x04\x08memberOf");
         });
         assert_eq!(out, wanted);
-        let whole = Query::parse("{USER}", Places::Users).unwrap();
+        let whole = Query::parse("{USER}", Placeholders::Users).unwrap();
         assert_eq!((whole.scope, whole.attribute), (Scope::Base, None));
     }
 
@@ -146,7 +146,7 @@ mod tests {
             ("dc=x???uid=1", "'('"),
             ("dc={0}", "{0}"),
         ] {
-            let e = Query::parse(text, Places::Users).unwrap_err();
+            let e = Query::parse(text, Placeholders::Users).unwrap_err();
             assert!(e.contains(named), "{text}: {e}");
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::mapping::Mapping;
 use crate::query::Query;
-use crate::template::Places;
+use crate::template::Placeholders;
 use rustls::ClientConfig;
 use std::fmt;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub struct Settings {
 }
 
 /// The parsed settings.
-pub(crate) struct Read {
+pub(crate) struct ParsedSettings {
     pub(crate) servers: Vec<Address>,
     pub(crate) security: Security,
     pub(crate) searcher: Option<(String, String)>,
@@ -45,7 +45,7 @@ pub(crate) struct Read {
 }
 
 impl Settings {
-    pub(crate) fn read(self) -> Result<Read, String> {
+    pub(crate) fn read(self) -> Result<ParsedSettings, String> {
         let port = match self.security {
             Security::Tls(_) => 636,
             Security::None => 389,
@@ -63,7 +63,7 @@ impl Settings {
         let mapping = Mapping::parse(mapping)
             .map_err(|e| format!("security.ldap.userToDNMapping is wrong: {e}"))?;
         let groups = self.groups.map(|q| {
-            Query::parse(&q, Places::Users)
+            Query::parse(&q, Placeholders::Users)
                 .map_err(|e| format!("security.ldap.authz.queryTemplate is wrong: {e}"))
         });
         let groups = groups.transpose()?;
@@ -81,7 +81,7 @@ impl Settings {
                     .to_owned(),
             );
         }
-        Ok(Read {
+        Ok(ParsedSettings {
             servers,
             security: self.security,
             searcher: self.searcher,

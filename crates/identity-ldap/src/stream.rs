@@ -10,12 +10,12 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// A socket with a deadline.
-pub(crate) struct Timed {
+pub(crate) struct DeadlineStream {
     socket: TcpStream,
     until: Instant,
 }
 
-fn left(until: Instant) -> io::Result<Duration> {
+fn check_deadline(until: Instant) -> io::Result<Duration> {
     let left = until.saturating_duration_since(Instant::now());
     match left.is_zero() {
         true => Err(io::ErrorKind::TimedOut.into()),
@@ -23,16 +23,18 @@ fn left(until: Instant) -> io::Result<Duration> {
     }
 }
 
-impl Read for Timed {
+impl Read for DeadlineStream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.socket.set_read_timeout(Some(left(self.until)?))?;
+        self.socket
+            .set_read_timeout(Some(check_deadline(self.until)?))?;
         self.socket.read(into)
     }
 }
 
-impl Write for Timed {
+impl Write for DeadlineStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.socket.set_write_timeout(Some(left(self.until)?))?;
+        self.socket
+            .set_write_timeout(Some(check_deadline(self.until)?))?;
         self.socket.write(bytes)
     }
 
@@ -43,8 +45,8 @@ impl Write for Timed {
 
 /// A connection, with or without TLS.
 pub(crate) enum Stream {
-    Plain(Timed),
-    Tls(Box<StreamOwned<ClientConnection, Timed>>),
+    Plain(DeadlineStream),
+    Tls(Box<StreamOwned<ClientConnection, DeadlineStream>>),
 }
 
 impl Stream {
@@ -56,10 +58,10 @@ impl Stream {
     ) -> io::Result<Stream> {
         let mut last = io::Error::other("the host has no address");
         for address in addresses(&server.host, server.port, until)? {
-            match TcpStream::connect_timeout(&address, left(until)?) {
+            match TcpStream::connect_timeout(&address, check_deadline(until)?) {
                 Ok(socket) => {
                     socket.set_nodelay(true)?;
-                    return Stream::over(Timed { socket, until }, &server.host, security);
+                    return Stream::over(DeadlineStream { socket, until }, &server.host, security);
                 }
                 Err(e) => last = e,
             }
@@ -67,7 +69,7 @@ impl Stream {
         Err(last)
     }
 
-    fn over(timed: Timed, host: &str, security: &Security) -> io::Result<Stream> {
+    fn over(timed: DeadlineStream, host: &str, security: &Security) -> io::Result<Stream> {
         let config = match security {
             Security::None => return Ok(Stream::Plain(timed)),
             Security::Tls(config) => config.clone(),
@@ -118,6 +120,6 @@ fn addresses(host: &str, port: u16, until: Instant) -> io::Result<Vec<SocketAddr
             // The caller may have stopped waiting.
             let _ = found.send(all.map(Iterator::collect));
         })?;
-    let all = wait.recv_timeout(left(until)?);
+    let all = wait.recv_timeout(check_deadline(until)?);
     all.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }

@@ -27,7 +27,7 @@ pub(crate) struct Names {
 
 /// Which placeholders a text may have.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Places {
+pub(crate) enum Placeholders {
     /// `{0}` up to, but not including, the number of groups of a pattern.
     Groups(usize),
     /// `{USER}` and `{PROVIDED_USER}`.
@@ -39,7 +39,7 @@ impl Template {
     ///
     /// # Errors
     /// What is wrong with a placeholder.
-    pub(crate) fn parse(text: &[u8], places: Places) -> Result<Template, String> {
+    pub(crate) fn parse(text: &[u8], places: Placeholders) -> Result<Template, String> {
         let mut parts = Vec::new();
         let mut plain = Vec::new();
         let mut rest = text;
@@ -55,9 +55,9 @@ impl Template {
             let (name, after) = after.split_at(end);
             let name = String::from_utf8_lossy(name);
             let part = match (places, &*name) {
-                (Places::Users, "USER") => Part::User,
-                (Places::Users, "PROVIDED_USER") => Part::Provided,
-                (Places::Groups(count), number) => match number.parse::<usize>() {
+                (Placeholders::Users, "USER") => Part::User,
+                (Placeholders::Users, "PROVIDED_USER") => Part::Provided,
+                (Placeholders::Groups(count), number) => match number.parse::<usize>() {
                     Ok(n) if n < count => Part::Group(n),
                     _ => return Err(format!("{{{name}}} is no group of the pattern")),
                 },
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn what_fills_a_place_is_no_syntax() {
-        let t = Template::parse(b"cn={0},dc=x", Places::Groups(1)).unwrap();
+        let t = Template::parse(b"cn={0},dc=x", Placeholders::Groups(1)).unwrap();
         for (given, wanted) in [
             ("ann", "cn=ann,dc=x"),
             ("a,dc=evil", "cn=a\\,dc\\=evil,dc=x"),
@@ -156,7 +156,7 @@ mod tests {
         ] {
             assert_eq!(t.name(&names(given)), wanted, "{given}");
         }
-        let whole = Template::parse(b"{0}", Places::Groups(1)).unwrap();
+        let whole = Template::parse(b"{0}", Placeholders::Groups(1)).unwrap();
         assert_eq!(whole.name(&names("cn=a,dc=x")), "cn=a,dc=x");
         assert_eq!(whole.value(&names("*)(")), b"*)(");
     }
@@ -164,16 +164,16 @@ mod tests {
     #[test]
     fn places_that_do_not_exist_are_refused() {
         for (text, places) in [
-            ("{1}", Places::Groups(1)),
-            ("{USER}", Places::Groups(1)),
-            ("{0", Places::Groups(1)),
-            ("{0}", Places::Users),
-            ("{user}", Places::Users),
-            ("{", Places::Users),
+            ("{1}", Placeholders::Groups(1)),
+            ("{USER}", Placeholders::Groups(1)),
+            ("{0", Placeholders::Groups(1)),
+            ("{0}", Placeholders::Users),
+            ("{user}", Placeholders::Users),
+            ("{", Placeholders::Users),
         ] {
             assert!(Template::parse(text.as_bytes(), places).is_err(), "{text}");
         }
-        let both = Template::parse(b"a{USER}b{PROVIDED_USER}", Places::Users).unwrap();
+        let both = Template::parse(b"a{USER}b{PROVIDED_USER}", Placeholders::Users).unwrap();
         assert_eq!(both.value(&names("")), b"acn=ubp");
     }
 }

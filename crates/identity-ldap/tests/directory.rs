@@ -1,7 +1,7 @@
 //! Logins against a small LDAP server in this test: the requests it gets, the results of its
 //! answers, and hostile answers.
 
-use identity_ldap::{Directory, Failed, Known, Security, Settings};
+use identity_ldap::{Directory, DirectoryUser, LoginError, Security, Settings};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
@@ -216,7 +216,7 @@ fn a_directory_behind_tls_must_be_the_one_that_is_named() {
     assert!(log_in("localhost", "ca.pem").is_ok());
     for (host, ca) in [("localhost", "client.pem"), ("127.0.0.2", "ca.pem")] {
         let ended = log_in(host, ca);
-        let Err(Failed::Trouble(what)) = &ended else {
+        let Err(LoginError::Trouble(what)) = &ended else {
             panic!("{host}: {ended:?}");
         };
         assert!(what.contains("certificate"), "{what}");
@@ -274,7 +274,7 @@ fn directory(port: u16, mapping: &str) -> Directory {
 
 fn refusal(directory: &Directory, user: &str, password: &str) -> String {
     match directory.log_in(user, password) {
-        Err(Failed::Refused(why)) => why,
+        Err(LoginError::Refused(why)) => why,
         other => panic!("{other:?}"),
     }
 }
@@ -283,7 +283,7 @@ fn refusal(directory: &Directory, user: &str, password: &str) -> String {
 fn a_password_is_checked_by_the_name_in_the_directory() {
     let (port, asked) = serve(example());
     let d = directory(port, BY_NAME);
-    assert_eq!(d.log_in("ann", "pw"), Ok(Known { groups: None }));
+    assert_eq!(d.log_in("ann", "pw"), Ok(DirectoryUser { groups: None }));
     let bind = |name: &str, password: &str| Exchange::Bind(name.into(), password.into());
     thread::sleep(Duration::from_millis(50));
     assert_eq!(
@@ -335,7 +335,7 @@ fn groups_are_names_of_entries_or_values_of_an_attribute() {
             .log_in("ann", "pw")
             .unwrap()
     };
-    let groups = |all: &[&str]| Known {
+    let groups = |all: &[&str]| DirectoryUser {
         groups: Some(all.iter().map(|g| (*g).to_owned()).collect()),
     };
     assert_eq!(
@@ -413,7 +413,7 @@ fn hostile_directories_end_in_time_and_log_nobody_in() {
         let (port, _) = serve(answer);
         let began = Instant::now();
         let ended = directory(port, BY_NAME).log_in("ann", "pw");
-        let Err(Failed::Trouble(what)) = ended else {
+        let Err(LoginError::Trouble(what)) = ended else {
             panic!("{named}: {ended:?}");
         };
         assert!(what.contains(named), "{named}: {what}");
@@ -434,7 +434,7 @@ fn a_search_without_end_is_given_up() {
     let d = directory(port, BY_QUERY);
     let ended = d.log_in("ann", "pw");
     assert!(
-        matches!(&ended, Err(Failed::Trouble(w)) if w.contains("more than")),
+        matches!(&ended, Err(LoginError::Trouble(w)) if w.contains("more than")),
         "{ended:?}"
     );
 }
@@ -452,7 +452,7 @@ fn bytes_that_come_one_by_one_do_not_buy_time() {
     });
     let began = Instant::now();
     let ended = directory(port, BY_NAME).log_in("ann", "pw");
-    assert!(matches!(ended, Err(Failed::Trouble(_))), "{ended:?}");
+    assert!(matches!(ended, Err(LoginError::Trouble(_))), "{ended:?}");
     assert!(began.elapsed() < Duration::from_secs(3));
 }
 
@@ -474,7 +474,7 @@ fn the_next_server_is_asked_when_one_cannot_be() {
     };
     let ended = Directory::new(wrong).unwrap().log_in("ann", "pw");
     assert!(
-        matches!(&ended, Err(Failed::Trouble(w)) if w.contains("queryUser")),
+        matches!(&ended, Err(LoginError::Trouble(w)) if w.contains("queryUser")),
         "{ended:?}"
     );
 }
@@ -491,7 +491,10 @@ fn a_directory_that_hangs_takes_no_more_than_its_threads() {
         })
         .collect();
     let ended: Vec<_> = threads.into_iter().map(|t| t.join().unwrap()).collect();
-    let busy = ended.iter().filter(|e| **e == Err(Failed::Busy)).count();
+    let busy = ended
+        .iter()
+        .filter(|e| **e == Err(LoginError::Busy))
+        .count();
     assert_eq!(busy, 8, "{ended:?}");
     drop(listener);
 }

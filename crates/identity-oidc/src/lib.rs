@@ -12,4 +12,4 @@ mod token;
 mod verifier;
 
 pub use provider::{Provider, Providers};
-pub use token::{Now, Refused, Verified};
+pub use token::{CurrentTime, TokenBearer, TokenError};

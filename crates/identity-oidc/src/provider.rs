@@ -13,7 +13,7 @@ const NAME_BYTES_MAX: usize = 1024;
 /// A provider as written in the option.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Written {
+struct ProviderOption {
     issuer: String,
     audience: String,
     auth_name_prefix: String,
@@ -47,21 +47,21 @@ pub struct Provider {
     pub(crate) audience: String,
     pub(crate) prefix: String,
     /// The data for a client that logs a person in; `None` for a provider of machine identities.
-    human: Option<Human>,
+    human: Option<HumanFlow>,
     pub(crate) principal: String,
     /// The claim whose values are roles; `None` if users in `$external` have the roles.
     pub(crate) roles: Option<String>,
     pub(crate) keys: Keys,
 }
 
-struct Human {
+struct HumanFlow {
     client_id: String,
     scopes: Vec<String>,
     pattern: Option<Regex>,
 }
 
 impl Provider {
-    fn of(written: Written) -> Result<Provider, String> {
+    fn of(written: ProviderOption) -> Result<Provider, String> {
         let name = &written.issuer;
         let empty = [
             ("issuer", &written.issuer),
@@ -91,7 +91,7 @@ impl Provider {
             (false, _) => None,
         };
         let human = match (written.supports_human_flows, written.client_id) {
-            (true, Some(client_id)) => Some(Human {
+            (true, Some(client_id)) => Some(HumanFlow {
                 client_id,
                 scopes: written.request_scopes.unwrap_or_default(),
                 pattern: written
@@ -169,7 +169,7 @@ impl Providers {
     /// # Errors
     /// One line that says which field is wrong.
     pub fn parse(json: &str) -> Result<Providers, String> {
-        let written: Vec<Written> = serde_json::from_str(json)
+        let written: Vec<ProviderOption> = serde_json::from_str(json)
             .map_err(|e| format!("oidcIdentityProviders is wrong: {e}"))?;
         if written.is_empty() {
             return Err("oidcIdentityProviders names no provider".to_owned());
@@ -196,7 +196,7 @@ impl Providers {
                 }
             }
         }
-        let human: Vec<&Human> = all.iter().filter_map(|p| p.human.as_ref()).collect();
+        let human: Vec<&HumanFlow> = all.iter().filter_map(|p| p.human.as_ref()).collect();
         if human.len() > 1 && human.iter().any(|h| h.pattern.is_none()) {
             return Err(
                 "oidcIdentityProviders needs matchPattern in each provider with \
@@ -218,7 +218,7 @@ impl Providers {
             let first = humans.next();
             return first.filter(|_| humans.next().is_none()).map(|(p, _)| p);
         };
-        let matches = |h: &Human| match &h.pattern {
+        let matches = |h: &HumanFlow| match &h.pattern {
             None => true,
             Some(pattern) => pattern.is_match(name.as_bytes()).unwrap_or(false),
         };

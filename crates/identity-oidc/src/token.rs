@@ -15,7 +15,7 @@ const NAME_BYTES_MAX: usize = 1024;
 
 /// The current time.
 #[derive(Clone, Copy, Debug)]
-pub struct Now {
+pub struct CurrentTime {
     /// Milliseconds since the epoch.
     pub wall_ms: i64,
     /// Monotonic microseconds.
@@ -24,7 +24,7 @@ pub struct Now {
 
 /// The verified bearer of a token.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Verified {
+pub struct TokenBearer {
     /// Its name in `$external`.
     pub user: String,
     /// Its roles in `admin`; `None` if the user's document has them.
@@ -35,10 +35,10 @@ pub struct Verified {
 
 /// Why a token was rejected. For the log: it contains nothing of the token.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Refused(pub String);
+pub struct TokenError(pub String);
 
-fn no<T>(why: &str) -> Result<T, Refused> {
-    Err(Refused(why.to_owned()))
+fn no<T>(why: &str) -> Result<T, TokenError> {
+    Err(TokenError(why.to_owned()))
 }
 
 type Claims = Map<String, Value>;
@@ -81,7 +81,11 @@ impl Providers {
     ///
     /// # Errors
     /// Why the token is rejected.
-    pub fn verify(&self, token: &str, now: Now) -> (Result<Verified, Refused>, Option<String>) {
+    pub fn verify(
+        &self,
+        token: &str,
+        now: CurrentTime,
+    ) -> (Result<TokenBearer, TokenError>, Option<String>) {
         let mut trouble = None;
         let verified = self.verified(token, now, &mut trouble);
         (verified, trouble)
@@ -90,9 +94,9 @@ impl Providers {
     fn verified(
         &self,
         token: &str,
-        now: Now,
+        now: CurrentTime,
         trouble: &mut Option<String>,
-    ) -> Result<Verified, Refused> {
+    ) -> Result<TokenBearer, TokenError> {
         if token.len() > TOKEN_BYTES_MAX {
             return no("the token is too long");
         }
@@ -127,7 +131,7 @@ impl Providers {
         };
         let claims = decoded.claims;
         let ends_ms = times(&claims, now.wall_ms)?;
-        Ok(Verified {
+        Ok(TokenBearer {
             user: provider.user(&claims)?,
             roles: provider.roles_of(&claims)?,
             ends_ms,
@@ -136,12 +140,12 @@ impl Providers {
 }
 
 /// Checks the token's times; returns when it expires.
-fn times(claims: &Claims, now_ms: i64) -> Result<i64, Refused> {
+fn times(claims: &Claims, now_ms: i64) -> Result<i64, TokenError> {
     let number = |name: &str| match claims.get(name) {
         None => Ok(None),
         Some(value) => match value.as_f64() {
             Some(s) if s.is_finite() && s >= 0.0 => Ok(Some(s)),
-            _ => Err(Refused(format!("'{name}' of the token is no time"))),
+            _ => Err(TokenError(format!("'{name}' of the token is no time"))),
         },
     };
     // Exact to milliseconds for any realistic token; out of range it saturates.
@@ -160,9 +164,9 @@ fn times(claims: &Claims, now_ms: i64) -> Result<i64, Refused> {
 }
 
 impl Provider {
-    fn user(&self, claims: &Claims) -> Result<String, Refused> {
+    fn user(&self, claims: &Claims) -> Result<String, TokenError> {
         let Some(name) = text(claims, &self.principal) else {
-            return Err(Refused(format!(
+            return Err(TokenError(format!(
                 "the token has no string in the claim '{}'",
                 self.principal
             )));
@@ -170,18 +174,18 @@ impl Provider {
         self.prefixed(name)
     }
 
-    fn prefixed(&self, name: &str) -> Result<String, Refused> {
+    fn prefixed(&self, name: &str) -> Result<String, TokenError> {
         if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains('\0') {
             return no("a name in the token is empty, too long or has a NUL");
         }
         Ok(format!("{}/{name}", self.prefix))
     }
 
-    fn roles_of(&self, claims: &Claims) -> Result<Option<Vec<String>>, Refused> {
+    fn roles_of(&self, claims: &Claims) -> Result<Option<Vec<String>>, TokenError> {
         let Some(claim) = &self.roles else {
             return Ok(None);
         };
-        let wrong = || Refused(format!("the token has no array of strings in '{claim}'"));
+        let wrong = || TokenError(format!("the token has no array of strings in '{claim}'"));
         let groups = match claims.get(claim) {
             Some(Value::Array(groups)) => groups,
             _ => return Err(wrong()),

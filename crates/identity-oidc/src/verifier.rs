@@ -40,13 +40,13 @@ impl Scheme {
 }
 
 /// A key with its algorithm.
-struct Signed {
+struct VerificationKey {
     algorithm: Algorithm,
     how: Scheme,
     key: DecodingKey,
 }
 
-impl Verifier<Vec<u8>> for Signed {
+impl Verifier<Vec<u8>> for VerificationKey {
     fn verify(
         &self,
         message: &[u8],
@@ -65,7 +65,7 @@ impl Verifier<Vec<u8>> for Signed {
     }
 }
 
-impl JwtVerifier for Signed {
+impl JwtVerifier for VerificationKey {
     fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
@@ -76,7 +76,7 @@ fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerif
     if key.family() != algorithm.family() {
         return Err(ErrorKind::InvalidKeyFormat.into());
     }
-    Ok(Box::new(Signed {
+    Ok(Box::new(VerificationKey {
         algorithm: *algorithm,
         how,
         key: key.clone(),

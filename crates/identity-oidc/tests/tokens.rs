@@ -3,7 +3,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use identity_oidc::{Now, Providers, Verified};
+use identity_oidc::{CurrentTime, Providers, TokenBearer};
 use ring::rand::SystemRandom;
 use ring::rsa::PublicKeyComponents;
 use ring::signature::{
@@ -20,12 +20,12 @@ fn b64(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-fn now() -> Now {
+fn now() -> CurrentTime {
     at(NOW_S, 0)
 }
 
-fn at(seconds: i64, monotonic_s: u64) -> Now {
-    Now {
+fn at(seconds: i64, monotonic_s: u64) -> CurrentTime {
+    CurrentTime {
         wall_ms: seconds * 1000,
         monotonic_us: monotonic_s * 1_000_000,
     }
@@ -162,7 +162,7 @@ fn tokens_of_each_kind_of_key_are_believed() {
     let providers = idp.providers();
     let header = |alg: &str, kid: &str| json!({ "alg": alg, "kid": kid, "typ": "JWT" });
     let c = claims();
-    let wanted = Verified {
+    let wanted = TokenBearer {
         user: "okta/ann@example.com".into(),
         roles: Some(vec!["okta/Everyone".into(), "okta/Admins".into()]),
         ends_ms: (NOW_S + 660) * 1000,

@@ -48,13 +48,13 @@ enum Out {
 }
 
 /// Called with the reason if an event could not be written.
-type Failed = Box<dyn Fn(&str) + Send + Sync>;
+type ErrorCallback = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Writes audit events to a target.
 pub struct Audit {
     target: AuditTarget,
     out: Mutex<Out>,
-    failed: Failed,
+    failed: ErrorCallback,
 }
 
 impl Audit {

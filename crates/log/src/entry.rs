@@ -2,7 +2,7 @@
 //! written.
 
 use crate::json;
-use crate::shorten::{Cut, shorten};
+use crate::shorten::{Truncation, shorten};
 use model::extjson::log_time;
 use model::{DocBuf, DocWriter};
 
@@ -123,7 +123,7 @@ pub struct Entry {
     pub(crate) message: String,
     pub(crate) attr: DocBuf,
     /// Where attributes were truncated, if they were.
-    pub(crate) cut: Option<Cut>,
+    pub(crate) cut: Option<Truncation>,
     pub(crate) of_start: bool,
 }
 

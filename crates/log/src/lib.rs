@@ -23,4 +23,4 @@ pub use json::append_document;
 pub use lines::LINES_MAX;
 pub use log::{Log, REDACTED, redacted};
 pub use pace::Pace;
-pub use sink::{Form, Release, Sink, Target};
+pub use sink::{LineFormat, Release, Sink, Target};

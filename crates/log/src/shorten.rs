@@ -13,7 +13,7 @@ const ELEMENT_BYTES: usize = 2;
 
 /// Where attributes were truncated.
 #[derive(Clone, Debug)]
-pub(crate) struct Cut {
+pub(crate) struct Truncation {
     /// For each attribute, the path to the place of the cut, with type and size of the value there.
     pub(crate) truncated: DocBuf,
     /// The number of bytes of each attribute.
@@ -21,7 +21,7 @@ pub(crate) struct Cut {
 }
 
 /// Truncates attributes that are too long; `None` if there are none.
-pub(crate) fn shorten(attr: Doc<'_>) -> Option<(DocBuf, Cut)> {
+pub(crate) fn shorten(attr: Doc<'_>) -> Option<(DocBuf, Truncation)> {
     let is_long = |value: &Value<'_>| value.payload_bytes() > ATTRIBUTE_BYTES_MAX;
     if !attr.iter().any(|(_, value)| is_long(&value)) {
         return None;
@@ -34,14 +34,14 @@ pub(crate) fn shorten(attr: Doc<'_>) -> Option<(DocBuf, Cut)> {
                 continue;
             }
             size.put(name, byte_count(&value));
-            let mut scissors = Scissors::new();
-            scissors.put(name, value, Place::Field(w, name));
+            let mut scissors = ValueShortener::new();
+            scissors.put(name, value, ValueSlot::Field(w, name));
             if !scissors.path.is_empty() {
                 truncated.append(|cut| scissors.write_place(&scissors.path, cut));
             }
         }
     });
-    Some((short, Cut { truncated, size }))
+    Some((short, Truncation { truncated, size }))
 }
 
 fn byte_count(value: &Value<'_>) -> i64 {
@@ -49,36 +49,36 @@ fn byte_count(value: &Value<'_>) -> i64 {
 }
 
 /// Where a value is written.
-enum Place<'p, 'w> {
+enum ValueSlot<'p, 'w> {
     Field(&'p mut DocWriter<'w>, &'p str),
     Item(&'p mut ArrayWriter<'w>),
 }
 
-impl Place<'_, '_> {
+impl ValueSlot<'_, '_> {
     fn put(self, value: Value<'_>) {
         match self {
-            Place::Field(w, name) => _ = w.put(name, value),
-            Place::Item(w) => _ = w.push(value),
+            ValueSlot::Field(w, name) => _ = w.put(name, value),
+            ValueSlot::Item(w) => _ = w.push(value),
         }
     }
 
     fn doc(&mut self) -> DocWriter<'_> {
         match self {
-            Place::Field(w, name) => w.doc(name),
-            Place::Item(w) => w.doc(),
+            ValueSlot::Field(w, name) => w.doc(name),
+            ValueSlot::Item(w) => w.doc(),
         }
     }
 
     fn array(&mut self) -> ArrayWriter<'_> {
         match self {
-            Place::Field(w, name) => w.array(name),
-            Place::Item(w) => w.array(),
+            ValueSlot::Field(w, name) => w.array(name),
+            ValueSlot::Item(w) => w.array(),
         }
     }
 }
 
 /// Copies values as long as bytes are left.
-struct Scissors {
+struct ValueShortener {
     left: usize,
     /// The path to the value being copied; after the cut, the path to the cut.
     path: Vec<String>,
@@ -87,9 +87,9 @@ struct Scissors {
     size: i64,
 }
 
-impl Scissors {
-    fn new() -> Scissors {
-        Scissors {
+impl ValueShortener {
+    fn new() -> ValueShortener {
+        ValueShortener {
             left: ATTRIBUTE_BYTES_MAX,
             path: Vec::new(),
             kind: "",
@@ -98,7 +98,7 @@ impl Scissors {
     }
 
     /// Copies a value, or the part of it that fits. Returns whether it was copied completely.
-    fn put(&mut self, name: &str, value: Value<'_>, mut place: Place<'_, '_>) -> bool {
+    fn put(&mut self, name: &str, value: Value<'_>, mut place: ValueSlot<'_, '_>) -> bool {
         self.path.push(name.to_owned());
         let bytes = value.payload_bytes() + name.len() + ELEMENT_BYTES;
         let is_whole = match value {
@@ -126,12 +126,12 @@ impl Scissors {
 
     fn put_fields(&mut self, w: &mut DocWriter<'_>, doc: Doc<'_>) -> bool {
         doc.iter()
-            .all(|(name, value)| self.put(name, value, Place::Field(w, name)))
+            .all(|(name, value)| self.put(name, value, ValueSlot::Field(w, name)))
     }
 
     fn put_items(&mut self, w: &mut ArrayWriter<'_>, items: Array<'_>) -> bool {
         let mut items = items.iter().enumerate();
-        items.all(|(index, value)| self.put(&index.to_string(), value, Place::Item(w)))
+        items.all(|(index, value)| self.put(&index.to_string(), value, ValueSlot::Item(w)))
     }
 
     /// Writes the rest of the path as nested documents, with type and size in the innermost.

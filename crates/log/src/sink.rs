@@ -21,7 +21,7 @@ const ROTATE_WAIT: Duration = Duration::from_secs(10);
 
 /// The form of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum LineFormat {
     /// mongod's.
     Json,
     /// For a reader at a terminal.
@@ -74,7 +74,7 @@ struct Shared {
 #[derive(Debug)]
 pub struct Sink {
     shared: Arc<Shared>,
-    form: Form,
+    form: LineFormat,
     rotating: Mutex<()>,
 }
 
@@ -85,7 +85,7 @@ impl Sink {
     /// # Errors
     /// One line: the file cannot be opened, the old one cannot be renamed, or no thread can be
     /// started.
-    pub fn open(target: Target, form: Form, held: bool) -> Result<(Sink, Release), String> {
+    pub fn open(target: Target, form: LineFormat, held: bool) -> Result<(Sink, Release), String> {
         let mut writer = Writer::open(target)?;
         let shared = Arc::new(Shared::default());
         shared.queue.lock().held = held;
@@ -105,8 +105,8 @@ impl Sink {
 
     pub(crate) fn write(&self, line: &str, readable: impl FnOnce() -> String) {
         let text = match self.form {
-            Form::Json => line.to_owned(),
-            Form::Readable => readable(),
+            LineFormat::Json => line.to_owned(),
+            LineFormat::Readable => readable(),
         };
         let mut queue = self.shared.queue.lock();
         if queue.bytes + text.len() > QUEUE_BYTES_MAX {
@@ -230,7 +230,7 @@ impl Writer {
         })
     }
 
-    fn run(&mut self, shared: &Shared, form: Form) {
+    fn run(&mut self, shared: &Shared, form: LineFormat) {
         let mut queue = shared.queue.lock();
         loop {
             if queue.rotate {
@@ -254,7 +254,7 @@ impl Writer {
         &mut self,
         shared: &Shared,
         queue: &mut parking_lot::MutexGuard<'_, Queue>,
-        form: Form,
+        form: LineFormat,
     ) {
         let lines = std::mem::take(&mut queue.lines);
         queue.bytes = 0;
@@ -267,7 +267,7 @@ impl Writer {
     }
 
     /// Errors are ignored: the latest lines are in memory, too.
-    fn write(&mut self, lines: VecDeque<String>, lost: u64, form: Form) {
+    fn write(&mut self, lines: VecDeque<String>, lost: u64, form: LineFormat) {
         let mut text = String::with_capacity(lines.iter().map(|l| l.len() + 1).sum());
         for line in lines {
             text.push_str(&line);
@@ -281,8 +281,8 @@ impl Writer {
                     w.put("lines", i64::try_from(lost).unwrap_or(i64::MAX));
                 });
             text.push_str(&match form {
-                Form::Json => entry.line(now_ms()),
-                Form::Readable => entry.readable(now_ms()),
+                LineFormat::Json => entry.line(now_ms()),
+                LineFormat::Readable => entry.readable(now_ms()),
             });
             text.push('\n');
         }
@@ -342,7 +342,7 @@ mod tests {
         std::fs::write(&path, "old\n").unwrap();
         let log = Log::new();
         log.to(
-            Sink::open(file(&path, true, Rotate::Rename), Form::Json, false)
+            Sink::open(file(&path, true, Rotate::Rename), LineFormat::Json, false)
                 .unwrap()
                 .0,
         );
@@ -359,7 +359,7 @@ mod tests {
 
         let log = Log::new();
         log.to(
-            Sink::open(file(&path, false, Rotate::Reopen), Form::Json, false)
+            Sink::open(file(&path, false, Rotate::Reopen), LineFormat::Json, false)
                 .unwrap()
                 .0,
         );
@@ -378,8 +378,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.log");
         let log = Log::new();
-        let (sink, release) =
-            Sink::open(file(&path, true, Rotate::Rename), Form::Readable, true).unwrap();
+        let (sink, release) = Sink::open(
+            file(&path, true, Rotate::Rename),
+            LineFormat::Readable,
+            true,
+        )
+        .unwrap();
         log.to(sink);
         say(&log, "early");
         std::thread::sleep(Duration::from_millis(50));
@@ -397,7 +401,7 @@ mod tests {
         let log = Log::new();
         // From outside, held-back lines look like a device that does not answer.
         let (sink, release) =
-            Sink::open(file(&path, true, Rotate::Rename), Form::Json, true).unwrap();
+            Sink::open(file(&path, true, Rotate::Rename), LineFormat::Json, true).unwrap();
         log.to(sink);
         let long = "x".repeat(10_000);
         let began = Instant::now();
@@ -419,7 +423,8 @@ mod tests {
     fn a_path_that_cannot_be_opened_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("no/such.log");
-        let failed = Sink::open(file(&path, true, Rotate::Rename), Form::Json, false).unwrap_err();
+        let failed =
+            Sink::open(file(&path, true, Rotate::Rename), LineFormat::Json, false).unwrap_err();
         assert!(failed.contains("no/such.log"), "{failed}");
     }
 }

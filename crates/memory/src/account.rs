@@ -55,10 +55,10 @@ impl Account {
     }
 
     /// Begins an operation on this thread.
-    pub fn begin(&self) -> Attached<'_> {
+    pub fn begin(&self) -> Attachment<'_> {
         self.most.store(0, Relaxed);
         self.refused.store(false, Relaxed);
-        Attached {
+        Attachment {
             operation: self,
             before: SETTLED.replace(thread_bytes()),
             whole: true,
@@ -67,8 +67,8 @@ impl Account {
 
     /// Lets this thread work for the operation, too, between [`Account::begin`] on another thread
     /// and its end.
-    pub fn join(&self) -> Attached<'_> {
-        Attached {
+    pub fn join(&self) -> Attachment<'_> {
+        Attachment {
             operation: self,
             before: SETTLED.replace(thread_bytes()),
             whole: false,
@@ -210,7 +210,7 @@ impl Account {
 
 /// Attaches a thread to an operation until dropped.
 #[derive(Debug)]
-pub struct Attached<'o> {
+pub struct Attachment<'o> {
     operation: &'o Account,
     /// The thread's settled count before, if it worked for another operation.
     before: isize,
@@ -218,7 +218,7 @@ pub struct Attached<'o> {
     whole: bool,
 }
 
-impl Attached<'_> {
+impl Attachment<'_> {
     /// Ends the operation. `result` bytes of its memory are the reply; from here on the caller
     /// accounts for them.
     pub fn end(self, result: usize) {
@@ -236,7 +236,7 @@ impl Attached<'_> {
     }
 }
 
-impl Drop for Attached<'_> {
+impl Drop for Attachment<'_> {
     fn drop(&mut self) {
         self.finish(0);
     }
@@ -245,11 +245,11 @@ impl Drop for Attached<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heap::Counting;
+    use heap::CountingAllocator;
     use std::alloc::System;
 
     #[global_allocator]
-    static ALLOCATOR: Counting<System> = Counting(System);
+    static ALLOCATOR: CountingAllocator<System> = CountingAllocator(System);
 
     const MB: usize = 1 << 20;
 

@@ -17,7 +17,7 @@ const LOOK_BYTES: usize = 8 << 20;
 
 /// The resident memory of the process, for whatever use. It is more than what is charged: the
 /// allocator keeps freed memory for reuse, and C libraries allocate without charging.
-pub trait Resident: Send + Sync {
+pub trait ResidentMemory: Send + Sync {
     /// Returns freed memory to the system if much is resident; true if it did.
     fn trim(&self) -> bool;
 
@@ -52,7 +52,7 @@ pub struct Budget {
     most: AtomicUsize,
     refused: AtomicU64,
     reclaimed: AtomicU64,
-    resident: Option<Box<dyn Resident>>,
+    resident: Option<Box<dyn ResidentMemory>>,
     /// Bytes charged since the last look at the resident memory.
     unseen: AtomicUsize,
     /// The budget of which this one is a part.
@@ -117,7 +117,7 @@ impl Budget {
 
     /// Also limits the process's `resident` memory.
     #[must_use]
-    pub fn watching(self, resident: impl Resident + 'static) -> Budget {
+    pub fn watching(self, resident: impl ResidentMemory + 'static) -> Budget {
         Budget {
             resident: Some(Box::new(resident)),
             ..self
@@ -386,7 +386,7 @@ mod tests {
     /// A process that has this much resident and may use 1,000 bytes.
     struct FixedProcess(Arc<AtomicU64>);
 
-    impl Resident for FixedProcess {
+    impl ResidentMemory for FixedProcess {
         fn trim(&self) -> bool {
             false
         }

@@ -12,9 +12,9 @@
 mod account;
 mod budget;
 
-pub use account::{Account, Attached};
-pub use budget::{Budget, BudgetStats, Charge, Pressure, Resident};
-pub use heap::Counting;
+pub use account::{Account, Attachment};
+pub use budget::{Budget, BudgetStats, Charge, Pressure, ResidentMemory};
+pub use heap::CountingAllocator;
 
 /// Most bytes that an operation allocates or frees before its account is settled.
 pub const STEP_BYTES: usize = 256 << 10;

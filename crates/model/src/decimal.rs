@@ -27,7 +27,7 @@ pub struct Decimal128 {
 
 /// The parts of a decimal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parts {
+pub enum DecimalParts {
     /// (-1)^negative * coefficient * 10^exponent
     #[allow(missing_docs)]
     Finite {
@@ -89,18 +89,18 @@ impl Decimal128 {
     }
     /// Zero of either sign and any exponent.
     pub fn is_zero(&self) -> bool {
-        matches!(self.parts(), Parts::Finite { coefficient: 0, .. })
+        matches!(self.parts(), DecimalParts::Finite { coefficient: 0, .. })
     }
 
     /// Splits the number into its parts. Non-canonical coefficients read as zero, as the standard
     /// says.
-    pub fn parts(&self) -> Parts {
+    pub fn parts(&self) -> DecimalParts {
         let negative = self.is_negative();
         if self.is_nan() {
-            return Parts::Nan;
+            return DecimalParts::Nan;
         }
         if self.is_infinite() {
-            return Parts::Infinite { negative };
+            return DecimalParts::Infinite { negative };
         }
         let (exponent, coefficient) = if (self.bits >> 125) & 3 == 3 {
             // Large form: the coefficient would start with 100x, which is always above 34 digits.
@@ -116,7 +116,7 @@ impl Decimal128 {
         } else {
             coefficient
         };
-        Parts::Finite {
+        DecimalParts::Finite {
             negative,
             coefficient,
             exponent: exponent - 6176,
@@ -167,10 +167,10 @@ impl Decimal128 {
     /// Nearest double.
     pub fn to_f64(&self) -> f64 {
         match self.parts() {
-            Parts::Nan => f64::NAN,
-            Parts::Infinite { negative: false } => f64::INFINITY,
-            Parts::Infinite { negative: true } => f64::NEG_INFINITY,
-            Parts::Finite {
+            DecimalParts::Nan => f64::NAN,
+            DecimalParts::Infinite { negative: false } => f64::INFINITY,
+            DecimalParts::Infinite { negative: true } => f64::NEG_INFINITY,
+            DecimalParts::Finite {
                 negative,
                 coefficient,
                 exponent,
@@ -186,7 +186,7 @@ impl Decimal128 {
 
     /// The exact integer value, when it fits `i64`.
     pub fn to_i64_exact(&self) -> Option<i64> {
-        let Parts::Finite {
+        let DecimalParts::Finite {
             negative,
             mut coefficient,
             mut exponent,
@@ -214,16 +214,16 @@ impl Decimal128 {
     /// The representative of all equal numbers: no trailing zeros, one zero, one NaN.
     pub fn canonical(&self) -> Decimal128 {
         match self.parts() {
-            Parts::Nan => Decimal128::NAN,
-            Parts::Infinite { negative } => {
+            DecimalParts::Nan => Decimal128::NAN,
+            DecimalParts::Infinite { negative } => {
                 if negative {
                     Decimal128::NEG_INFINITY
                 } else {
                     Decimal128::INFINITY
                 }
             }
-            Parts::Finite { coefficient: 0, .. } => Decimal128::ZERO,
-            Parts::Finite {
+            DecimalParts::Finite { coefficient: 0, .. } => Decimal128::ZERO,
+            DecimalParts::Finite {
                 negative,
                 mut coefficient,
                 mut exponent,
@@ -241,18 +241,20 @@ impl Decimal128 {
     /// Exact comparison by value; NaN equals NaN and is below everything.
     pub fn compare(&self, other: &Decimal128) -> Ordering {
         match (self.parts(), other.parts()) {
-            (Parts::Nan, Parts::Nan) => Ordering::Equal,
-            (Parts::Nan, _) => Ordering::Less,
-            (_, Parts::Nan) => Ordering::Greater,
-            (Parts::Infinite { negative: a }, Parts::Infinite { negative: b }) => b.cmp(&a),
-            (Parts::Infinite { negative }, Parts::Finite { .. }) => {
+            (DecimalParts::Nan, DecimalParts::Nan) => Ordering::Equal,
+            (DecimalParts::Nan, _) => Ordering::Less,
+            (_, DecimalParts::Nan) => Ordering::Greater,
+            (DecimalParts::Infinite { negative: a }, DecimalParts::Infinite { negative: b }) => {
+                b.cmp(&a)
+            }
+            (DecimalParts::Infinite { negative }, DecimalParts::Finite { .. }) => {
                 if negative {
                     Ordering::Less
                 } else {
                     Ordering::Greater
                 }
             }
-            (Parts::Finite { .. }, Parts::Infinite { negative }) => {
+            (DecimalParts::Finite { .. }, DecimalParts::Infinite { negative }) => {
                 if negative {
                     Ordering::Greater
                 } else {
@@ -260,12 +262,12 @@ impl Decimal128 {
                 }
             }
             (
-                Parts::Finite {
+                DecimalParts::Finite {
                     negative: n1,
                     coefficient: c1,
                     exponent: e1,
                 },
-                Parts::Finite {
+                DecimalParts::Finite {
                     negative: n2,
                     coefficient: c2,
                     exponent: e2,
@@ -424,11 +426,11 @@ impl std::fmt::Display for Decimal128 {
     /// The standard's to-scientific-string, as MongoDB prints decimals.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.parts() {
-            Parts::Nan => f.write_str("NaN"),
-            Parts::Infinite { negative } => {
+            DecimalParts::Nan => f.write_str("NaN"),
+            DecimalParts::Infinite { negative } => {
                 f.write_str(if negative { "-Infinity" } else { "Infinity" })
             }
-            Parts::Finite {
+            DecimalParts::Finite {
                 negative,
                 coefficient,
                 exponent,

@@ -3,21 +3,23 @@
 //! place and remainders use exact integers here, because decNumber refuses quotients of more than
 //! 34 digits.
 
-use crate::decimal::{Decimal128, EXPONENT_MAX, EXPONENT_MIN, MAX_COEFFICIENT, Parts, Rounding};
+use crate::decimal::{
+    Decimal128, DecimalParts, EXPONENT_MAX, EXPONENT_MIN, MAX_COEFFICIENT, Rounding,
+};
 use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
 
 /// Working precision of the transcendental functions: enough that the 34th digit is correct after
 /// the final rounding.
-pub type Wide = dec::Decimal<20>;
-type WideCx = dec::Context<Wide>;
+pub type WideDecimal = dec::Decimal<20>;
+type WideCx = dec::Context<WideDecimal>;
 
 fn quad(d: Decimal128) -> dec::Decimal128 {
     match d.parts() {
-        Parts::Nan => dec::Decimal128::NAN,
-        Parts::Infinite { negative } => {
+        DecimalParts::Nan => dec::Decimal128::NAN,
+        DecimalParts::Infinite { negative } => {
             signed(dec::Decimal128::from_be_bytes(INFINITY_BE), negative)
         }
-        Parts::Finite {
+        DecimalParts::Finite {
             negative,
             coefficient,
             exponent,
@@ -81,7 +83,7 @@ impl Rem for Decimal128 {
     /// The exact remainder of the division rounded towards zero; it has the sign of `self`.
     fn rem(self, other: Decimal128) -> Decimal128 {
         let (
-            Parts::Finite {
+            DecimalParts::Finite {
                 negative,
                 coefficient: a,
                 exponent: ea,
@@ -92,12 +94,12 @@ impl Rem for Decimal128 {
             return Decimal128::NAN;
         };
         let (b, eb) = match divisor {
-            Parts::Finite {
+            DecimalParts::Finite {
                 coefficient: b,
                 exponent,
                 ..
             } if b != 0 => (b, exponent),
-            Parts::Infinite { .. } => return self,
+            DecimalParts::Infinite { .. } => return self,
             _ => return Decimal128::NAN,
         };
         let (rest, exponent) = if ea >= eb {
@@ -135,10 +137,10 @@ fn wide_cx() -> WideCx {
 impl Decimal128 {
     fn with_sign(self, negative: bool) -> Decimal128 {
         match self.parts() {
-            Parts::Nan => self,
-            Parts::Infinite { .. } if negative => Decimal128::NEG_INFINITY,
-            Parts::Infinite { .. } => Decimal128::INFINITY,
-            Parts::Finite {
+            DecimalParts::Nan => self,
+            DecimalParts::Infinite { .. } if negative => Decimal128::NEG_INFINITY,
+            DecimalParts::Infinite { .. } => Decimal128::INFINITY,
+            DecimalParts::Finite {
                 coefficient,
                 exponent,
                 ..
@@ -162,7 +164,7 @@ impl Decimal128 {
     /// The number with this exponent, dropped digits rounded by `rounding`; NaN when it would need
     /// more than 34 digits. Infinities and NaN do not change.
     pub fn quantize(self, exponent: i32, rounding: Rounding) -> Decimal128 {
-        let Parts::Finite {
+        let DecimalParts::Finite {
             negative,
             coefficient,
             exponent: from,
@@ -198,7 +200,7 @@ impl Decimal128 {
     /// range.
     pub fn to_i64(self, rounding: Rounding) -> Option<i64> {
         match self.parts() {
-            Parts::Finite { exponent, .. } if exponent < 0 => {
+            DecimalParts::Finite { exponent, .. } if exponent < 0 => {
                 self.to_integral(rounding).to_i64_exact()
             }
             _ => self.to_i64_exact(),
@@ -208,7 +210,7 @@ impl Decimal128 {
     /// Appends zeros until there are 34 digits or the exponent reaches its minimum; zero loses its
     /// sign. Results of MongoDB's `$pow` have this form.
     pub fn padded(self) -> Decimal128 {
-        let Parts::Finite {
+        let DecimalParts::Finite {
             negative,
             mut coefficient,
             mut exponent,
@@ -227,14 +229,14 @@ impl Decimal128 {
     }
 
     /// With the working precision of the functions below.
-    pub fn to_wide(self) -> Wide {
+    pub fn to_wide(self) -> WideDecimal {
         wide_cx()
             .parse(self.to_string())
-            .unwrap_or_else(|_| Wide::nan())
+            .unwrap_or_else(|_| WideDecimal::nan())
     }
 
     /// Rounded to 34 digits.
-    pub fn from_wide(w: &Wide) -> Decimal128 {
+    pub fn from_wide(w: &WideDecimal) -> Decimal128 {
         if w.is_nan() {
             return Decimal128::NAN;
         }
@@ -248,7 +250,7 @@ impl Decimal128 {
         Decimal128::parse(&w.to_string()).unwrap_or(Decimal128::NAN)
     }
 
-    fn wide_function(self, f: impl FnOnce(&mut WideCx, &mut Wide)) -> Decimal128 {
+    fn wide_function(self, f: impl FnOnce(&mut WideCx, &mut WideDecimal)) -> Decimal128 {
         let mut w = self.to_wide();
         f(&mut wide_cx(), &mut w);
         Decimal128::from_wide(&w)
@@ -286,7 +288,7 @@ impl Decimal128 {
     /// rounding: MongoDB's library computes with binary numbers.
     fn without_zeros(self) -> Decimal128 {
         match self.parts() {
-            Parts::Finite { exponent, .. } if exponent < 0 && self.is_integer() => {
+            DecimalParts::Finite { exponent, .. } if exponent < 0 && self.is_integer() => {
                 self.to_integral(Rounding::Trunc)
             }
             _ => self,
@@ -315,7 +317,7 @@ impl Decimal128 {
             .wide_function(|cx, w| cx.pow(w, &exponent.to_wide()))
             .padded();
         match power.parts() {
-            Parts::Finite {
+            DecimalParts::Finite {
                 negative,
                 coefficient: MAX_COEFFICIENT,
                 exponent: EXPONENT_MAX,
@@ -326,8 +328,8 @@ impl Decimal128 {
     /// True for a finite number without a fraction.
     pub fn is_integer(self) -> bool {
         match self.parts() {
-            Parts::Finite { exponent, .. } if exponent >= 0 => true,
-            Parts::Finite { .. } => self.to_integral(Rounding::Trunc).compare(&self).is_eq(),
+            DecimalParts::Finite { exponent, .. } if exponent >= 0 => true,
+            DecimalParts::Finite { .. } => self.to_integral(Rounding::Trunc).compare(&self).is_eq(),
             _ => false,
         }
     }

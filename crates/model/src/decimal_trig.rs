@@ -3,8 +3,8 @@
 //! as many digits of pi as their size needs. NaN outside a function's domain.
 
 use crate::Decimal128;
-use crate::decimal::Parts;
-use crate::decimal_arith::Wide;
+use crate::decimal::DecimalParts;
+use crate::decimal_arith::WideDecimal;
 use std::sync::OnceLock;
 
 /// A context with value semantics; `N` units of three digits.
@@ -89,7 +89,7 @@ impl<const N: usize> Math<N> {
 
     /// The angle minus whole quarter turns (at most an eighth in either direction), and the number
     /// of quarters modulo four.
-    fn reduce(&mut self, d: Decimal128) -> (u32, Wide) {
+    fn reduce(&mut self, d: Decimal128) -> (u32, WideDecimal) {
         let x = self
             .0
             .parse(d.abs().to_string())
@@ -114,8 +114,8 @@ const MEDIUM: usize = 40;
 const LARGE: usize = 2100;
 
 /// Sine and cosine.
-fn sin_cos(d: Decimal128) -> (Wide, Wide) {
-    let large = matches!(d.parts(), Parts::Finite { exponent, .. } if exponent > 26);
+fn sin_cos(d: Decimal128) -> (WideDecimal, WideDecimal) {
+    let large = matches!(d.parts(), DecimalParts::Finite { exponent, .. } if exponent > 26);
     let (quarters, x) = if large {
         Math::<LARGE>::new().reduce(d)
     } else {
@@ -140,12 +140,12 @@ fn sin_cos(d: Decimal128) -> (Wide, Wide) {
     (if d.is_negative() { m.neg(&sin) } else { sin }, cos)
 }
 
-fn pi() -> Wide {
+fn pi() -> WideDecimal {
     Math::new().pi()
 }
 
 /// Arc tangent of a number that is not negative.
-fn atan(m: &mut Math<20>, x: &Wide) -> Wide {
+fn atan(m: &mut Math<20>, x: &WideDecimal) -> WideDecimal {
     if x.is_zero() {
         return *x;
     }
@@ -183,7 +183,7 @@ fn atan(m: &mut Math<20>, x: &Wide) -> Wide {
 }
 
 /// Inverse hyperbolic tangent of a number from zero to below one.
-fn atanh(m: &mut Math<20>, x: &Wide) -> Wide {
+fn atanh(m: &mut Math<20>, x: &WideDecimal) -> WideDecimal {
     let (one, two) = (m.int(1), m.int(2));
     if !Math::<20>::is_below(x, -1) {
         let (above, below) = (m.add(&one, x), m.sub(&one, x));
@@ -242,7 +242,7 @@ impl Decimal128 {
     }
 
     /// Applies a function of magnitudes to an odd function's argument.
-    fn odd(self, f: impl FnOnce(&mut Math<20>, &Wide) -> Wide) -> Decimal128 {
+    fn odd(self, f: impl FnOnce(&mut Math<20>, &WideDecimal) -> WideDecimal) -> Decimal128 {
         if self.is_nan() || self.is_zero() {
             return self;
         }

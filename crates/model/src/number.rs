@@ -1,6 +1,6 @@
 //! `Number`: one of the four BSON numeric types, compared exactly across types.
 
-use crate::decimal::Parts;
+use crate::decimal::DecimalParts;
 use crate::{Decimal128, Value};
 use std::cmp::Ordering;
 
@@ -189,7 +189,7 @@ fn compare_f64_decimal(a: f64, b: &Decimal128) -> Ordering {
 }
 
 fn round_half_even(d: &Decimal128) -> i64 {
-    let Parts::Finite {
+    let DecimalParts::Finite {
         negative,
         coefficient,
         exponent,

@@ -22,16 +22,16 @@ pub fn validate(bytes: &[u8]) -> Result<Doc<'_>> {
 /// The errors of [`validate`].
 pub fn validate_with_limit(bytes: &[u8], depth: usize) -> Result<Doc<'_>> {
     check_doc(bytes, depth.min(MAX_DEPTH))?;
-    Doc::new(bytes).ok_or_else(|| bad("document length does not match its bytes"))
+    Doc::new(bytes).ok_or_else(|| report_invalid("document length does not match its bytes"))
 }
 
-fn bad(what: &str) -> MongoError {
+fn report_invalid(what: &str) -> MongoError {
     MongoError::new(code::INVALID_BSON, format!("invalid BSON: {what}"))
 }
 
 fn check_doc(bytes: &[u8], depth: usize) -> Result<()> {
     if Doc::new(bytes).is_none() {
-        return Err(bad("document length does not match its bytes"));
+        return Err(report_invalid("document length does not match its bytes"));
     }
     if depth == 0 {
         return Err(MongoError::new(
@@ -50,7 +50,7 @@ fn check_doc(bytes: &[u8], depth: usize) -> Result<()> {
     }
     match it.rest().split_first() {
         None => Ok(()),
-        Some((&t, rest)) => Err(bad(&match payload_len(Tag(t), rest) {
+        Some((&t, rest)) => Err(report_invalid(&match payload_len(Tag(t), rest) {
             None if Tag(t).name() == "invalid" || t == 0 => format!("unknown type byte 0x{t:02x}"),
             _ => "an element runs past the end of its document".to_owned(),
         })),
@@ -60,14 +60,14 @@ fn check_doc(bytes: &[u8], depth: usize) -> Result<()> {
 fn utf8(b: &[u8]) -> Result<()> {
     std::str::from_utf8(b)
         .map(|_| ())
-        .map_err(|_| bad("text is not UTF-8"))
+        .map_err(|_| report_invalid("text is not UTF-8"))
 }
 
 /// `len(4) | bytes | 0` where len counts the zero.
 fn check_string(b: &[u8]) -> Result<()> {
     match b.get(4..) {
         Some([text @ .., 0]) => utf8(text),
-        _ => Err(bad("a string does not end with a zero byte")),
+        _ => Err(report_invalid("a string does not end with a zero byte")),
     }
 }
 
@@ -77,7 +77,7 @@ fn check_payload(tag: Tag, b: &[u8], depth: usize) -> Result<()> {
         Tag::DOCUMENT | Tag::ARRAY => check_doc(b, depth - 1),
         Tag::BOOL => match b {
             [0 | 1] => Ok(()),
-            _ => Err(bad("a boolean is neither 0 nor 1")),
+            _ => Err(report_invalid("a boolean is neither 0 nor 1")),
         },
         Tag::REGEX => utf8(b),
         Tag::DB_POINTER => check_string(b.get(..b.len().saturating_sub(12)).unwrap_or(&[])),
@@ -89,7 +89,7 @@ fn check_payload(tag: Tag, b: &[u8], depth: usize) -> Result<()> {
                 if inner.is_some_and(|n| i64::from(n) + 4 == i64::from(outer)) {
                     Ok(())
                 } else {
-                    Err(bad("binary subtype 2 has a wrong inner length"))
+                    Err(report_invalid("binary subtype 2 has a wrong inner length"))
                 }
             }
             _ => Ok(()),
@@ -98,7 +98,7 @@ fn check_payload(tag: Tag, b: &[u8], depth: usize) -> Result<()> {
             let code = b.get(4..).unwrap_or(&[]);
             let len = payload_len(Tag::STRING, code).filter(|&n| n <= code.len());
             let Some(len) = len else {
-                return Err(bad("code with scope is cut short"));
+                return Err(report_invalid("code with scope is cut short"));
             };
             check_string(&code[..len])?;
             check_doc(&code[len..], depth - 1)

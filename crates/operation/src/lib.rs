@@ -14,5 +14,5 @@ pub use clock::{Clock, SystemClock};
 pub use interruption::{ended, interrupted, is_interruption};
 pub use operation::{ConnectionId, Link, Operation, WriteGate};
 pub use progress::Progress;
-pub use reads::{AccessPath, Examined, Paths, Reads};
-pub use writes::{OpaqueValue, SetAside, Writes};
+pub use reads::{AccessPath, Paths, ReadCounters, ReadTotals};
+pub use writes::{OpaqueValue, Suspension, WriteCounters};

@@ -7,9 +7,9 @@
 
 use crate::clock::Clock;
 use crate::progress::Progress;
-use crate::reads::Reads;
-use crate::writes::Writes;
-use memory::{Account, Attached, Budget};
+use crate::reads::ReadCounters;
+use crate::writes::WriteCounters;
+use memory::{Account, Attachment, Budget};
 use model::{MongoError, Result, bail, code};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -34,9 +34,9 @@ pub trait WriteGate: Send + Sync {
 }
 
 /// Allows every write.
-struct Open;
+struct UnlimitedWrites;
 
-impl WriteGate for Open {
+impl WriteGate for UnlimitedWrites {
     fn check(&self) -> Result<()> {
         Ok(())
     }
@@ -69,8 +69,8 @@ pub struct Operation {
     user_writes: Arc<dyn WriteGate>,
     /// The operation may write although user writes are blocked.
     passes_block: AtomicBool,
-    reads: Reads,
-    writes: Writes,
+    reads: ReadCounters,
+    writes: WriteCounters,
     progress: Mutex<Option<Progress>>,
 }
 
@@ -102,8 +102,8 @@ impl Operation {
             memory,
             user_writes,
             passes_block: AtomicBool::new(false),
-            reads: Reads::default(),
-            writes: Writes::default(),
+            reads: ReadCounters::default(),
+            writes: WriteCounters::default(),
             progress: Mutex::new(None),
         }
     }
@@ -117,7 +117,7 @@ impl Operation {
     /// An operation without a connection: its memory is unlimited, and it may write.
     pub fn detached(clock: Arc<dyn Clock>) -> Operation {
         let memory = Account::new(Arc::new(Budget::unlimited()));
-        Operation::new(clock, None, Arc::new(memory), Arc::new(Open))
+        Operation::new(clock, None, Arc::new(memory), Arc::new(UnlimitedWrites))
     }
 
     /// The next operation of a connection. Resets and reuses `last` when nobody else holds it,
@@ -259,12 +259,12 @@ impl Operation {
     }
 
     /// The counters of what the operation has read.
-    pub fn reads(&self) -> &Reads {
+    pub fn reads(&self) -> &ReadCounters {
         &self.reads
     }
 
     /// The counters of what the operation has written and how long it has waited.
-    pub fn writes(&self) -> &Writes {
+    pub fn writes(&self) -> &WriteCounters {
         &self.writes
     }
 
@@ -277,7 +277,7 @@ impl Operation {
 
     /// Lets another thread work for the operation until the guard is dropped: the memory that the
     /// thread allocates is charged to the operation.
-    pub fn join(&self) -> Attached<'_> {
+    pub fn join(&self) -> Attachment<'_> {
         self.memory.join()
     }
 }

@@ -66,7 +66,7 @@ impl Paths {
 
 /// How much an operation has read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Examined {
+pub struct ReadTotals {
     /// Index entries.
     pub keys: u64,
     /// Documents.
@@ -77,14 +77,14 @@ pub struct Examined {
 
 /// The counters of one operation.
 #[derive(Default)]
-pub struct Reads {
+pub struct ReadCounters {
     keys: AtomicU64,
     docs: AtomicU64,
     returned: AtomicU64,
     paths: Mutex<Paths>,
 }
 
-impl Reads {
+impl ReadCounters {
     /// Clears all counters and paths, when the operation begins or is run again.
     pub fn reset(&self) {
         self.keys.store(0, Relaxed);
@@ -93,9 +93,9 @@ impl Reads {
         self.paths.lock().0.clear();
     }
 
-    /// The numbers of reads since [`Reads::reset`].
-    pub fn examined(&self) -> Examined {
-        Examined {
+    /// The numbers of reads since [`ReadCounters::reset`].
+    pub fn examined(&self) -> ReadTotals {
+        ReadTotals {
             keys: self.keys.load(Relaxed),
             docs: self.docs.load(Relaxed),
             returned: self.returned.load(Relaxed),
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn threads_count_together_and_later_reads_are_not_in_the_summary() {
-        let reads = Reads::default();
+        let reads = ReadCounters::default();
         reads.open(|| AccessPath::Index(Arc::new("{ a: 1 }")));
         reads.open(|| AccessPath::Index(Arc::new("{ a: 1 }")));
         reads.open(|| AccessPath::Collection);
@@ -174,7 +174,7 @@ mod tests {
         });
         reads.open(|| AccessPath::IdRange);
         let (keys, docs) = (8000, 4000);
-        let expected = Examined {
+        let expected = ReadTotals {
             keys,
             docs,
             returned: 0,
@@ -184,7 +184,7 @@ mod tests {
         let summary = reads.take_paths().summary();
         assert_eq!(summary.as_deref(), Some("IXSCAN { a: 1 }, COLLSCAN"));
         reads.reset();
-        assert_eq!(reads.examined(), Examined::default());
+        assert_eq!(reads.examined(), ReadTotals::default());
         assert_eq!(reads.take_paths().summary(), None);
     }
 }

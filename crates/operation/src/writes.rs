@@ -16,7 +16,7 @@ pub type OpaqueValue = Box<dyn Any + Send>;
 const NEVER: u64 = u64::MAX;
 
 /// The counters of one operation's writes, and the state of its current run.
-pub struct Writes {
+pub struct WriteCounters {
     commits: AtomicU64,
     /// The log time of the operation's last change; 0 without a change.
     time: AtomicU64,
@@ -33,22 +33,22 @@ pub struct Writes {
 struct Run {
     /// The value that the previous run has kept.
     given: Option<OpaqueValue>,
-    end: SetAside,
+    end: Suspension,
 }
 
 /// What a run leaves when it ends in order to wait without a thread. A run that ends otherwise
 /// leaves nothing.
 #[derive(Default)]
-pub struct SetAside {
+pub struct Suspension {
     /// The registration of the waiter; it must be held until the operation runs again.
     pub registered: Option<OpaqueValue>,
     /// The value that the next run is given.
     pub kept: Option<OpaqueValue>,
 }
 
-impl Default for Writes {
-    fn default() -> Writes {
-        Writes {
+impl Default for WriteCounters {
+    fn default() -> WriteCounters {
+        WriteCounters {
             commits: AtomicU64::new(0),
             time: AtomicU64::new(0),
             waited_us: AtomicU64::new(0),
@@ -59,12 +59,12 @@ impl Default for Writes {
     }
 }
 
-impl Writes {
+impl WriteCounters {
     /// The counters of the connection's next operation, which takes over the debt of this one.
-    pub(crate) fn of_next(&self) -> Writes {
-        Writes {
+    pub(crate) fn of_next(&self) -> WriteCounters {
+        WriteCounters {
             debt_bytes: AtomicUsize::new(self.debt_bytes.swap(0, Relaxed)),
-            ..Writes::default()
+            ..WriteCounters::default()
         }
     }
 
@@ -108,8 +108,8 @@ impl Writes {
     }
 
     /// Begins a run. With `runs_again`, the operation may be run again as long as it has changed
-    /// nothing since the start of the run or the last [`Writes::checkpoint`]. `given` is the value
-    /// that the previous run has kept.
+    /// nothing since the start of the run or the last [`WriteCounters::checkpoint`]. `given` is the
+    /// value that the previous run has kept.
     pub fn begin_run(&self, runs_again: bool, given: Option<OpaqueValue>) {
         let at = match runs_again {
             true => self.commits.load(Relaxed),
@@ -122,7 +122,7 @@ impl Writes {
     }
 
     /// Ends a run.
-    pub fn end_run(&self) -> SetAside {
+    pub fn end_run(&self) -> Suspension {
         self.runs_again_at.store(NEVER, Relaxed);
         std::mem::take(&mut *self.run.lock()).end
     }
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn an_operation_is_run_again_only_over_what_its_next_run_knows() {
-        let writes = Writes::default();
+        let writes = WriteCounters::default();
         assert!(!writes.may_run_again(), "before its first run");
         writes.begin_run(true, None);
         assert!(writes.may_run_again());
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_next_operation_pays_the_debt() {
-        let first = Writes::default();
+        let first = WriteCounters::default();
         first.add_debt(3);
         first.add_debt(4);
         let next = first.of_next();

@@ -341,9 +341,9 @@ mod tests {
 
     /// A clock that counts how often it is read, as an operation with a deadline reads it.
     #[derive(Default)]
-    struct Looks(AtomicUsize);
+    struct CountingClock(AtomicUsize);
 
-    impl Clock for Looks {
+    impl Clock for CountingClock {
         fn now_ms(&self) -> i64 {
             0
         }
@@ -367,7 +367,7 @@ mod tests {
             ..cx
         };
         assert_eq!(outer.spend(1).map_err(|e| e.code()), Err(146));
-        let clock = Arc::new(Looks::default());
+        let clock = Arc::new(CountingClock::default());
         let operation = Operation::detached(clock.clone());
         operation.allow_us(u64::MAX - 1);
         let before = clock.0.load(Ordering::Relaxed);

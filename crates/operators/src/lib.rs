@@ -24,4 +24,4 @@ pub mod vector;
 
 pub use cx::{Cx, Env, Frame, Scripts, VarId};
 pub use profile::Profile;
-pub use reads::Reads;
+pub use reads::RequiredFields;

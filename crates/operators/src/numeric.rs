@@ -1,7 +1,7 @@
 //! Sums that many operators share: compensated addition of doubles, and the choice of the narrowest
 //! integer type.
 
-use model::decimal::Parts;
+use model::decimal::DecimalParts;
 use model::{Decimal128, Number, Value};
 
 /// The number as an int where it fits, else as a long.
@@ -72,7 +72,7 @@ impl DoubleDouble {
 /// exponent.
 fn exact(n: f64) -> Decimal128 {
     let d = Decimal128::from_f64_exact34(n);
-    let Parts::Finite {
+    let DecimalParts::Finite {
         negative,
         mut coefficient,
         mut exponent,

@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 
 /// Top-level fields that are read.
 #[derive(Debug, Default)]
-pub struct Reads {
+pub struct RequiredFields {
     names: BTreeSet<String>,
     everything: bool,
 }
 
-impl Reads {
+impl RequiredFields {
     /// The names; `None` when any field may be read, or when the result depends on more than
     /// fields.
     pub fn names(self) -> Option<BTreeSet<String>> {

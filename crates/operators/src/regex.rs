@@ -16,9 +16,9 @@ pub struct Regex {
     source: Source,
     /// For ASCII texts, where each byte is a character: PCRE2 then need not check the text as UTF-8
     /// at each start of a search.
-    bytes: Option<One>,
+    bytes: Option<CompiledPattern>,
     /// For all texts; compiled on first use when `bytes` exists.
-    utf: OnceLock<Result<One, Refusal>>,
+    utf: OnceLock<Result<CompiledPattern, Refusal>>,
 }
 
 struct Source {
@@ -27,7 +27,7 @@ struct Source {
 }
 
 /// A pattern compiled for one kind of text.
-pub struct One(pcre2::bytes::Regex);
+pub struct CompiledPattern(pcre2::bytes::Regex);
 
 /// Why a pattern is refused; each caller has its own error codes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl Regex {
     ///
     /// # Errors
     /// 51091 in theory: a pattern that compiles for bytes also compiles for characters.
-    pub fn on(&self, text: &str) -> model::Result<&One> {
+    pub fn on(&self, text: &str) -> model::Result<&CompiledPattern> {
         match &self.bytes {
             Some(bytes) if text.is_ascii() => Ok(bytes),
             _ => match self.utf.get_or_init(|| self.source.compile(true)) {
@@ -108,7 +108,7 @@ fn means_the_same_on_bytes(pattern: &str) -> bool {
 }
 
 impl Source {
-    fn compile(&self, utf: bool) -> Result<One, Refusal> {
+    fn compile(&self, utf: bool) -> Result<CompiledPattern, Refusal> {
         let mut builder = RegexBuilder::new();
         builder.utf(utf).jit_if_available(true);
         for option in self.options.chars() {
@@ -123,13 +123,13 @@ impl Source {
         }
         // Limits at the start of the pattern cannot be raised by later ones.
         match builder.build(&format!("{LIMITS}{}", self.pattern)) {
-            Ok(regex) => Ok(One(regex)),
+            Ok(regex) => Ok(CompiledPattern(regex)),
             Err(e) => Err(Refusal::Pattern(e.to_string())),
         }
     }
 }
 
-impl One {
+impl CompiledPattern {
     /// Space for the positions of a match.
     pub fn places(&self) -> CaptureLocations {
         self.0.capture_locations()

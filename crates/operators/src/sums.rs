@@ -7,7 +7,7 @@ use model::{Decimal128, Number, Value};
 
 /// Types seen, from narrow to wide.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Default)]
-enum Width {
+enum NumericWidth {
     #[default]
     Int32,
     Int64,
@@ -18,7 +18,7 @@ enum Width {
 /// The running sum.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Sum {
-    width: Width,
+    width: NumericWidth,
     integers: i128,
     doubles: DoubleDouble,
     decimals: Option<Decimal128>,
@@ -31,19 +31,19 @@ impl Sum {
         let width = match n {
             Number::Int32(n) => {
                 self.integers += i128::from(n);
-                Width::Int32
+                NumericWidth::Int32
             }
             Number::Int64(n) => {
                 self.integers += i128::from(n);
-                Width::Int64
+                NumericWidth::Int64
             }
             Number::Double(n) => {
                 self.doubles.add(n);
-                Width::Double
+                NumericWidth::Double
             }
             Number::Decimal(n) => {
                 self.decimals = Some(self.decimals.unwrap_or(Decimal128::ZERO) + n);
-                Width::Decimal
+                NumericWidth::Decimal
             }
         };
         if width > self.width {
@@ -76,9 +76,9 @@ impl Sum {
     /// double.
     pub(crate) fn total(&self) -> Value<'static> {
         match self.width {
-            Width::Decimal => Value::Decimal128(self.decimal()),
-            Width::Double => Value::Double(self.binary().value()),
-            Width::Int32 if i32::try_from(self.integers).is_ok() => {
+            NumericWidth::Decimal => Value::Decimal128(self.decimal()),
+            NumericWidth::Double => Value::Double(self.binary().value()),
+            NumericWidth::Int32 if i32::try_from(self.integers).is_ok() => {
                 Value::Int32(self.integers as i32)
             }
             _ => i64::try_from(self.integers)

@@ -36,7 +36,7 @@ impl Limit {
 
 /// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tried {
+pub struct FuzzResult {
     /// Number of inputs tried.
     pub inputs: usize,
     /// Number of distinct outcomes.
@@ -96,12 +96,12 @@ pub struct Fuzz<'a, I> {
 
 impl<I: Clone> Fuzz<'_, I> {
     /// Passes inputs to `check`. When it panics, the input is shown and the panic continues.
-    pub fn run(&self, mut check: impl FnMut(&I) -> Outcome) -> Tried {
+    pub fn run(&self, mut check: impl FnMut(&I) -> Outcome) -> FuzzResult {
         let limit = self.limit;
         let mut random = Random::new(limit.seed);
         let (mut kept, mut seen) = (self.corpus.to_vec(), BTreeSet::new());
-        let (begun, mut tried) = (Instant::now(), Tried::default());
-        let goes_on = |tried: &Tried| match limit.time {
+        let (begun, mut tried) = (Instant::now(), FuzzResult::default());
+        let goes_on = |tried: &FuzzResult| match limit.time {
             Some(time) => begun.elapsed() < time,
             None => tried.inputs < limit.inputs,
         };

@@ -2,15 +2,16 @@
 //! and the physical operators that run it, whether it finds, counts, collects distinct values or
 //! selects documents to write. Explain uses the same operators.
 
-use crate::exec::{BatchStream, Fold, GroupEnd, MatchFilter, NumberOnly, SortPattern};
+use crate::exec::{BatchStream, CountOutput, Fold, GroupEnd, MatchFilter, SortPattern};
 use crate::physical::{
-    Change, ColumnRead, Count, Distinct, FoldRead, Limit, LooseScan, Narrow, Nothing, Operator,
-    Project, ProjectionSpec, Read, Shape, Skip, Sort, Write, all_counted, first_of_groups,
+    Change, CollectionRead, ColumnRead, Count, Distinct, EmptyScan, FieldProjection, FoldRead,
+    Limit, LooseScan, Operator, Project, ProjectionSpec, Shape, Skip, Sort, Write, all_counted,
+    first_of_groups,
 };
 use crate::pipeline::QueryParts;
 use crate::plan::{
-    AllowedIndexes, Behind, Hint, Plan, PlanRequest, Rivals, columns, distinct_plan, may_scan,
-    plan_read,
+    AllowedIndexes, Hint, Plan, PlanRequest, RejectedPlans, RequiredOutput, columns, distinct_plan,
+    may_scan, plan_read,
 };
 use model::{Doc, DocBuf, Result, bail, code};
 use operators::Env;
@@ -55,14 +56,14 @@ pub struct Find {
     pub group_end: Option<GroupEnd>,
     /// The stage above, if it needs only the number of documents: its output replaces them if that
     /// is possible.
-    pub number: Option<NumberOnly>,
+    pub number: Option<CountOutput>,
     /// The stage above, if a read by columns can do its work: its output replaces the documents if
     /// that is possible.
     pub fold: Option<Arc<dyn Fold>>,
     /// The plan may be taken from the cache and stored in it.
     pub remember: bool,
     /// Receives the plans that lost the comparison of costs.
-    pub rivals: Option<Arc<Rivals>>,
+    pub rivals: Option<Arc<RejectedPlans>>,
 }
 
 impl Find {
@@ -120,8 +121,8 @@ impl Find {
             limit: self.enough(),
             fields: self.fields.as_deref(),
             hint: self.hint.as_ref(),
-            min: given(&self.min),
-            max: given(&self.max),
+            min: read_bound(&self.min),
+            max: read_bound(&self.max),
             collation: self.collation.as_ref().map(DocBuf::doc),
             view: self.view.as_ref(),
             allowed: self.allowed.as_ref(),
@@ -150,10 +151,10 @@ impl Find {
     ///
     /// # Errors
     /// Those of the planner.
-    pub fn planned(&self, coll: Option<Arc<Collection>>) -> Result<Planned> {
+    pub fn planned(&self, coll: Option<Arc<Collection>>) -> Result<PlannedQuery> {
         let Some(coll) = coll else {
-            return Ok(Planned {
-                root: self.above(Box::new(Nothing::default()), false),
+            return Ok(PlannedQuery {
+                root: self.above(Box::new(EmptyScan::default()), false),
                 plan: None,
                 counted: false,
             });
@@ -161,7 +162,7 @@ impl Find {
         let request = self.plan_request();
         let number = self.number.as_ref().filter(|_| self.skip == 0);
         if let Some(all) = number.and_then(|stage| all_counted(&coll, &request, stage)) {
-            return Ok(Planned {
+            return Ok(PlannedQuery {
                 root: Box::new(all),
                 plan: None,
                 counted: true,
@@ -179,7 +180,7 @@ impl Find {
         } else {
             (self.operators(coll, plan.clone()), false)
         };
-        Ok(Planned {
+        Ok(PlannedQuery {
             root,
             plan: Some(plan),
             counted,
@@ -267,10 +268,10 @@ impl Find {
     ///
     /// # Errors
     /// Those of the planner.
-    pub fn written(&self, coll: Option<Arc<Collection>>, change: Change) -> Result<Planned> {
+    pub fn written(&self, coll: Option<Arc<Collection>>, change: Change) -> Result<PlannedQuery> {
         let Some(coll) = coll else {
-            let nothing = Box::new(Nothing::default());
-            return Ok(Planned {
+            let nothing = Box::new(EmptyScan::default());
+            return Ok(PlannedQuery {
                 root: Box::new(Write::new(nothing, change)),
                 plan: None,
                 counted: false,
@@ -281,7 +282,7 @@ impl Find {
         let read = self.read(coll, plan.clone(), sorted).reading_documents();
         let read = Box::new(read);
         let found = self.ordered(read, sorted, false);
-        Ok(Planned {
+        Ok(PlannedQuery {
             root: Box::new(Write::new(found, change)),
             plan: Some(plan),
             counted: false,
@@ -296,10 +297,12 @@ impl Find {
             .or_else(|| paths.as_deref().map(first_parts));
         let made = self.fields.as_deref().or(paths.as_deref());
         let made = made.filter(|fields| !fields.is_empty() && !self.shows_row_metadata());
-        let by_fold = self.fold_alone().map(|fold| Behind::Values(fold.paths()));
+        let by_fold = self
+            .fold_alone()
+            .map(|fold| RequiredOutput::Values(fold.paths()));
         let request = PlanRequest {
             fields: needed.as_deref().filter(|_| !self.shows_row_metadata()),
-            columns: by_fold.or(made.map(Behind::Documents)),
+            columns: by_fold.or(made.map(RequiredOutput::Documents)),
             ..self.plan_request()
         };
         plan_read(coll, &request)
@@ -310,7 +313,7 @@ impl Find {
         self.limit.map(|n| n.saturating_add(self.skip))
     }
 
-    fn read(&self, coll: Arc<Collection>, mut plan: Plan, sorted: bool) -> Read {
+    fn read(&self, coll: Arc<Collection>, mut plan: Plan, sorted: bool) -> CollectionRead {
         // Only these columns of a bucket are unpacked; other documents are read as a whole anyway.
         let own = || coll.is_series().then(|| self.needed_fields()).flatten();
         let fields = self.fields.clone().or_else(own);
@@ -318,7 +321,7 @@ impl Find {
             series.fields = columns(Some(&self.filter), fields);
         }
         let limit = self.enough().filter(|_| sorted);
-        let mut read = Read::new(coll, plan, Some(self.filter.clone()), limit);
+        let mut read = CollectionRead::new(coll, plan, Some(self.filter.clone()), limit);
         if self.shows_row_metadata() {
             read = read.with_row_metadata();
         }
@@ -340,7 +343,7 @@ impl Find {
         may_scan(&coll, &self.filter)?;
         let reverse = matches!(self.hint, Some(Hint::Natural { reverse: true }));
         let filter = Some(self.filter.clone());
-        let mut read = Read::tail(coll, reverse, filter, self.enough());
+        let mut read = CollectionRead::tail(coll, reverse, filter, self.enough());
         if self.shows_row_metadata() {
             read = read.with_row_metadata();
         }
@@ -405,14 +408,14 @@ impl Find {
             };
             root = Box::new(Project::new(root, shape));
         } else if let Some(fields) = self.fields.clone().filter(|f| !f.is_empty()) {
-            root = Box::new(Narrow::new(root, fields));
+            root = Box::new(FieldProjection::new(root, fields));
         }
         root
     }
 }
 
 /// The operators of a query and its plan.
-pub struct Planned {
+pub struct PlannedQuery {
     /// Gives the documents.
     pub root: Box<dyn Operator>,
     /// `None` without a collection.
@@ -421,9 +424,9 @@ pub struct Planned {
     pub counted: bool,
 }
 
-impl From<Count> for Planned {
-    fn from(count: Count) -> Planned {
-        Planned {
+impl From<Count> for PlannedQuery {
+    fn from(count: Count) -> PlannedQuery {
+        PlannedQuery {
             plan: count.plan().cloned(),
             root: Box::new(count),
             counted: false,
@@ -431,9 +434,9 @@ impl From<Count> for Planned {
     }
 }
 
-impl From<Distinct> for Planned {
-    fn from(distinct: Distinct) -> Planned {
-        Planned {
+impl From<Distinct> for PlannedQuery {
+    fn from(distinct: Distinct) -> PlannedQuery {
+        PlannedQuery {
             plan: distinct.plan().cloned(),
             root: Box::new(distinct),
             counted: false,
@@ -451,6 +454,6 @@ fn first_parts(paths: &[String]) -> Vec<String> {
 }
 
 /// A bound of the hinted index; an empty document is none.
-fn given(bound: &DocBuf) -> Option<Doc<'_>> {
+fn read_bound(bound: &DocBuf) -> Option<Doc<'_>> {
     Some(bound.doc()).filter(|d| !d.is_empty())
 }

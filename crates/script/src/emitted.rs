@@ -8,21 +8,21 @@ use rquickjs::{Object, Value as Js};
 use std::cell::RefCell;
 
 #[derive(Default)]
-struct Emitted {
+struct EmitBuffer {
     docs: Vec<DocBuf>,
     bytes: usize,
     bytes_max: Option<usize>,
 }
 
 thread_local! {
-    static EMITTED: RefCell<Emitted> = RefCell::default();
+    static EMITTED: RefCell<EmitBuffer> = RefCell::default();
 }
 
 /// Starts a call; without a limit `emit` is not allowed.
 pub(crate) fn begin(bytes_max: Option<usize>) {
-    EMITTED.set(Emitted {
+    EMITTED.set(EmitBuffer {
         bytes_max,
-        ..Emitted::default()
+        ..EmitBuffer::default()
     });
 }
 

@@ -21,7 +21,7 @@ mod to_bson;
 mod to_js;
 mod watch;
 
-pub use limits::{Limits, Print};
+pub use limits::{Limits, PrintCallback};
 
 use limits::Settings;
 use model::{Result, Value};
@@ -36,13 +36,13 @@ pub struct Engine {
     heap_bytes: AtomicUsize,
     call_ms: AtomicU64,
     emitted_bytes: AtomicUsize,
-    print: Print,
+    print: PrintCallback,
     version: &'static str,
 }
 
 impl Engine {
     /// An engine whose scripts print to `print` and see `version`.
-    pub fn new(version: &'static str, print: Print) -> Engine {
+    pub fn new(version: &'static str, print: PrintCallback) -> Engine {
         let engine = Engine {
             heap_bytes: AtomicUsize::new(0),
             call_ms: AtomicU64::new(0),

@@ -4,7 +4,7 @@ use operation::ConnectionId;
 use std::time::Duration;
 
 /// Receives the lines that scripts print, with their connection.
-pub type Print = Box<dyn Fn(ConnectionId, &str) + Send + Sync>;
+pub type PrintCallback = Box<dyn Fn(ConnectionId, &str) + Send + Sync>;
 
 /// The limits of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) struct Settings<'e> {
     /// Its limits.
     pub(crate) limits: Limits,
     /// Receives printed lines.
-    pub(crate) print: &'e Print,
+    pub(crate) print: &'e PrintCallback,
     /// The version of the server.
     pub(crate) version: &'static str,
 }

@@ -1,7 +1,7 @@
 //! Functions of the prelude that are implemented in Rust.
 
 use crate::failure::Failure;
-use crate::limits::Print;
+use crate::limits::PrintCallback;
 use crate::{emitted, watch};
 use md5::{Digest, Md5};
 use model::Decimal128;
@@ -28,7 +28,7 @@ const LINES_MAX: usize = 1000;
 const LINE_BYTES_MAX: usize = 10_000;
 
 /// Passes on the lines printed since the last time.
-pub(crate) fn hand_on_lines(by: ConnectionId, print: &Print) {
+pub(crate) fn hand_on_lines(by: ConnectionId, print: &PrintCallback) {
     for line in PRINTED.take() {
         print(by, &line);
     }

@@ -30,7 +30,7 @@ type Language = (
 );
 
 /// A compiled function.
-struct Compiled {
+struct CompiledFunction {
     function: Persistent<Function<'static>>,
     /// The fields of the document that it can use; `None` is all.
     fields: Option<Vec<String>>,
@@ -41,7 +41,7 @@ pub(crate) struct Session {
     /// The operation's id.
     pub(crate) operation: u64,
     // Values must be dropped before the context.
-    compiled: FxHashMap<u64, Compiled>,
+    compiled: FxHashMap<u64, CompiledFunction>,
     tools: Persistent<Object<'static>>,
     context: Context,
 }
@@ -160,13 +160,13 @@ fn compile<'js>(ctx: &Ctx<'js>, script: &Script) -> Outcome<Function<'js>> {
 fn run<'js, 'a>(
     ctx: &Ctx<'js>,
     tools: &Object<'js>,
-    compiled: &mut FxHashMap<u64, Compiled>,
+    compiled: &mut FxHashMap<u64, CompiledFunction>,
     cx: &Cx<'_, 'a>,
     call: &Call<'_, '_>,
 ) -> Outcome<Value<'a>> {
     let found = match compiled.entry(call.script.id) {
         Entry::Occupied(found) => found.into_mut(),
-        Entry::Vacant(place) => place.insert(Compiled {
+        Entry::Vacant(place) => place.insert(CompiledFunction {
             function: Persistent::save(ctx, compile(ctx, call.script)?),
             fields: source::fields_read(&call.script.source),
         }),

@@ -18,32 +18,32 @@ const DEPTH_MAX: usize = 150;
 const BYTES_MAX: usize = 16 * 1024 * 1024 + 16 * 1024;
 
 /// Where a value is written.
-enum Place<'p, 'b> {
+enum ValueSlot<'p, 'b> {
     Field(&'p mut DocWriter<'b>, &'p str),
     Element(&'p mut ArrayWriter<'b>),
 }
 
-impl<'p> Place<'p, '_> {
+impl<'p> ValueSlot<'p, '_> {
     fn put(self, v: Value<'_>) {
         match self {
-            Place::Field(w, name) => {
+            ValueSlot::Field(w, name) => {
                 w.put(name, v);
             }
-            Place::Element(w) => {
+            ValueSlot::Element(w) => {
                 w.push(v);
             }
         }
     }
     fn doc(self) -> DocWriter<'p> {
         match self {
-            Place::Field(w, name) => w.doc(name),
-            Place::Element(w) => w.doc(),
+            ValueSlot::Field(w, name) => w.doc(name),
+            ValueSlot::Element(w) => w.doc(),
         }
     }
     fn array(self) -> ArrayWriter<'p> {
         match self {
-            Place::Field(w, name) => w.array(name),
-            Place::Element(w) => w.array(),
+            ValueSlot::Field(w, name) => w.array(name),
+            ValueSlot::Element(w) => w.array(),
         }
     }
 }
@@ -71,12 +71,12 @@ impl<'t, 'js> ToBson<'t, 'js> {
             w.put(name, Value::Null);
             return Ok(());
         }
-        self.write(Place::Field(w, name), v, None, 0)
+        self.write(ValueSlot::Field(w, name), v, None, 0)
     }
 
     /// Writes a value to a field.
     pub(crate) fn field(&mut self, w: &mut DocWriter<'_>, name: &str, v: &Js<'js>) -> Outcome<()> {
-        self.write(Place::Field(w, name), v, None, 0)
+        self.write(ValueSlot::Field(w, name), v, None, 0)
     }
 
     /// Counts bytes that are about to be written, against the limit.
@@ -107,7 +107,7 @@ impl<'t, 'js> ToBson<'t, 'js> {
 
     fn write(
         &mut self,
-        place: Place<'_, '_>,
+        place: ValueSlot<'_, '_>,
         v: &Js<'js>,
         was: Option<i32>,
         depth: usize,
@@ -158,7 +158,7 @@ impl<'t, 'js> ToBson<'t, 'js> {
         Ok(())
     }
 
-    fn array(&mut self, place: Place<'_, '_>, a: &Array<'js>, depth: usize) -> Outcome<()> {
+    fn array(&mut self, place: ValueSlot<'_, '_>, a: &Array<'js>, depth: usize) -> Outcome<()> {
         deeper(depth)?;
         let noted = !origins::is_empty();
         // Up to 2^32 - 1, which the engine gives as a double; the array may be empty nevertheless.
@@ -176,12 +176,12 @@ impl<'t, 'js> ToBson<'t, 'js> {
             } else {
                 None
             };
-            self.write(Place::Element(&mut w), &a.get(i)?, was, depth + 1)?;
+            self.write(ValueSlot::Element(&mut w), &a.get(i)?, was, depth + 1)?;
         }
         Ok(())
     }
 
-    fn object(&mut self, place: Place<'_, '_>, o: &Object<'js>, depth: usize) -> Outcome<()> {
+    fn object(&mut self, place: ValueSlot<'_, '_>, o: &Object<'js>, depth: usize) -> Outcome<()> {
         let kind: u8 = tool(self.tools, "kindOf", (o.clone(),))?;
         if kind != 0 {
             return self.typed(place, o, kind, depth);
@@ -212,7 +212,7 @@ impl<'t, 'js> ToBson<'t, 'js> {
             } else {
                 None
             };
-            self.write(Place::Field(&mut w, &name), &v, was, depth + 1)?;
+            self.write(ValueSlot::Field(&mut w, &name), &v, was, depth + 1)?;
         }
         Ok(())
     }
@@ -220,7 +220,7 @@ impl<'t, 'js> ToBson<'t, 'js> {
     /// Writes a value of one of the prelude's types.
     fn typed(
         &mut self,
-        place: Place<'_, '_>,
+        place: ValueSlot<'_, '_>,
         o: &Object<'js>,
         kind: u8,
         depth: usize,
@@ -252,7 +252,7 @@ impl<'t, 'js> ToBson<'t, 'js> {
 
     fn code_with_scope(
         &mut self,
-        place: Place<'_, '_>,
+        place: ValueSlot<'_, '_>,
         o: &Object<'js>,
         code: &Js<'js>,
         depth: usize,
@@ -260,7 +260,7 @@ impl<'t, 'js> ToBson<'t, 'js> {
         let mut scope = DocBuf::new();
         let mut written = Ok(());
         let v: Js<'js> = o.get("scope")?;
-        scope.append(|w| written = self.write(Place::Field(w, ""), &v, None, depth + 1));
+        scope.append(|w| written = self.write(ValueSlot::Field(w, ""), &v, None, depth + 1));
         written?;
         let Some(Value::Document(d)) = scope.doc().first().map(|(_, v)| v) else {
             return Err(failed("the scope of code must be an object").into());
@@ -274,7 +274,7 @@ impl<'t, 'js> ToBson<'t, 'js> {
 }
 
 /// Writes what the prelude returned for such a value; `None` if that is not valid.
-fn put_typed(place: Place<'_, '_>, kind: u8, simple: &Js<'_>, text: &str) -> Option<()> {
+fn put_typed(place: ValueSlot<'_, '_>, kind: u8, simple: &Js<'_>, text: &str) -> Option<()> {
     match kind {
         2 => place.put(Value::Int64(simple.clone().into_big_int()?.to_i64().ok()?)),
         3 => place.put(Value::Int32(simple.as_number()? as i32)),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[derive(Default)]
-struct Watch {
+struct Watchdog {
     operation: Option<Arc<Operation>>,
     until: Option<Instant>,
     /// The first reason.
@@ -16,12 +16,12 @@ struct Watch {
 }
 
 thread_local! {
-    static WATCH: RefCell<Watch> = RefCell::default();
+    static WATCH: RefCell<Watchdog> = RefCell::default();
 }
 
 /// Starts to watch one call.
 pub(crate) fn begin(operation: Option<Arc<Operation>>, longest: Duration) {
-    WATCH.set(Watch {
+    WATCH.set(Watchdog {
         operation,
         until: Instant::now().checked_add(longest),
         failed: None,

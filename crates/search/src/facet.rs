@@ -18,7 +18,7 @@ const BUCKETS: i64 = 10;
 const BUCKETS_MAX: i64 = 1000;
 
 /// Found documents, by segment.
-pub(crate) type Found = Vec<BitSet>;
+pub(crate) type DocumentSets = Vec<BitSet>;
 
 /// One facet.
 #[derive(Clone, Debug)]
@@ -119,7 +119,12 @@ impl Facet {
     ///
     /// # Errors
     /// 8 UnknownError for a path that is not indexed for facets.
-    pub(crate) fn buckets(&self, index: &Index, view: &View, found: &Found) -> Result<Vec<DocBuf>> {
+    pub(crate) fn buckets(
+        &self,
+        index: &Index,
+        view: &View,
+        found: &DocumentSets,
+    ) -> Result<Vec<DocBuf>> {
         let kinds = index.definition().kinds_at(&self.path);
         let fits = kinds.iter().any(|k| match (&self.kind, k) {
             (Kind::Strings { .. }, FieldKind::Token { .. }) => true,
@@ -164,7 +169,7 @@ impl Facet {
         &self,
         index: &Index,
         view: &View,
-        found: &Found,
+        found: &DocumentSets,
         most: usize,
     ) -> Result<Vec<DocBuf>> {
         let terms = Terms {
@@ -190,7 +195,7 @@ impl Facet {
     fn between(
         &self,
         view: &View,
-        found: &Found,
+        found: &DocumentSets,
         column: ColumnKind,
         boundaries: &[f64],
     ) -> Result<(Vec<i64>, i64)> {
@@ -265,7 +270,7 @@ fn each_value(
 }
 
 /// An empty set of documents of a view.
-pub(crate) fn nothing_found(view: &View) -> Found {
+pub(crate) fn nothing_found(view: &View) -> DocumentSets {
     let segments = view.searcher.segment_readers().iter();
     segments
         .map(|s| BitSet::with_max_value(s.max_doc()))

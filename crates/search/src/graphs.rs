@@ -34,10 +34,10 @@ pub(crate) struct Graphs {
     folder: Option<PathBuf>,
     /// `None` for a segment that gets no graph.
     ready: Mutex<FxHashMap<Key, Option<Arc<SegmentGraph>>>>,
-    building: Mutex<Option<Building>>,
+    building: Mutex<Option<GraphBuild>>,
 }
 
-struct Building {
+struct GraphBuild {
     key: Key,
     coding: Coding,
     builder: Builder,
@@ -171,7 +171,7 @@ impl Graphs {
                     return Ok(true);
                 }
                 let builder = fill(&column, coding, field)?;
-                *self.building.lock() = Some(Building {
+                *self.building.lock() = Some(GraphBuild {
                     key,
                     coding,
                     builder,

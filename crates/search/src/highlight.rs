@@ -5,7 +5,7 @@ use crate::analysis::{Analyzer, Token};
 use crate::args::Args;
 use crate::definition::FieldKind;
 use crate::error::invalid;
-use crate::marked::Marked;
+use crate::marked::HighlightTerm;
 use crate::operator::{Build, texts};
 use crate::schema::MULTI;
 use model::{Doc, DocBuf, Result, Value};
@@ -40,7 +40,7 @@ struct Field {
     path: String,
     multi: Option<String>,
     analyzer: Analyzer,
-    marks: Vec<Marked>,
+    marks: Vec<HighlightTerm>,
 }
 
 /// A match in a text: its range, and which term it matches.
@@ -228,13 +228,13 @@ impl Field {
         let mut hits: Vec<Hit> = Vec::new();
         for mark in &self.marks {
             let shown = |t: &&Token| match mark {
-                Marked::Token(text) => t.text == *text,
-                Marked::Like(test) => test.passes(&t.text),
-                Marked::Piece(piece) => t.text.to_lowercase().contains(piece.as_str()),
-                Marked::Phrase(..) => false,
+                HighlightTerm::Token(text) => t.text == *text,
+                HighlightTerm::Like(test) => test.passes(&t.text),
+                HighlightTerm::Piece(piece) => t.text.to_lowercase().contains(piece.as_str()),
+                HighlightTerm::Phrase(..) => false,
             };
             hits.extend(tokens.iter().filter(shown).map(hit_of));
-            if let Marked::Phrase(wanted, slop) = mark {
+            if let HighlightTerm::Phrase(wanted, slop) = mark {
                 phrases(&tokens, wanted, *slop, &mut hits);
             }
         }

@@ -3,7 +3,7 @@
 use crate::error::failed;
 use crate::highlight::Highlighter;
 use crate::index::{Index, View, is_alive};
-use crate::order::{Hit, Order, Ranked, token_of};
+use crate::order::{Hit, Order, SortedHit, token_of};
 use model::{Doc, DocBuf, Result};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -18,41 +18,41 @@ const CHECK_EVERY: usize = 1024;
 pub type Check<'c> = dyn FnMut() -> Result<()> + 'c;
 
 /// A hit ordered by its score.
-struct Scored(Hit);
+struct ScoredHit(Hit);
 
-impl Ord for Scored {
+impl Ord for ScoredHit {
     /// A higher score is greater; among equal scores the earlier document is.
-    fn cmp(&self, other: &Scored) -> Ordering {
+    fn cmp(&self, other: &ScoredHit) -> Ordering {
         let (a, b) = (&self.0, &other.0);
         let by_score = a.score.total_cmp(&b.score);
         by_score.then((b.segment, b.doc).cmp(&(a.segment, a.doc)))
     }
 }
 
-impl PartialOrd for Scored {
-    fn partial_cmp(&self, other: &Scored) -> Option<Ordering> {
+impl PartialOrd for ScoredHit {
+    fn partial_cmp(&self, other: &ScoredHit) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Scored {
-    fn eq(&self, other: &Scored) -> bool {
+impl PartialEq for ScoredHit {
+    fn eq(&self, other: &ScoredHit) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Scored {}
+impl Eq for ScoredHit {}
 
 /// The results in their order.
 enum Sequence {
     /// By descending scores.
-    Scores(BinaryHeap<Scored>),
+    Scores(BinaryHeap<ScoredHit>),
     /// In sort order, reversed: the first is at the end.
-    Sorted(Vec<Ranked>),
+    Sorted(Vec<SortedHit>),
 }
 
 /// One document found.
-pub struct Found {
+pub struct SearchHit {
     /// Its encoded `_id`.
     pub id: Vec<u8>,
     /// The score.
@@ -112,7 +112,7 @@ impl Hits {
 
     pub(crate) fn push(&mut self, hit: Hit) {
         if let Sequence::Scores(found) = &mut self.found {
-            found.push(Scored(hit));
+            found.push(ScoredHit(hit));
         }
     }
 
@@ -133,14 +133,14 @@ impl Hits {
     pub(crate) fn sort(
         &mut self,
         order: Order,
-        wanted: &dyn Fn(&Order, &Ranked) -> bool,
+        wanted: &dyn Fn(&Order, &SortedHit) -> bool,
         backwards: bool,
     ) -> Result<()> {
         let Sequence::Scores(found) = &mut self.found else {
             return Ok(());
         };
         let mut sorted = Vec::new();
-        for Scored(hit) in std::mem::take(found) {
+        for ScoredHit(hit) in std::mem::take(found) {
             let Some(segment) = self
                 .view
                 .searcher
@@ -171,11 +171,11 @@ impl Hits {
     ///
     /// # Errors
     /// 1 InternalError when the index cannot be read.
-    pub fn pop(&mut self) -> Result<Option<Found>> {
+    pub fn pop(&mut self) -> Result<Option<SearchHit>> {
         let next = match &mut self.found {
             Sequence::Sorted(found) => found.pop(),
             Sequence::Scores(found) => match found.pop() {
-                Some(Scored(hit)) => {
+                Some(ScoredHit(hit)) => {
                     let segment = self.view.searcher.segment_reader(hit.segment);
                     Some(self.order.rank(segment, hit)?)
                 }
@@ -193,7 +193,7 @@ impl Hits {
             .map_err(|e| failed("read a document", &e))?;
         let id = stored.get_first(self.id).and_then(|v| v.as_bytes());
         let id = id.ok_or_else(|| failed("read a document", &"it has no _id"))?;
-        Ok(Some(Found {
+        Ok(Some(SearchHit {
             token: token_of(&ranked, id),
             id: id.to_vec(),
             score: hit.score,

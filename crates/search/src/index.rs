@@ -32,7 +32,7 @@ const SUMS_MAX: usize = 10_000;
 
 /// The storage of an index.
 #[derive(Clone, Copy, Debug)]
-pub enum Place<'p> {
+pub enum IndexLocation<'p> {
     /// In memory, lost when the process ends.
     Memory,
     /// A folder of its own.
@@ -74,11 +74,11 @@ impl Index {
     ///
     /// # Errors
     /// 1 InternalError when the folder cannot be made or written.
-    pub fn create(definition: Definition, place: Place<'_>) -> Result<Index> {
+    pub fn create(definition: Definition, place: IndexLocation<'_>) -> Result<Index> {
         let (schema, fields) = Fields::build(definition.vectors.len());
         let inner = match place {
-            Place::Memory => tantivy::Index::create_in_ram(schema),
-            Place::Folder(path) => {
+            IndexLocation::Memory => tantivy::Index::create_in_ram(schema),
+            IndexLocation::Folder(path) => {
                 if path.exists() {
                     std::fs::remove_dir_all(path).map_err(|e| failed("remove", &e))?;
                 }
@@ -87,8 +87,8 @@ impl Index {
             }
         };
         let folder = match place {
-            Place::Memory => None,
-            Place::Folder(path) => Some(path),
+            IndexLocation::Memory => None,
+            IndexLocation::Folder(path) => Some(path),
         };
         Index::over(inner, definition, fields, folder)
     }

@@ -29,7 +29,7 @@ mod vector;
 mod vector_search;
 
 pub use definition::Definition;
-pub use hits::{Check, Found, Hits};
-pub use index::{Index, Place, WRITER_BYTES, Writer};
+pub use hits::{Check, Hits, SearchHit};
+pub use index::{Index, IndexLocation, WRITER_BYTES, Writer};
 pub use search::Search;
 pub use vector_search::VectorSearch;

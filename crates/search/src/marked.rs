@@ -9,12 +9,12 @@ use crate::matching::TokenTest;
 pub(crate) struct Mark {
     /// The field, with the name of its analyzer if it is a further one.
     pub(crate) key: String,
-    pub(crate) what: Marked,
+    pub(crate) what: HighlightTerm,
 }
 
 /// What to highlight.
 #[derive(Clone, Debug)]
-pub(crate) enum Marked {
+pub(crate) enum HighlightTerm {
     Token(String),
     Like(TokenTest),
     /// Words that contain this gram, in lower case.

@@ -60,7 +60,7 @@ pub(crate) struct Hit {
 
 /// A document and its sort keys.
 #[derive(Clone, Debug)]
-pub(crate) struct Ranked {
+pub(crate) struct SortedHit {
     keys: Vec<Key>,
     pub(crate) hit: Hit,
 }
@@ -128,7 +128,7 @@ impl Order {
     }
 
     /// The sort keys of a document.
-    pub(crate) fn rank(&self, segment: &SegmentReader, hit: Hit) -> Result<Ranked> {
+    pub(crate) fn rank(&self, segment: &SegmentReader, hit: Hit) -> Result<SortedHit> {
         let mut keys = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
             keys.push(match &part.path {
@@ -137,11 +137,11 @@ impl Order {
                     .map_err(|e| failed("sort", &e))?,
             });
         }
-        Ok(Ranked { keys, hit })
+        Ok(SortedHit { keys, hit })
     }
 
     /// Which of two documents comes first. Equal ones are in index order.
-    pub(crate) fn compare(&self, a: &Ranked, b: &Ranked) -> Ordering {
+    pub(crate) fn compare(&self, a: &SortedHit, b: &SortedHit) -> Ordering {
         let mut found = Ordering::Equal;
         for (part, (a, b)) in self.parts.iter().zip(a.keys.iter().zip(&b.keys)) {
             let missing = (*a == Key::Missing, *b == Key::Missing);
@@ -163,7 +163,7 @@ impl Order {
         if self.is_by_score() {
             found = b.hit.score.total_cmp(&a.hit.score);
         }
-        let place = |r: &Ranked| (r.hit.segment, r.hit.doc);
+        let place = |r: &SortedHit| (r.hit.segment, r.hit.doc);
         found.then_with(|| place(a).cmp(&place(b)))
     }
 }
@@ -258,7 +258,7 @@ fn key_of(segment: &SegmentReader, path: &str, doc: DocId, greatest: bool) -> ta
 }
 
 /// The token for the position of a document; `id` is its encoded `_id`.
-pub(crate) fn token_of(ranked: &Ranked, id: &[u8]) -> String {
+pub(crate) fn token_of(ranked: &SortedHit, id: &[u8]) -> String {
     let id = Binary {
         subtype: 0,
         bytes: id,
@@ -287,7 +287,12 @@ pub(crate) fn token_of(ranked: &Ranked, id: &[u8]) -> String {
 ///
 /// # Errors
 /// 8 UnknownError for an invalid token, or one of another order.
-pub(crate) fn place_of(token: &str, order: &Order, index: &Index, view: &View) -> Result<Ranked> {
+pub(crate) fn place_of(
+    token: &str,
+    order: &Order,
+    index: &Index,
+    view: &View,
+) -> Result<SortedHit> {
     let bad = || {
         invalid(format!(
             "\"{token}\" is no searchSequenceToken of a search in the same order"
@@ -316,7 +321,7 @@ pub(crate) fn place_of(token: &str, order: &Order, index: &Index, view: &View) -
     if let Some((segment, doc)) = find(index, view, id.bytes)? {
         (hit.segment, hit.doc) = (segment, doc);
     }
-    Ok(Ranked { keys, hit })
+    Ok(SortedHit { keys, hit })
 }
 
 fn read_key(v: Value<'_>) -> Option<Key> {

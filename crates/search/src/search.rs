@@ -8,7 +8,7 @@ use crate::highlight::Highlight;
 use crate::hits::{Check, Hits, each_match, weight_of};
 use crate::index::{Index, View};
 use crate::operator::{self, Build};
-use crate::order::{Order, Ranked, place_of};
+use crate::order::{Order, SortedHit, place_of};
 use crate::synonyms::{self, Sources};
 use model::{Doc, DocBuf, Result, Value};
 use std::cmp::Ordering;
@@ -41,13 +41,13 @@ pub struct Search {
     operator: DocBuf,
     count: Count,
     facets: Vec<Facet>,
-    shown: Shown,
+    shown: OutputOptions,
     synonyms: Sources,
 }
 
 /// Which documents and fields are returned, and what is returned with them.
 #[derive(Clone, Debug, Default)]
-struct Shown {
+struct OutputOptions {
     highlight: Option<Highlight>,
     sort: Order,
     after: Option<String>,
@@ -97,8 +97,8 @@ impl Search {
             },
             facets: Vec::new(),
             shown: match is_meta {
-                true => Shown::default(),
-                false => Shown::parse(&args)?,
+                true => OutputOptions::default(),
+                false => OutputOptions::parse(&args)?,
             },
             synonyms: Sources::new(),
         };
@@ -207,8 +207,8 @@ impl Search {
         if shown.sort.is_by_score() && after.is_none() && before.is_none() {
             return Ok(());
         }
-        let wanted = |order: &Order, found: &Ranked| {
-            let than = |place: &Option<Ranked>, wanted: Ordering| {
+        let wanted = |order: &Order, found: &SortedHit| {
+            let than = |place: &Option<SortedHit>, wanted: Ordering| {
                 let place = place.as_ref();
                 place.is_none_or(|p| order.compare(found, p) == wanted)
             };
@@ -264,7 +264,7 @@ impl Search {
         index: &Index,
         view: &View,
         n: i64,
-        found: &facet::Found,
+        found: &facet::DocumentSets,
     ) -> Result<DocBuf> {
         let mut counted = self.counted(n);
         if !self.facets.is_empty() {
@@ -297,8 +297,8 @@ impl Search {
     }
 }
 
-impl Shown {
-    fn parse(args: &Args<'_>) -> Result<Shown> {
+impl OutputOptions {
+    fn parse(args: &Args<'_>) -> Result<OutputOptions> {
         let text = |field: &str| Ok(args.string(field)?.map(str::to_owned));
         let (after, before) = (text("searchAfter")?, text("searchBefore")?);
         if after.is_some() && before.is_some() {
@@ -306,7 +306,7 @@ impl Shown {
                 "searchAfter and searchBefore cannot be used together",
             ));
         }
-        Ok(Shown {
+        Ok(OutputOptions {
             highlight: args.get("highlight").map(Highlight::parse).transpose()?,
             sort: args
                 .get("sort")

@@ -10,7 +10,7 @@ const DEPTH_MAX: usize = 100;
 
 /// Which fields are returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Stored {
+pub(crate) enum StoredSource {
     /// `storedSource` is not defined.
     #[default]
     Undefined,
@@ -19,20 +19,20 @@ pub(crate) enum Stored {
     Exclude(Vec<String>),
 }
 
-impl Stored {
+impl StoredSource {
     /// Reads `storedSource`.
     ///
     /// # Errors
     /// 8 UnknownError for anything but a boolean, `{include: [...]}` or `{exclude: [...]}`.
-    pub(crate) fn parse(v: Option<Value<'_>>) -> Result<Stored> {
+    pub(crate) fn parse(v: Option<Value<'_>>) -> Result<StoredSource> {
         let (args, v) = match v {
-            None | Some(Value::Bool(false)) => return Ok(Stored::Undefined),
-            Some(Value::Bool(true)) => return Ok(Stored::All),
+            None | Some(Value::Bool(false)) => return Ok(StoredSource::Undefined),
+            Some(Value::Bool(true)) => return Ok(StoredSource::All),
             Some(v) => (Args::new("storedSource", v, &["include", "exclude"])?, v),
         };
         match (args.get("include"), args.get("exclude")) {
-            (Some(_), None) => Ok(Stored::Include(paths(&args, "include")?)),
-            (None, Some(_)) => Ok(Stored::Exclude(paths(&args, "exclude")?)),
+            (Some(_), None) => Ok(StoredSource::Include(paths(&args, "include")?)),
+            (None, Some(_)) => Ok(StoredSource::Exclude(paths(&args, "exclude")?)),
             _ => Err(invalid(format!(
                 "\"storedSource\" must have exactly one of include, exclude, not {v}"
             ))),
@@ -62,7 +62,7 @@ impl Stored {
                         w.put(name, list.doc().field("v"));
                     }
                     // The value has no fields below it.
-                    v if matches!(self, Stored::Exclude(_)) => _ = w.put(name, v),
+                    v if matches!(self, StoredSource::Exclude(_)) => _ = w.put(name, v),
                     _ => {}
                 },
             }
@@ -75,7 +75,7 @@ impl Stored {
         for v in list.iter() {
             match v {
                 Value::Document(d) => self.put(path, d, depth, &mut all.doc()),
-                v if matches!(self, Stored::Exclude(_)) => _ = all.push(v),
+                v if matches!(self, StoredSource::Exclude(_)) => _ = all.push(v),
                 _ => {}
             }
         }
@@ -90,14 +90,16 @@ impl Stored {
             return Inclusion::Yes;
         }
         match self {
-            Stored::All | Stored::Undefined => Inclusion::Yes,
-            Stored::Include(list) if list.iter().any(|p| below(p, at)) => Inclusion::Yes,
-            Stored::Exclude(list) if list.iter().any(|p| below(p, at)) => Inclusion::No,
-            Stored::Include(list) | Stored::Exclude(list) if list.iter().any(|p| below(at, p)) => {
+            StoredSource::All | StoredSource::Undefined => Inclusion::Yes,
+            StoredSource::Include(list) if list.iter().any(|p| below(p, at)) => Inclusion::Yes,
+            StoredSource::Exclude(list) if list.iter().any(|p| below(p, at)) => Inclusion::No,
+            StoredSource::Include(list) | StoredSource::Exclude(list)
+                if list.iter().any(|p| below(at, p)) =>
+            {
                 Inclusion::Within
             }
-            Stored::Include(_) => Inclusion::No,
-            Stored::Exclude(_) => Inclusion::Yes,
+            StoredSource::Include(_) => Inclusion::No,
+            StoredSource::Exclude(_) => Inclusion::Yes,
         }
     }
 }

@@ -5,7 +5,7 @@
 use crate::args::Args;
 use crate::error::{failed, invalid};
 use crate::facet;
-use crate::graph::Near;
+use crate::graph::Neighbour;
 use crate::graphs::{SegmentGraph, column_of};
 use crate::hits::{Check, Hits, each_match, weight_of};
 use crate::index::{Index, View, is_alive};
@@ -199,7 +199,7 @@ impl VectorSearch {
                     }
                 })?,
                 Some((most, graph)) => {
-                    let search = Approximate {
+                    let search = ApproximateSearch {
                         graph,
                         target: &target,
                         most,
@@ -295,12 +295,12 @@ impl VectorSearch {
 
 /// A vector to compare in full.
 struct Candidate {
-    near: Near,
+    near: Neighbour,
     segment: u32,
 }
 
 /// An approximate search in one segment.
-struct Approximate<'s> {
+struct ApproximateSearch<'s> {
     graph: &'s SegmentGraph,
     target: &'s Target,
     most: usize,
@@ -308,9 +308,13 @@ struct Approximate<'s> {
     passing: Option<usize>,
 }
 
-impl Approximate<'_> {
+impl ApproximateSearch<'_> {
     /// Approximately the nearest vectors of documents that pass the filter.
-    fn nodes(&self, passes: &dyn Fn(DocId) -> bool, check: &mut Check<'_>) -> Result<Vec<Near>> {
+    fn nodes(
+        &self,
+        passes: &dyn Fn(DocId) -> bool,
+        check: &mut Check<'_>,
+    ) -> Result<Vec<Neighbour>> {
         let SegmentGraph { graph, coding, .. } = self.graph;
         let code = self.target.code(*coding);
         let passes = |node: u32| self.graph.docs(node).iter().any(|doc| passes(*doc));

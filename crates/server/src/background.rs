@@ -1,9 +1,9 @@
 //! The threads of the background workers, which no client waits for. Promises: each thread ends
 //! soon after it is told to. Must not know: what the workers of `commands` do.
 
-use crate::report::Trouble;
+use crate::report::FaultMonitor;
 use commands::Service;
-use commands::workers::{self, Class, Next, Worker, never};
+use commands::workers::{self, Class, NextRound, Worker, never};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -16,11 +16,11 @@ static TROUBLE: Worker = Worker {
     period: Duration::from_secs(1),
     is_due_early: never,
     work: || {
-        let mut trouble = Trouble::default();
+        let mut trouble = FaultMonitor::default();
         Box::new(move |service, _| {
             let found = trouble.look(service.store.engine().as_ref());
             found.iter().for_each(|e| service.tell(e));
-            Ok(Next::Again)
+            Ok(NextRound::Again)
         })
     },
     error: ("STORAGE", "the state of the engine could not be read"),

@@ -2,7 +2,9 @@
 //! [`Dispatcher`].
 
 use crate::naming::Naming;
-use crate::net::{Class, ConnHandle, Entered, FlushTurn, Handler, Next, PeerAddr, PeerInfo};
+use crate::net::{
+    Class, ConnHandle, FlushOutcome, Handler, HandshakeResult, NextAction, PeerAddr, PeerInfo,
+};
 use commands::request::spec::{Spec, flag};
 use commands::{Connection, Dispatcher, Link, Outcome, Request, Sequence, WaitFor};
 use logs::{Entry, REDACTED, Severity, component, id};
@@ -65,7 +67,7 @@ impl CommandHandler {
         }
     }
 
-    fn run(&self, client: &mut Client, request: &Request<'_>, reply: &mut Vec<u8>) -> Next {
+    fn run(&self, client: &mut Client, request: &Request<'_>, reply: &mut Vec<u8>) -> NextAction {
         let store = |waited: bool, streamed: bool, class: Class| StoredRequest {
             body: request.body.to_buf(),
             sequences: request
@@ -84,20 +86,20 @@ impl CommandHandler {
             .dispatcher
             .handle(&mut client.connection, request, reply)
         {
-            Outcome::Reply | Outcome::NoReply => Next::Reply,
-            Outcome::Close => Next::Close,
+            Outcome::Reply | Outcome::NoReply => NextAction::Reply,
+            Outcome::Close => NextAction::Close,
             Outcome::Durable(pos) => {
                 let pos = CommitPos(pos);
                 if self.engine.durable_pos() >= pos {
                     self.dispatcher.released(&mut client.connection);
-                    return Next::Reply;
+                    return NextAction::Reply;
                 }
                 // A driver thread flushes the journal when it has no other request.
-                Next::Durable(pos.0)
+                NextAction::Durable(pos.0)
             }
             Outcome::Exhaust => {
                 client.again = Some(store(false, true, Class::Short));
-                Next::Stream
+                NextAction::Stream
             }
             Outcome::Wait { until_us, on } => {
                 let class = match on {
@@ -107,7 +109,7 @@ impl CommandHandler {
                 };
                 client.again = Some(store(true, request.streamed, class));
                 let now = self.dispatcher.service().clock.monotonic_us();
-                Next::Wait {
+                NextAction::Wait {
                     until: Instant::now() + Duration::from_micros(until_us.saturating_sub(now)),
                 }
             }
@@ -192,7 +194,7 @@ impl Handler for CommandHandler {
         }
     }
 
-    fn secured(&self, client: &mut Client, entered: &Entered) {
+    fn secured(&self, client: &mut Client, entered: &HandshakeResult) {
         let subject = entered.certificate.as_deref().and_then(crate::tls::subject);
         client.connection.identity.verified(subject);
         // The client checks the certificate for every address of this server that it is told, so
@@ -220,7 +222,7 @@ impl Handler for CommandHandler {
         client: &mut Client,
         request: &wire::Request<'_>,
         reply: &mut Vec<u8>,
-    ) -> Next {
+    ) -> NextAction {
         let mut sequences = [Sequence {
             name: "",
             documents: &[],
@@ -249,9 +251,9 @@ impl Handler for CommandHandler {
         client.again.as_ref().map_or(Class::Short, |r| r.class)
     }
 
-    fn resume(&self, client: &mut Client, reply: &mut Vec<u8>) -> Next {
+    fn resume(&self, client: &mut Client, reply: &mut Vec<u8>) -> NextAction {
         let Some(stored) = client.again.take() else {
-            return Next::Close;
+            return NextAction::Close;
         };
         let sequences: Vec<Sequence<'_>> = stored
             .sequences
@@ -271,10 +273,10 @@ impl Handler for CommandHandler {
         self.run(client, &request, reply)
     }
 
-    fn try_flush(&self, position: u64) -> FlushTurn {
+    fn try_flush(&self, position: u64) -> FlushOutcome {
         match self.engine.try_flush(CommitPos(position)) {
-            storage::FlushTurn::Idle => FlushTurn::Idle,
-            storage::FlushTurn::Flushed { more } => FlushTurn::Flushed { more },
+            storage::FlushOutcome::Idle => FlushOutcome::Idle,
+            storage::FlushOutcome::Flushed { more } => FlushOutcome::Flushed { more },
         }
     }
 

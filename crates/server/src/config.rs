@@ -19,12 +19,12 @@ mod tikv;
 mod tls;
 mod vault;
 
-pub use audit::{AuditArgs, Auditing};
+pub use audit::{AuditArgs, AuditConfig};
 pub use foreign::leave_out;
-pub use given::Given;
+pub use given::OptionFields;
 pub use identity::IdentityProviders;
 pub use ldap::LdapArgs;
-pub use logging::{LogArgs, Logging};
+pub use logging::{LogArgs, LogConfig};
 pub use metrics::{Metrics, MetricsArgs};
 pub use otlp::{Otlp, OtlpArgs};
 pub use parameters::list_of;
@@ -202,7 +202,7 @@ pub struct ServeArgs {
     pub as_mongod: bool,
     /// What the command line gave, as it is shown.
     #[arg(skip)]
-    pub given: Given,
+    pub given: OptionFields,
 }
 
 /// Options for an engine that is the user's own.
@@ -234,7 +234,7 @@ struct File {
     storage: Storage,
     security: Security,
     replication: Replication,
-    quarry: Own,
+    quarry: QuarrySection,
     #[serde(rename = "setParameter")]
     set_parameter: BTreeMap<String, serde_yaml_ng::Value>,
     #[serde(rename = "systemLog")]
@@ -278,7 +278,7 @@ struct Replication {
 
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-struct Own {
+struct QuarrySection {
     memory: Option<String>,
     scan_threads: Option<std::num::NonZero<u16>>,
     standalone: bool,
@@ -297,7 +297,7 @@ struct Own {
     tikv: TikvSection,
 }
 
-impl Own {
+impl QuarrySection {
     /// The options of the metrics port from the file.
     fn metrics(&self) -> MetricsArgs {
         MetricsArgs {
@@ -364,9 +364,9 @@ pub struct Settings {
     /// Where metrics are sent; `None` sends none.
     pub otlp: Option<Otlp>,
     /// The log, the process, slow operations.
-    pub log: Logging,
+    pub log: LogConfig,
     /// `None` without an audit.
-    pub audit: Option<Auditing>,
+    pub audit: Option<AuditConfig>,
     /// The program was called as mongod: the log goes where mongod's goes.
     pub as_mongod: bool,
 }
@@ -412,14 +412,14 @@ impl Settings {
         let engine = args.storage_engine.clone().or(file.storage.engine);
         let engine = choose_engine(engine, &path, is_named, &mut without_effect)?;
         let parameters = parameters(&file.set_parameter, &args.set_parameter)?;
-        let log = Logging::of(&args.log, sections)?;
+        let log = LogConfig::of(&args.log, sections)?;
         let interval = file.storage.journal.commit_interval_ms;
         Ok(Settings {
             given: args.given.clone().over(file.given).document()?,
             without_effect,
             mounted: false,
             as_mongod: args.as_mongod,
-            audit: Auditing::of(&args.audit, file.audit_log, log.rotate)?,
+            audit: AuditConfig::of(&args.audit, file.audit_log, log.rotate)?,
             metrics: Metrics::of(&args.metrics, metrics, allow_open_access)?,
             otlp: Otlp::of(&args.otlp, file.quarry.otlp)?,
             log,
@@ -465,7 +465,7 @@ impl Settings {
         EngineOptions {
             name: &self.storage_engine,
             path: &self.dbpath,
-            bytes: crate::memory::Parts::of(self.memory_bytes).engine,
+            bytes: crate::memory::MemoryShares::of(self.memory_bytes).engine,
             journal_commit_interval_ms: self.journal_commit_interval_ms,
             repair: self.repair,
             key: self.encryption_key.as_ref(),

@@ -14,12 +14,12 @@ use crate::config::Settings;
 use crate::forward::{Forwarder, Holder, Rules};
 use crate::net::{Config, Listeners, Server, Watermark};
 use crate::output::print_line;
-use crate::reads::Reads;
+use crate::reads::LocalReads;
 
-pub(crate) struct Forwarding {
+pub(crate) struct ForwardingState {
     forwarder: Forwarder,
     holder: Holder,
-    reads: Option<Reads>,
+    reads: Option<LocalReads>,
 }
 
 /// Whether a message is a command that may be executed twice.
@@ -32,7 +32,7 @@ fn may_be_sent_again(message: &[u8]) -> bool {
     registry::may_be_sent_again(request.command_name(), Doc::from_prefix(request.body))
 }
 
-impl Forwarding {
+impl ForwardingState {
     /// `None` for a server without others, or without clients before it holds the database.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl Forwarding {
         // TLS between a client and the holder cannot be decrypted here.
         let reads_here = settings.tikv.reads_here && settings.tls.is_none();
         let reads = match reads_here {
-            true => Some(Reads::start(settings, log)?),
+            true => Some(LocalReads::start(settings, log)?),
             false => None,
         };
         let rules = Rules {
@@ -61,7 +61,7 @@ impl Forwarding {
             connections_max: network.max_connections / 2,
             is_stateless: !settings.auth && settings.tls.is_none(),
             may_repeat: may_be_sent_again,
-            here: reads.as_ref().map(Reads::slot),
+            here: reads.as_ref().map(LocalReads::slot),
         };
         let forwarder = Forwarder::start(listeners, Arc::clone(&holder), rules)?;
         release.release();

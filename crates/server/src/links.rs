@@ -11,7 +11,7 @@ use commands::state::Network;
 /// Lets commands read the counters of the network and of the device.
 pub(crate) fn link(settings: &Settings, service: &Service, server: &Server<CommandHandler>) {
     let asked = server.metrics();
-    let network = move || asked().map(shown).unwrap_or_default();
+    let network = move || asked().map(copy_stats).unwrap_or_default();
     // It is set here only.
     let _ = service.state.network.set(Box::new(network));
     if settings.has_directory() {
@@ -51,7 +51,7 @@ pub(crate) fn block_writes(settings: &Settings, service: &Service) -> Result<(),
     blocked.map_err(|e| format!("cannot block writes: {e}"))
 }
 
-fn shown(n: NetStats) -> Network {
+fn copy_stats(n: NetStats) -> Network {
     Network {
         bytes_in: n.bytes_in,
         bytes_out: n.bytes_out,

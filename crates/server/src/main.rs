@@ -3,7 +3,7 @@
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use server::backup::{self, BackupCommand, MountArgs, RepairArgs, RestoreArgs, ValidateArgs};
 use server::command_line::{CommandLine, version_of_mongod};
-use server::config::{Given, ServeArgs};
+use server::config::{OptionFields, ServeArgs};
 use server::convert::{self, ConvertArgs};
 use server::failure::Failure;
 #[cfg(feature = "follow")]
@@ -13,8 +13,8 @@ use server::process;
 use std::process::ExitCode;
 
 #[global_allocator]
-static ALLOCATOR: memory::Counting<tikv_jemallocator::Jemalloc> =
-    memory::Counting(tikv_jemallocator::Jemalloc);
+static ALLOCATOR: memory::CountingAllocator<tikv_jemallocator::Jemalloc> =
+    memory::CountingAllocator(tikv_jemallocator::Jemalloc);
 
 /// Of `quarry serve`.
 const EXAMPLES: &str = "Examples:
@@ -107,7 +107,7 @@ fn main() -> ExitCode {
             args.as_mongod = line.as_mongod;
             let serve = command.find_subcommand("serve");
             if let (Some(serve), Some(matches)) = (serve, matches.subcommand_matches("serve")) {
-                args.given = Given::of(serve, matches);
+                args.given = OptionFields::of(serve, matches);
             }
             match server::serve::run(&args) {
                 Ok(()) => ExitCode::SUCCESS,

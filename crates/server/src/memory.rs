@@ -1,7 +1,7 @@
 //! The memory budget: how much this process may use, how that is divided, when freed memory is
 //! returned to the system, and how sizes are written in options.
 
-use memory::{Budget, Pressure, Resident};
+use memory::{Budget, Pressure, ResidentMemory};
 use std::path::Path;
 use std::sync::Arc;
 use tikv_jemalloc_ctl::{Access, AsName};
@@ -52,7 +52,7 @@ const MESSAGE_BYTES: u64 = 49 << 20;
 
 /// The parts of `--memory`; the rest is for [`FIXED_BYTES`] and for the allocator's overhead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Parts {
+pub struct MemoryShares {
     /// The engine's: block cache with memtables, table readers, flushes and compactions.
     pub engine: u64,
     /// What operations, open cursors and messages hold together.
@@ -63,14 +63,14 @@ pub struct Parts {
     pub messages: u64,
 }
 
-impl Parts {
+impl MemoryShares {
     /// The parts of a budget.
-    pub fn of(bytes: u64) -> Parts {
+    pub fn of(bytes: u64) -> MemoryShares {
         let operations = bytes.saturating_sub(FIXED_BYTES) / 100 * 35;
         // A document of 16 MB exists as read, as computed and in the reply, and a buffer that grows
         // exists twice for a moment.
         let operation = (operations / 2).max(operations.min(96 << 20));
-        Parts {
+        MemoryShares {
             engine: bytes / 100 * 60,
             operations,
             operation,
@@ -108,7 +108,7 @@ struct Process {
     bytes: u64,
 }
 
-impl Resident for Process {
+impl ResidentMemory for Process {
     fn trim(&self) -> bool {
         resident_bytes() > self.bytes / 100 * TRIM_PERCENT && reclaim()
     }
@@ -232,13 +232,13 @@ mod tests {
     #[test]
     fn parts_leave_room_for_the_rest() {
         for bytes in [BYTES_MIN, 512 << 20, 1 << 30, 64 << 30] {
-            let p = Parts::of(bytes);
+            let p = MemoryShares::of(bytes);
             assert!(
                 p.engine + p.operations < bytes && p.operation <= p.operations,
                 "{p:?}"
             );
         }
-        let p = Parts::of(1 << 30);
+        let p = MemoryShares::of(1 << 30);
         assert_eq!(
             (p.engine >> 20, p.operations >> 20, p.operation >> 20),
             (614, 347, 173)

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use commands::Dispatcher;
-use commands::metrics_export::{self, Family, Kind, Measured, Sample};
+use commands::metrics_export::{self, Family, Kind, MetricValue, Sample};
 use logs::{Entry, Severity, component, id};
 use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
@@ -119,7 +119,7 @@ fn pause(interval: Duration, failures: u32) -> Duration {
 }
 
 /// Logs a change between success and failure; returns the number of failures so far.
-fn tell(server: &Dispatcher, otlp: &Otlp, failures: u32, refused: Option<Refused>) -> u32 {
+fn tell(server: &Dispatcher, otlp: &Otlp, failures: u32, refused: Option<ExportError>) -> u32 {
     let uri = otlp.endpoint.parse::<ureq::http::Uri>();
     // Without path and query, which may hold a secret.
     let collector = uri
@@ -154,22 +154,22 @@ fn tell(server: &Dispatcher, otlp: &Otlp, failures: u32, refused: Option<Refused
 }
 
 /// Why a collector did not take the metrics.
-struct Refused {
+struct ExportError {
     why: String,
     /// The pause that the collector asked for.
     after: Duration,
 }
 
-impl Refused {
-    fn new(why: impl Into<String>) -> Refused {
-        Refused {
+impl ExportError {
+    fn new(why: impl Into<String>) -> ExportError {
+        ExportError {
             why: why.into(),
             after: Duration::ZERO,
         }
     }
 
-    fn of(e: &ureq::Error, otlp: &Otlp) -> Refused {
-        Refused::new(match e {
+    fn of(e: &ureq::Error, otlp: &Otlp) -> ExportError {
+        ExportError::new(match e {
             ureq::Error::Timeout(_) => {
                 format!("it did not answer within {} ms", otlp.timeout.as_millis())
             }
@@ -184,17 +184,17 @@ impl Refused {
     }
 }
 
-fn push(agent: &ureq::Agent, otlp: &Otlp, body: &str) -> Result<(), Refused> {
+fn push(agent: &ureq::Agent, otlp: &Otlp, body: &str) -> Result<(), ExportError> {
     let sent = agent
         .post(&otlp.endpoint)
         .content_type("application/json")
         .send(body);
-    let mut response = sent.map_err(|e| Refused::of(&e, otlp))?;
+    let mut response = sent.map_err(|e| ExportError::of(&e, otlp))?;
     let status = response.status().as_u16();
     if !(200..300).contains(&status) {
         let after = response.headers().get("retry-after");
         let after = after.and_then(|v| v.to_str().ok()?.parse().ok());
-        return Err(Refused {
+        return Err(ExportError {
             why: format!("it answered with status {status}"),
             after: after
                 .map_or(Duration::ZERO, Duration::from_secs)
@@ -202,7 +202,7 @@ fn push(agent: &ureq::Agent, otlp: &Otlp, body: &str) -> Result<(), Refused> {
         });
     }
     let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
-    let answer = body.read_to_vec().map_err(|e| Refused::of(&e, otlp))?;
+    let answer = body.read_to_vec().map_err(|e| ExportError::of(&e, otlp))?;
     // A body in another format is ignored; the status still counts.
     let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
     let Some(partial) = answer.get("partialSuccess") else {
@@ -217,7 +217,7 @@ fn push(agent: &ureq::Agent, otlp: &Otlp, body: &str) -> Result<(), Refused> {
     }
     let text = partial.get("errorMessage").and_then(Value::as_str);
     let text: String = text.unwrap_or("").chars().take(TEXT_CHARS_MAX).collect();
-    Err(Refused::new(format!(
+    Err(ExportError::new(format!(
         "it rejected {rejected} values: {text}"
     )))
 }
@@ -285,12 +285,12 @@ fn point(sample: &Sample, times: &Times) -> Option<Value> {
     let labels: Vec<Value> = labels.collect();
     Some(match &sample.value {
         // JSON has no infinities and no NaN.
-        Measured::Number(n) if !n.is_finite() => return None,
-        Measured::Number(n) => json!({
+        MetricValue::Number(n) if !n.is_finite() => return None,
+        MetricValue::Number(n) => json!({
             "attributes": labels, "startTimeUnixNano": times.start, "timeUnixNano": times.now,
             "asDouble": n,
         }),
-        Measured::Latency(counts) => {
+        MetricValue::Latency(counts) => {
             let buckets = counts.buckets.iter().map(u64::to_string);
             json!({
                 "attributes": labels, "startTimeUnixNano": times.start, "timeUnixNano": times.now,

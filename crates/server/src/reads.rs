@@ -9,13 +9,13 @@ use crate::background;
 use crate::clock::ServerClock;
 use crate::config::Settings;
 use crate::engines;
-use crate::forward::{ClientHere, Here, HereSlot, Question};
-use crate::memory::Parts;
+use crate::forward::{HolderQuery, LocalClient, LocalHandler, LocalHandlerSlot};
+use crate::memory::MemoryShares;
 use crate::net::PeerAddr;
 use crate::output::print_error;
 use crate::service_parts::{service_config, set_parameters};
 use commands::{
-    Clock, Connection, Link, Reading, Request, Sequence, Service, StoreHooks, registry,
+    Clock, Connection, Link, ReadService, Request, Sequence, Service, StoreHooks, registry,
 };
 use logs::{Entry, Log, component, id};
 use model::Doc;
@@ -35,19 +35,22 @@ const PAUSE_MAX: Duration = Duration::from_secs(4);
 const MEMORY_PARTS: u64 = 4;
 
 /// Executes reads on this server, as soon as it can.
-pub(crate) struct Reads {
-    slot: HereSlot,
+pub(crate) struct LocalReads {
+    slot: LocalHandlerSlot,
     /// This server holds the database now: stop trying to start.
     ended: Arc<AtomicBool>,
 }
 
-impl Reads {
+impl LocalReads {
     /// Starts on a thread of its own, as soon as a holder announces its changes.
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(crate) fn start(settings: &Settings, log: &Arc<Log>) -> std::io::Result<Reads> {
-        let (slot, ended) = (HereSlot::default(), Arc::new(AtomicBool::new(false)));
+    pub(crate) fn start(settings: &Settings, log: &Arc<Log>) -> std::io::Result<LocalReads> {
+        let (slot, ended) = (
+            LocalHandlerSlot::default(),
+            Arc::new(AtomicBool::new(false)),
+        );
         let (settings, log) = (settings.clone(), Arc::clone(log));
         let (found, gone) = (Arc::clone(&slot), Arc::clone(&ended));
         let thread = std::thread::Builder::new().name("quarry-reads".to_owned());
@@ -77,11 +80,11 @@ impl Reads {
                 pause = (pause * 2).min(PAUSE_MAX);
             }
         })?;
-        Ok(Reads { slot, ended })
+        Ok(LocalReads { slot, ended })
     }
 
     /// Whoever executes reads; empty until it can.
-    pub(crate) fn slot(&self) -> HereSlot {
+    pub(crate) fn slot(&self) -> LocalHandlerSlot {
         Arc::clone(&self.slot)
     }
 
@@ -101,7 +104,7 @@ fn begin(settings: &Settings, log: &Arc<Log>) -> Result<Readers, String> {
     let hooks = StoreHooks::new(Arc::clone(&clock)).following(settings.profile);
     let store = Store::follow(engine, Arc::new(hooks), &moment).map_err(|e| text(&e))?;
     let bytes = settings.memory_bytes;
-    let memory = Arc::new(Parts::of(bytes / MEMORY_PARTS).budget(bytes));
+    let memory = Arc::new(MemoryShares::of(bytes / MEMORY_PARTS).budget(bytes));
     let config = service_config(settings, memory, Arc::clone(log));
     let service = Service::new(config, clock, Arc::new(store));
     set_parameters(settings, &service)?;
@@ -110,13 +113,13 @@ fn begin(settings: &Settings, log: &Arc<Log>) -> Result<Readers, String> {
     let service = service.shared();
     background::start_for_reading(&service).map_err(|e| text(&e))?;
     let dispatcher = registry::reading_dispatcher(service);
-    Ok(Readers(Arc::new(Reading::new(dispatcher, follower))))
+    Ok(Readers(Arc::new(ReadService::new(dispatcher, follower))))
 }
 
-struct Readers(Arc<Reading>);
+struct Readers(Arc<ReadService>);
 
-impl Here for Readers {
-    fn connect(&self, peer: &PeerAddr, socket: OwnedFd) -> Box<dyn ClientHere> {
+impl LocalHandler for Readers {
+    fn connect(&self, peer: &PeerAddr, socket: OwnedFd) -> Box<dyn LocalClient> {
         let link: Arc<dyn Link> = Arc::new(Socket(socket));
         let connection = self
             .0
@@ -161,7 +164,7 @@ enum User {
 }
 
 struct Client {
-    reading: Arc<Reading>,
+    reading: Arc<ReadService>,
     connection: Connection,
     user: User,
     next_id: i32,
@@ -170,12 +173,12 @@ struct Client {
 impl Client {
     /// Whether reads of the connection's user are executed here; asks the holder if that is not
     /// known.
-    fn knows_user(&mut self, holder: &mut Question<'_>) -> std::io::Result<bool> {
+    fn knows_user(&mut self, holder: &mut HolderQuery<'_>) -> std::io::Result<bool> {
         if !self.reading.service().access.enabled() {
             return Ok(true);
         }
         if self.user == User::Unknown {
-            let question = Reading::who();
+            let question = ReadService::who();
             let message = wire::MessageBuilder::new(self.next_id()).body(question.as_bytes());
             let reply = holder(&message.build())?;
             let mut scratch = Vec::new();
@@ -222,11 +225,11 @@ impl Client {
     }
 }
 
-impl ClientHere for Client {
+impl LocalClient for Client {
     fn answer(
         &mut self,
         message: &[u8],
-        holder: &mut Question<'_>,
+        holder: &mut HolderQuery<'_>,
     ) -> std::io::Result<Option<Vec<u8>>> {
         let mut scratch = Vec::new();
         let decoded = wire::decode(message, &wire::DecodeOptions::default(), &mut scratch);
@@ -249,7 +252,7 @@ impl ClientHere for Client {
             validated: true,
             ..Request::new(Doc::from_prefix(decoded.body))
         };
-        if Reading::may_change_user(&request) {
+        if ReadService::may_change_user(&request) {
             self.forget_user();
         }
         if self.reading.is_for(&request) && self.knows_user(holder)? {

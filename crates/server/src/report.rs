@@ -166,7 +166,7 @@ pub fn ending(code: u8) -> [Entry; 2] {
 
 /// Compares an engine's counters of trouble with their last values and logs those that have grown.
 #[derive(Debug, Default)]
-pub struct Trouble {
+pub struct FaultMonitor {
     seen: BTreeMap<&'static str, i64>,
 }
 
@@ -196,7 +196,7 @@ const SIGNS: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-impl Trouble {
+impl FaultMonitor {
     /// Log lines for the counters that have grown since the last look.
     pub fn look(&mut self, engine: &dyn Engine) -> Vec<Entry> {
         let mut numbers = BTreeMap::new();
@@ -244,7 +244,7 @@ mod tests {
             .map(|(name, value)| (name.to_owned(), value))
             .into()
         };
-        let mut trouble = Trouble::default();
+        let mut trouble = FaultMonitor::default();
         assert!(trouble.compare(&numbers(0)).is_empty());
         let told = trouble.compare(&numbers(1));
         let lines: Vec<String> = told.iter().map(|e| format!("{e:?}")).collect();

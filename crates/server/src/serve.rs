@@ -6,10 +6,10 @@ use crate::clock::ServerClock;
 use crate::command_handler::CommandHandler;
 use crate::config::{ServeArgs, Settings, oplog_bytes_default};
 use crate::descriptors::{Descriptors, raise_limit};
-use crate::engines::{EngineOptions, Opened};
+use crate::engines::{EngineOptions, OpenedEngine};
 use crate::failure::with_cause;
-use crate::handover::Forwarding;
-use crate::memory::Parts;
+use crate::handover::ForwardingState;
+use crate::memory::MemoryShares;
 use crate::metrics_http::Endpoint;
 use crate::metrics_page;
 use crate::net::{Server, Tls, Watermark};
@@ -23,12 +23,12 @@ use crate::space::{free_bytes, prepare_directory};
 use crate::{engines, links, net};
 use ::memory::Budget;
 use commands::{Clock, ConnectionId, Dispatcher, Service, StoreHooks, registry};
-use logs::{Entry, Form, Log, Release, Severity, Sink, Target, component, id};
+use logs::{Entry, LineFormat, Log, Release, Severity, Sink, Target, component, id};
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use storage::{Engine, Flushed};
+use storage::{Engine, FlushEvent};
 use store::Store;
 
 /// Why the server did not start or failed.
@@ -131,8 +131,8 @@ fn open_log(settings: &Settings, files: Descriptors) -> Result<(Arc<Log>, Releas
     let on_stream = settings.log.path.is_none();
     let is_read = on_stream && !settings.as_mongod && std::io::stderr().is_terminal();
     let form = match is_read {
-        true => Form::Readable,
-        false => Form::Json,
+        true => LineFormat::Readable,
+        false => LineFormat::Json,
     };
     let target = match settings.log.target() {
         Target::Stderr if settings.as_mongod => Target::Stdout,
@@ -178,7 +178,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     let clock: Arc<dyn Clock> = Arc::new(ServerClock::of(&engine));
     let store = open_store(settings, &engine, &clock)?;
     crate::memory::set_decay();
-    let parts = Parts::of(settings.memory_bytes);
+    let parts = MemoryShares::of(settings.memory_bytes);
     let operations = Arc::new(parts.budget(settings.memory_bytes));
     let messages = parts.messages(&operations);
     let config = service_config(settings, operations, Arc::clone(log));
@@ -249,12 +249,12 @@ fn open(
     log: &Arc<Log>,
     release: &Release,
     signals: &mut signal_hook::iterator::Signals,
-) -> Result<Option<(Option<Forwarding>, Opened)>, ServeError> {
+) -> Result<Option<(Option<ForwardingState>, OpenedEngine)>, ServeError> {
     let network = net_config(settings, Arc::new(Budget::unlimited()));
-    let forwarding = Forwarding::start(settings, &network, release, log);
+    let forwarding = ForwardingState::start(settings, &network, release, log);
     let forwarding = forwarding.map_err(|e| cannot_listen(settings, &e))?;
     let opened = engines::open(&EngineOptions {
-        awaited: forwarding.as_ref().map(Forwarding::holder),
+        awaited: forwarding.as_ref().map(ForwardingState::holder),
         tikv: Some(engines::Cluster {
             log: Some(log.as_ref()),
             ..settings.tikv.cluster()
@@ -396,9 +396,9 @@ fn follow_journal(
     let log = Arc::clone(log);
     let (advance, journal) = (Arc::clone(watermark), Arc::downgrade(engine));
     engine.on_durable(Box::new(move |flushed| match flushed {
-        Flushed::Durable(pos) => advance.advance(pos.0),
-        Flushed::Failed(pos) => advance.fail(pos.0),
-        Flushed::Lost => {
+        FlushEvent::Durable(pos) => advance.advance(pos.0),
+        FlushEvent::Failed(pos) => advance.fail(pos.0),
+        FlushEvent::Lost => {
             let cause = journal
                 .upgrade()
                 .and_then(|e| e.wait_durable(e.last_pos()).err());

@@ -41,7 +41,7 @@ pub struct VaultSettings {
 }
 
 /// A key and its version in the secret.
-struct Found {
+struct StoredKey {
     version: u64,
     /// `None` if the secret has no key.
     key: Option<MasterKey>,
@@ -182,14 +182,14 @@ impl Vault<'_> {
     }
 
     /// A version of the secret, by default the newest; `None` if it does not exist.
-    fn read(&self, version: Option<u64>) -> Result<Option<Found>, String> {
+    fn read(&self, version: Option<u64>) -> Result<Option<StoredKey>, String> {
         let url = self.url(version);
         let asked = self.agent.get(&url).header("X-Vault-Token", &self.token);
         let (status, answer) = self.answer(asked.call())?;
         let metadata = |a: &Value| a.pointer("/data/metadata/version").and_then(Value::as_u64);
         match status {
             // If the newest version was deleted, Vault still tells its number.
-            404 if version.is_none() && metadata(&answer).is_some() => Ok(Some(Found {
+            404 if version.is_none() && metadata(&answer).is_some() => Ok(Some(StoredKey {
                 version: metadata(&answer).unwrap_or(1),
                 key: None,
             })),
@@ -204,7 +204,7 @@ impl Vault<'_> {
                 })?;
                 let text = answer.pointer(&format!("/data/data/{FIELD}"));
                 let key = text.and_then(Value::as_str).and_then(MasterKey::parse);
-                Ok(Some(Found { version, key }))
+                Ok(Some(StoredKey { version, key }))
             }
             other => Err(self.refused(other)),
         }
@@ -252,12 +252,13 @@ impl Vault<'_> {
         result: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
     ) -> Result<(u16, Value), String> {
         let shown = self.settings.shown();
-        let mut response = result.map_err(|e| format!("cannot reach {shown}: {}", why(&e)))?;
+        let mut response =
+            result.map_err(|e| format!("cannot reach {shown}: {}", describe_error(&e)))?;
         let status = response.status().as_u16();
         let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
         let body = body
             .read_to_vec()
-            .map_err(|e| format!("cannot read what {shown} answers: {}", why(&e)))?;
+            .map_err(|e| format!("cannot read what {shown} answers: {}", describe_error(&e)))?;
         Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
     }
 
@@ -277,7 +278,7 @@ impl Vault<'_> {
     }
 }
 
-fn why(e: &ureq::Error) -> String {
+fn describe_error(e: &ureq::Error) -> String {
     match e {
         ureq::Error::Timeout(_) => format!("no answer within {} s", PATIENCE.as_secs()),
         ureq::Error::Io(e) => e.to_string(),

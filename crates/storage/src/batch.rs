@@ -68,7 +68,7 @@ pub struct Savepoint {
 /// Where the key and the value of a put lie in the buffer of its batch. Valid until operations
 /// before it are rolled back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PutAt {
+pub struct PutOffsets {
     /// First byte of the key.
     pub key: usize,
     /// First byte of the value.
@@ -171,7 +171,7 @@ impl WriteBatch {
         table: Table,
         key: &[u8],
         parts: impl Iterator<Item = &'p [u8]> + Clone,
-    ) -> PutAt {
+    ) -> PutOffsets {
         let len = parts.clone().map(<[u8]>::len).sum::<usize>();
         self.bytes.reserve(20 + key.len() + len);
         self.longest_key = self.longest_key.max(key.len());
@@ -182,7 +182,7 @@ impl WriteBatch {
         let value_at = self.bytes.len();
         parts.for_each(|part| self.bytes.extend_from_slice(part));
         self.set_count(self.count.saturating_add(1));
-        PutAt {
+        PutOffsets {
             key: key_at,
             value: value_at,
         }

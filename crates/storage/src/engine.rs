@@ -20,7 +20,7 @@ pub struct CommitPos(pub u64);
 
 /// How a journal flush ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flushed {
+pub enum FlushEvent {
     /// Commits up to this position are durable.
     Durable(CommitPos),
     /// The flush failed: commits up to this position that were not durable before are still not
@@ -34,7 +34,7 @@ pub enum Flushed {
 
 /// The outcome of [`Engine::try_flush`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FlushTurn {
+pub enum FlushOutcome {
     /// This thread had nothing to flush: the position is durable, or another thread is flushing and
     /// will cover it.
     Idle,
@@ -47,7 +47,7 @@ pub enum FlushTurn {
 }
 
 /// Called after each journal flush. Must not block.
-pub type DurableHook = Box<dyn Fn(Flushed) + Send + Sync>;
+pub type DurableHook = Box<dyn Fn(FlushEvent) + Send + Sync>;
 
 /// Receives one named metric at a time, e.g. `doc.l0_files`; bytes end in `_bytes`, times in `_us`.
 pub type StatSink<'a> = dyn FnMut(&str, i64) + 'a;
@@ -248,7 +248,7 @@ pub trait Cursor: Send {
 
 /// The result of `verify`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifyReport {
     /// Bytes read and checked.
     pub bytes: u64,
     /// One line for each defect found; empty means that everything is intact.
@@ -309,9 +309,9 @@ pub trait Engine: Reader {
     /// Flushes the journal up to `pos` on the calling thread, unless `pos` is durable or another
     /// thread is flushing. For a thread on which the replies of several clients depend: it never
     /// waits for the flush of another thread.
-    fn try_flush(&self, pos: CommitPos) -> FlushTurn {
+    fn try_flush(&self, pos: CommitPos) -> FlushOutcome {
         self.request_flush(pos);
-        FlushTurn::Idle
+        FlushOutcome::Idle
     }
 
     /// Adds a hook that is called after each journal flush, on the thread that flushed, for waiters
@@ -439,7 +439,7 @@ pub trait Engine: Reader {
     }
 
     /// Reads everything and checks checksums.
-    fn verify(&self) -> Result<Verified>;
+    fn verify(&self) -> Result<VerifyReport>;
 
     /// Writes everything in memory to its final place and makes it durable.
     fn flush(&self) -> Result<()>;

@@ -28,22 +28,24 @@ mod unit;
 mod unread;
 
 pub use batch::{
-    BatchIter, BatchOp, COUNTER_BYTES, PutAt, Savepoint, WriteBatch, counter_add, counter_decode,
-    counter_encode,
+    BatchIter, BatchOp, COUNTER_BYTES, PutOffsets, Savepoint, WriteBatch, counter_add,
+    counter_decode, counter_encode,
 };
 pub use directory::{MARKER, Marker, engine_of, make_directory};
 pub use engine::{
-    Caps, CheckedUnit, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushTurn,
-    Flushed, Reader, Snapshot, StatSink, Verified, WriteClass,
+    Caps, CheckedUnit, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushEvent,
+    FlushOutcome, Reader, Snapshot, StatSink, VerifyReport, WriteClass,
 };
 pub use error::{Cause, Result, StorageError};
 pub use follower::{Follower, Moment};
 pub use keys::{IDENT_BYTES, IdentSet, KeyRange, MAX_KEY, Table, prefix_end};
 pub use memory::MemoryEngine;
 pub use mirror::Mirror;
-pub use observe::{Contract, Fault, Faulty, HeldJournal, Observed, Recorded, Recorder};
-pub use place::Place;
+pub use observe::{
+    Contract, Fault, FaultInjector, HeldJournal, ObservedEngine, RecordedChange, Recorder,
+};
+pub use place::FileLocation;
 pub use rows::RowBatch;
 pub use salvage::{Gap, Salvage, is_damage, salvage};
 pub use unit::Unit;
-pub use unread::Unread;
+pub use unread::UnreadRange;

@@ -10,8 +10,8 @@ use parking_lot::RwLock;
 
 use crate::batch::WriteBatch;
 use crate::engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushTurn, Reader,
-    Snapshot, StatSink, Verified, WriteClass,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushOutcome, Reader,
+    Snapshot, StatSink, VerifyReport, WriteClass,
 };
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
@@ -271,7 +271,7 @@ impl Engine for Mirror {
         self.first.request_flush(pos);
     }
 
-    fn try_flush(&self, pos: CommitPos) -> FlushTurn {
+    fn try_flush(&self, pos: CommitPos) -> FlushOutcome {
         self.first.try_flush(pos)
     }
 
@@ -335,7 +335,7 @@ impl Engine for Mirror {
         self.first.checkpoint(path)
     }
 
-    fn verify(&self) -> Result<Verified> {
+    fn verify(&self) -> Result<VerifyReport> {
         let (mut first, second) = same("verify", self.first.verify(), self.second.verify())?;
         first.findings.extend(second.findings);
         Ok(first)

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A place in a file of a data directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct FileLocation {
     /// Name of the file, without its directory.
     pub file: String,
     /// Byte offset in the file.
@@ -23,14 +23,14 @@ const NAMES: [&str; 4] = [
     "WiredTigerHS.wt",
 ];
 
-impl Place {
+impl FileLocation {
     /// The place that a message names: the last data file named in it, and the number after the
     /// word "offset".
-    pub fn in_words(text: &str) -> Option<Place> {
+    pub fn in_words(text: &str) -> Option<FileLocation> {
         let words = || text.split(|c: char| c.is_whitespace() || matches!(c, ':' | ',' | ';'));
         let file = words().filter_map(file_name).next_back()?;
         let mut behind = words().skip_while(|word| *word != "offset").skip(1);
-        Some(Place {
+        Some(FileLocation {
             file: file.to_owned(),
             offset: behind.find_map(|word| word.parse().ok()),
         })
@@ -48,7 +48,7 @@ fn file_name(word: &str) -> Option<&str> {
     is_one.then_some(name)
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FileLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "file {}", self.file)?;
         match self.offset {
@@ -91,7 +91,7 @@ mod tests {
             ("Corruption: Blob CRC mismatch", None),
             ("Corruption: bad .sst", None),
         ] {
-            let found = Place::in_words(text).map(|place| place.to_string());
+            let found = FileLocation::in_words(text).map(|place| place.to_string());
             assert_eq!(found.as_deref(), expected, "{text}");
         }
     }

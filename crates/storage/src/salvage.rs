@@ -53,7 +53,7 @@ pub fn salvage(
     range: KeyRange<'_>,
     to: &mut dyn Salvage,
 ) -> Result<()> {
-    let mut reading = Reading {
+    let mut reading = SalvageScan {
         engine,
         table,
         at: range.lower.to_vec(),
@@ -85,7 +85,7 @@ pub fn salvage(
 }
 
 /// Reads a range and continues after damage.
-struct Reading<'r> {
+struct SalvageScan<'r> {
     engine: &'r dyn Engine,
     table: Table,
     /// The first key that was not read yet.
@@ -93,7 +93,7 @@ struct Reading<'r> {
     upper: &'r [u8],
 }
 
-impl Reading<'_> {
+impl SalvageScan<'_> {
     /// Shows rows up to the end of the range or to damage, which it returns.
     fn go_on(&mut self, to: &mut dyn Salvage) -> Result<Option<StorageError>> {
         let range = KeyRange::new(&self.at, self.upper);

@@ -4,7 +4,7 @@
 use crate::keys::KeyRange;
 
 /// The unread part of a range.
-pub struct Unread {
+pub struct UnreadRange {
     lower: Vec<u8>,
     upper: Vec<u8>,
     from: Vec<u8>,
@@ -12,11 +12,11 @@ pub struct Unread {
     reverse: bool,
 }
 
-impl Unread {
+impl UnreadRange {
     /// The whole range; with `reverse` it is read from its largest key.
     #[must_use]
-    pub fn new(range: KeyRange<'_>, reverse: bool) -> Unread {
-        Unread {
+    pub fn new(range: KeyRange<'_>, reverse: bool) -> UnreadRange {
+        UnreadRange {
             lower: range.lower.to_vec(),
             upper: range.upper.to_vec(),
             from: range.lower.to_vec(),

@@ -12,14 +12,14 @@ use smallvec::SmallVec;
 use storage::{CommitPos, Durability, Engine, StorageError, Unit, WriteBatch};
 
 /// Changes of memory that follow a commit.
-pub(crate) trait OnCommit {
+pub(crate) trait CommitHook {
     /// The batch was applied; `pos` covers it.
     fn applied(&mut self, pos: CommitPos);
     /// The engine reported an error. The batch may still have been applied (a lost answer).
     fn failed(&mut self) {}
 }
 
-impl<F: FnMut(CommitPos)> OnCommit for F {
+impl<F: FnMut(CommitPos)> CommitHook for F {
     fn applied(&mut self, pos: CommitPos) {
         self(pos);
     }
@@ -28,7 +28,7 @@ impl<F: FnMut(CommitPos)> OnCommit for F {
 /// One atomic change: operations for the engine and changes of memory.
 pub(crate) struct WriteUnit<'u> {
     batch: Operations<'u>,
-    effects: SmallVec<[&'u mut dyn OnCommit; 4]>,
+    effects: SmallVec<[&'u mut dyn CommitHook; 4]>,
     durability: Durability,
     decided_by: Option<Unit<'u>>,
     /// The operation that counts the commit among its changes.
@@ -103,7 +103,7 @@ impl<'u> WriteUnit<'u> {
     }
 
     /// Adds a change of memory; they happen in the order they were added.
-    pub(crate) fn then(mut self, effect: &'u mut dyn OnCommit) -> WriteUnit<'u> {
+    pub(crate) fn then(mut self, effect: &'u mut dyn CommitHook) -> WriteUnit<'u> {
         self.effects.push(effect);
         self
     }

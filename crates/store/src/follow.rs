@@ -8,7 +8,7 @@
 //! not know: how moments are asked for, the store.
 
 use crate::catalog::Shared;
-use crate::view::{Opened, ReadView};
+use crate::view::{CollectionCache, ReadView};
 use arc_swap::ArcSwap;
 use model::Result;
 use parking_lot::Mutex;
@@ -23,26 +23,26 @@ pub(crate) fn is_kept(table: Table, key: &[u8]) -> bool {
 }
 
 /// The newest generation of a store that follows.
-pub(crate) struct Following {
-    newest: ArcSwap<Newest>,
+pub(crate) struct FollowerState {
+    newest: ArcSwap<Generation>,
     /// Held by the reader that begins a generation; only one does at a time.
     beginning: Mutex<()>,
 }
 
-struct Newest {
+struct Generation {
     announced: Vec<u8>,
     /// The view of the last moment that was asked for.
     latest: ArcSwap<ReadView>,
-    opened: Arc<Opened>,
+    opened: Arc<CollectionCache>,
     /// The layers above have renewed their caches for this generation.
     is_renewed: AtomicBool,
 }
 
-impl Newest {
-    fn new(shared: &Shared, moment: &Moment, is_renewed: bool) -> Newest {
-        let opened = Arc::new(Opened::shared());
+impl Generation {
+    fn new(shared: &Shared, moment: &Moment, is_renewed: bool) -> Generation {
+        let opened = Arc::new(CollectionCache::shared());
         let view = ReadView::of_moment(shared, moment, &opened);
-        Newest {
+        Generation {
             announced: moment.announced.clone(),
             latest: ArcSwap::from_pointee(view),
             opened,
@@ -63,11 +63,11 @@ impl Newest {
     }
 }
 
-impl Following {
+impl FollowerState {
     /// Begins at a first moment; nothing is cached yet.
-    pub(crate) fn begin(shared: &Shared, moment: &Moment) -> Following {
-        Following {
-            newest: ArcSwap::from_pointee(Newest::new(shared, moment, true)),
+    pub(crate) fn begin(shared: &Shared, moment: &Moment) -> FollowerState {
+        FollowerState {
+            newest: ArcSwap::from_pointee(Generation::new(shared, moment, true)),
             beginning: Mutex::default(),
         }
     }
@@ -95,10 +95,10 @@ impl Following {
         }
         if before.latest.load().pos() > Some(moment.snapshot.pos()) {
             // The moment is older than the newest generation: its view gets a cache of its own.
-            let opened = Arc::new(Opened::shared());
+            let opened = Arc::new(CollectionCache::shared());
             return Ok(ReadView::of_moment(shared, moment, &opened));
         }
-        let next = Arc::new(Newest::new(shared, moment, false));
+        let next = Arc::new(Generation::new(shared, moment, false));
         self.newest.store(Arc::clone(&next));
         renew().inspect_err(|_| self.newest.store(before))?;
         next.is_renewed.store(true, Ordering::Release);

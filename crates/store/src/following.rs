@@ -2,7 +2,7 @@
 //! is written. Must not know: how moments are asked for.
 
 use crate::catalog::{Collection, Shared};
-use crate::follow::Following;
+use crate::follow::FollowerState;
 use crate::handles::Handles;
 use crate::hooks::Hooks;
 use crate::store::Store;
@@ -23,7 +23,7 @@ impl Store {
     ) -> Result<Store> {
         let shared = Arc::new(Shared::beside_log(engine, hooks)?);
         Ok(Store {
-            following: Some(Following::begin(&shared, moment)),
+            following: Some(FollowerState::begin(&shared, moment)),
             handles: Handles::default(),
             shared,
         })

@@ -7,7 +7,7 @@
 //! entry can wait for the first. Keep the token and pass it on.
 
 use crate::log::Waker;
-use crate::released::{LOOK, Registered, Waiters};
+use crate::released::{LOOK, Registration, Waiters};
 use crate::sync::{AtomicU32, Condvar, Mutex, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -31,32 +31,32 @@ pub struct Gate {
 }
 
 /// An entry; leaves when dropped.
-pub struct Entered<'g>(&'g Gate);
+pub struct SharedGuard<'g>(&'g Gate);
 
 /// The gate is closed and nobody is inside; opens when dropped.
-pub struct Closed<'g>(&'g Gate);
+pub struct ExclusiveGuard<'g>(&'g Gate);
 
 /// Keeps newcomers out for a change that is alone inside or waits until it is; opens when dropped.
-pub struct Closing(Arc<Gate>);
+pub struct ClosingGuard(Arc<Gate>);
 
 impl Gate {
     /// Enters; waits while a change runs.
-    pub fn enter(&self) -> Entered<'_> {
+    pub fn enter(&self) -> SharedGuard<'_> {
         self.enter_unguarded();
-        Entered(self)
+        SharedGuard(self)
     }
 
     /// As [`Gate::enter`]; calls `go_on` at the beginning of a wait and repeatedly during it.
     ///
     /// # Errors
     /// Those of `go_on`.
-    pub fn enter_while<E>(&self, go_on: &dyn Fn() -> Result<(), E>) -> Result<Entered<'_>, E> {
+    pub fn enter_while<E>(&self, go_on: &dyn Fn() -> Result<(), E>) -> Result<SharedGuard<'_>, E> {
         let mut inside = self.try_enter();
         while !inside {
             go_on()?;
             inside = self.enter_until(Instant::now() + LOOK);
         }
-        Ok(Entered(self))
+        Ok(SharedGuard(self))
     }
 
     /// Enters unless a change waits or runs; true when it has entered.
@@ -110,18 +110,24 @@ impl Gate {
     ///
     /// # Errors
     /// Those of `go_on`; the gate is open again then.
-    pub fn close_while<E>(&self, go_on: &dyn Fn() -> Result<(), E>) -> Result<Closed<'_>, E> {
+    pub fn close_while<E>(
+        &self,
+        go_on: &dyn Fn() -> Result<(), E>,
+    ) -> Result<ExclusiveGuard<'_>, E> {
         self.close_looking(&|| go_on().map(|()| Instant::now() + LOOK))
     }
 
     /// As [`Gate::close_while`]; `None` when somebody is still inside at `until`.
-    pub fn close_until(&self, until: Instant) -> Option<Closed<'_>> {
+    pub fn close_until(&self, until: Instant) -> Option<ExclusiveGuard<'_>> {
         let left = || Some(until).filter(|t| Instant::now() < *t).ok_or(());
         self.close_looking(&left).ok()
     }
 
     /// `next` is called before each wait: it says how long the wait may last, or why there is none.
-    fn close_looking<E>(&self, next: &dyn Fn() -> Result<Instant, E>) -> Result<Closed<'_>, E> {
+    fn close_looking<E>(
+        &self,
+        next: &dyn Fn() -> Result<Instant, E>,
+    ) -> Result<ExclusiveGuard<'_>, E> {
         let mut closed = self.closed.lock();
         while *closed {
             self.changed.wait_until(&mut closed, next()?);
@@ -138,12 +144,12 @@ impl Gate {
                 }
             }
         }
-        Ok(Closed(self))
+        Ok(ExclusiveGuard(self))
     }
 
     /// Keeps newcomers out from now on; `None` when another change still closes the gate at
     /// `until`.
-    pub fn begin_closing(self: &Arc<Gate>, until: Instant) -> Option<Closing> {
+    pub fn begin_closing(self: &Arc<Gate>, until: Instant) -> Option<ClosingGuard> {
         let mut closed = self.closed.lock();
         while *closed {
             if self.changed.wait_until(&mut closed, until).timed_out() && *closed {
@@ -152,7 +158,7 @@ impl Gate {
         }
         *closed = true;
         self.state.fetch_or(CLOSED, Ordering::AcqRel);
-        Some(Closing(Arc::clone(self)))
+        Some(ClosingGuard(Arc::clone(self)))
     }
 
     fn open(&self) {
@@ -167,14 +173,14 @@ impl Gate {
     }
 
     /// Has `waker` called when the current change is over; `None` when no change waits or runs.
-    pub fn when_open(&self, waker: Waker) -> Option<Registered> {
+    pub fn when_open(&self, waker: Waker) -> Option<Registration> {
         let registered = self.waiters.get_or_init(Arc::default).register(OPEN, waker);
         let closed = *self.closed.lock();
         closed.then_some(registered)
     }
 }
 
-impl Closing {
+impl ClosingGuard {
     /// Whether it belongs to this gate.
     pub fn is_of(&self, gate: &Arc<Gate>) -> bool {
         Arc::ptr_eq(&self.0, gate)
@@ -194,7 +200,7 @@ impl Closing {
     }
 
     /// Has `waker` called when nobody is inside any more; `None` when that is so already.
-    pub fn when_alone(&self, waker: Waker) -> Option<Registered> {
+    pub fn when_alone(&self, waker: Waker) -> Option<Registration> {
         let gate = &self.0;
         let registered = gate
             .waiters
@@ -205,19 +211,19 @@ impl Closing {
     }
 }
 
-impl Drop for Closing {
+impl Drop for ClosingGuard {
     fn drop(&mut self) {
         self.0.open();
     }
 }
 
-impl Drop for Entered<'_> {
+impl Drop for SharedGuard<'_> {
     fn drop(&mut self) {
         self.0.leave();
     }
 }
 
-impl Drop for Closed<'_> {
+impl Drop for ExclusiveGuard<'_> {
     fn drop(&mut self) {
         self.0.open();
     }

@@ -22,7 +22,7 @@ pub trait Terms: Send + Sync {
 }
 
 /// The requirements of a geospatial index on its fields, and the cells of their places.
-pub trait Places: Send + Sync {
+pub trait CellExtractor: Send + Sync {
     /// Checks a document that is about to be written.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ pub trait Hooks: Send + Sync {
     fn terms(&self, index: Doc<'_>) -> Result<Arc<dyn Terms>>;
 
     /// Parses the geospatial part of an index specification; the default requires nothing.
-    fn places(&self, _index: Doc<'_>) -> Option<Arc<dyn Places>> {
+    fn places(&self, _index: Doc<'_>) -> Option<Arc<dyn CellExtractor>> {
         None
     }
 

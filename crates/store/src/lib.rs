@@ -36,39 +36,39 @@ mod write;
 
 pub use catalog::{CollStats, Collection, LARGE_BYTES};
 pub use ddl::writer::CatalogWriter;
-pub use ddl::{IndexBuild, SameIndex};
-pub use format::diff::{Paths, Set, Touched, apply as apply_diff, apply_what_fits};
+pub use ddl::{IndexBuild, IndexEquality};
+pub use format::diff::{ChangedPaths, Paths, Set, apply as apply_diff, apply_what_fits};
 pub use format::record::Header;
 pub use format::segment::SegmentColumn;
-pub use gate::{Closed, Closing, Entered, Gate};
-pub use hooks::{Hooks, NoHooks, Places, Predicate, Terms};
+pub use gate::{ClosingGuard, ExclusiveGuard, Gate, SharedGuard};
+pub use hooks::{CellExtractor, Hooks, NoHooks, Predicate, Terms};
 pub use index::{
     Coverage, EntryParts, FieldKind, Index, IndexField, KeyInterval, KeySet, TextPart, Usage,
     WantedFields, WildcardPart, encode_cell,
 };
 pub use log::{
-    Audience, Concerned, ConsumerState, EachEntryOfLog, Lifetime, Log, LogConsumer, LogReader,
-    LogSettings, Read, Waker, Waking, Watch,
+    Audience, ConsumerState, Lifetime, Log, LogConsumer, LogReader, LogSettings, LogVisitor,
+    NamespaceHash, VisitResult, Waker, WakerGuard, Watch,
 };
 pub use names::CollectionEntry;
-pub use released::Registered;
-pub use repair::{Aside, DamagedRow, Repaired, check_catalog, repair};
+pub use released::Registration;
+pub use repair::{DamagedRow, RepairReport, SalvageSink, check_catalog, repair};
 pub use store::Store;
 pub use validate::Validation;
 pub use view::ReadView;
 pub use view::bucket_facts::BucketStats;
-pub use view::buckets::{BucketsRead, SeriesRead, SeriesScan, ShownBucket};
+pub use view::buckets::{BucketScanStats, BucketView, SeriesRead, SeriesScan};
 pub use view::columns::{NextSegment, Segment, Segments};
-pub use view::estimate::CountedEntries;
+pub use view::estimate::EntryCount;
 pub use view::index_scan::IndexScan;
 pub use view::parts::{Part, Parts};
-pub use view::rows::{EachEntry, EachRow, Row};
+pub use view::rows::{EntryVisitor, Row, RowVisitor};
 pub use view::scan::Scan;
 pub use view::text_scan::TermsScan;
-pub use write::change::{Change, Decide, Modified};
-pub use write::insert::Inserted;
-pub use write::segments::{NewSegment, Replaced};
-pub use write::session::{Effect, Keep, NumberOrder, SessionId, SessionRecord, StatementLog};
+pub use write::change::{Change, DecideFn, ModifyOutcome};
+pub use write::insert::InsertOutcome;
+pub use write::segments::{NewSegment, ReplacedSegments};
+pub use write::session::{Effect, NumberOrder, RetryImage, SessionId, SessionRecord, StatementLog};
 pub use write::transaction::Transaction;
 pub use write::writer::Writer;
 

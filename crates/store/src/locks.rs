@@ -12,7 +12,7 @@
 //! predecessor.
 
 use crate::log::Waker;
-use crate::released::{Registered, Waiters};
+use crate::released::{Registration, Waiters};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::hash::Hasher;
@@ -45,7 +45,7 @@ pub struct Owner(pub u64);
 
 /// Another owner has claimed this key (and kept the claim until the time limit).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Claimed(pub KeyId);
+pub struct ClaimConflict(pub KeyId);
 
 type Claims = Vec<(KeyId, Owner)>;
 
@@ -65,7 +65,7 @@ pub struct LockTable {
 }
 
 /// Stripes held; released when dropped.
-pub struct Held<'l> {
+pub struct StripeGuard<'l> {
     guards: SmallVec<[(usize, MutexGuard<'l, Claims>); 4]>,
 }
 
@@ -90,7 +90,7 @@ impl LockTable {
     }
 
     /// Takes short locks on all keys, after sorting them; waits for claims of others.
-    pub fn lock(&self, keys: &mut KeyIds) -> Held<'_> {
+    pub fn lock(&self, keys: &mut KeyIds) -> StripeGuard<'_> {
         loop {
             // Without a time limit the wait ends only when the claim is released.
             if let Ok(held) = self.lock_for(keys, None, None) {
@@ -103,17 +103,17 @@ impl LockTable {
     /// of others it waits until `until`, or without limit.
     ///
     /// # Errors
-    /// [`Claimed`] when the time is up.
+    /// [`ClaimConflict`] when the time is up.
     pub fn lock_for(
         &self,
         keys: &mut KeyIds,
         own: Option<Owner>,
         until: Option<Instant>,
-    ) -> Result<Held<'_>, Claimed> {
+    ) -> Result<StripeGuard<'_>, ClaimConflict> {
         loop {
             match self.try_lock(keys, own) {
                 Ok(held) => return Ok(held),
-                Err(Claimed(key)) => self.wait_for_release(key, own, until)?,
+                Err(ClaimConflict(key)) => self.wait_for_release(key, own, until)?,
             }
         }
     }
@@ -121,27 +121,31 @@ impl LockTable {
     /// As [`LockTable::lock_for`], without waiting for claims.
     ///
     /// # Errors
-    /// [`Claimed`] when another owner has claimed one of the keys.
-    pub fn try_lock(&self, keys: &mut KeyIds, own: Option<Owner>) -> Result<Held<'_>, Claimed> {
+    /// [`ClaimConflict`] when another owner has claimed one of the keys.
+    pub fn try_lock(
+        &self,
+        keys: &mut KeyIds,
+        own: Option<Owner>,
+    ) -> Result<StripeGuard<'_>, ClaimConflict> {
         keys.sort_unstable();
         keys.dedup();
         let held = self.lock_stripes(keys);
         match held.claimed(keys, own) {
             None => Ok(held),
-            Some(key) => Err(Claimed(key)),
+            Some(key) => Err(ClaimConflict(key)),
         }
     }
 
     /// Claims the keys for an owner, all of them or none.
     ///
     /// # Errors
-    /// [`Claimed`] at once when another owner has one of them.
-    pub fn claim(&self, keys: &mut KeyIds, owner: Owner) -> Result<(), Claimed> {
+    /// [`ClaimConflict`] at once when another owner has one of them.
+    pub fn claim(&self, keys: &mut KeyIds, owner: Owner) -> Result<(), ClaimConflict> {
         keys.sort_unstable();
         keys.dedup();
         let mut held = self.lock_stripes(keys);
         if let Some(key) = held.claimed(keys, Some(owner)) {
-            return Err(Claimed(key));
+            return Err(ClaimConflict(key));
         }
         for key in keys.iter() {
             let stripe = self.stripe_of(*key);
@@ -172,7 +176,7 @@ impl LockTable {
     /// Has `waker` called when the claim of a key is released; `None` when the key is not claimed.
     /// Of several waiters one is called. The next one is called when that one drops its
     /// registration while the key is free.
-    pub fn when_released(&self, key: KeyId, waker: Waker) -> Option<Registered> {
+    pub fn when_released(&self, key: KeyId, waker: Waker) -> Option<Registration> {
         let (stripes, at) = (Arc::clone(&self.stripes), self.stripe_of(key));
         let is_held = move || {
             let claims = stripes[at].claims.lock();
@@ -184,7 +188,7 @@ impl LockTable {
         is_held().then_some(registered)
     }
 
-    fn lock_stripes(&self, keys: &KeyIds) -> Held<'_> {
+    fn lock_stripes(&self, keys: &KeyIds) -> StripeGuard<'_> {
         let mut guards: SmallVec<[(usize, MutexGuard<'_, Claims>); 4]> = SmallVec::new();
         for key in keys {
             let stripe = self.stripe_of(*key);
@@ -192,7 +196,7 @@ impl LockTable {
                 guards.push((stripe, self.stripes[stripe].claims.lock()));
             }
         }
-        Held { guards }
+        StripeGuard { guards }
     }
 
     fn wait_for_release(
@@ -200,14 +204,14 @@ impl LockTable {
         key: KeyId,
         own: Option<Owner>,
         until: Option<Instant>,
-    ) -> Result<(), Claimed> {
+    ) -> Result<(), ClaimConflict> {
         let stripe = &self.stripes[self.stripe_of(key)];
         let mut claims = stripe.claims.lock();
         while claims.iter().any(|(k, o)| *k == key && Some(*o) != own) {
             match until {
                 None => stripe.released.wait(&mut claims),
                 Some(t) if stripe.released.wait_until(&mut claims, t).timed_out() => {
-                    return Err(Claimed(key));
+                    return Err(ClaimConflict(key));
                 }
                 Some(_) => {}
             }
@@ -216,7 +220,7 @@ impl LockTable {
     }
 }
 
-impl Held<'_> {
+impl StripeGuard<'_> {
     /// The first of `keys` that another owner has claimed. The stripes of these keys must be locked
     /// here.
     fn claimed(&self, keys: &KeyIds, own: Option<Owner>) -> Option<KeyId> {
@@ -279,7 +283,10 @@ mod tests {
             .unwrap()
             .unwrap();
         let second = keys(&[2])[0];
-        assert_eq!(table.claim(&mut keys(&[3, 2]), b), Err(Claimed(second)));
+        assert_eq!(
+            table.claim(&mut keys(&[3, 2]), b),
+            Err(ClaimConflict(second))
+        );
         // All or none: the failed claim has not claimed key 3.
         assert_eq!(table.claim(&mut keys(&[3]), a), Ok(()));
         assert!(table.lock_for(&mut keys(&[1]), Some(a), None).is_ok());
@@ -287,7 +294,7 @@ mod tests {
         let soon = Instant::now() + Duration::from_millis(5);
         assert_eq!(
             table.lock_for(&mut keys(&[1, 4]), None, Some(soon)).err(),
-            Some(Claimed(keys(&[1])[0]))
+            Some(ClaimConflict(keys(&[1])[0]))
         );
         std::thread::scope(|s| {
             let waiter = s.spawn(|| drop(table.lock(&mut keys(&[1, 2]))));

@@ -15,11 +15,11 @@ pub(crate) const LOOK: Duration = Duration::from_millis(50);
 #[derive(Default)]
 pub(crate) struct Waiters {
     count: AtomicU32,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitList>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct WaitList {
     next: u64,
     /// In order of registration.
     all: Vec<Entry>,
@@ -34,20 +34,20 @@ struct Entry {
 }
 
 /// Whether what the operation waits for is held again.
-type IsHeld = Box<dyn Fn() -> bool + Send + Sync>;
+type HeldCheck = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// A registered operation; dropping it ends the registration. When one that was called alone is
 /// dropped while the thing is free, the next one is called.
-pub struct Registered {
+pub struct Registration {
     waiters: Arc<Waiters>,
     number: u64,
-    alone: Option<IsHeld>,
+    alone: Option<HeldCheck>,
 }
 
 impl Waiters {
     /// Has `waker` called when `what` is released. After registering, the caller must check once
     /// more whether it is held, under the lock that its release takes.
-    pub(crate) fn register(self: &Arc<Waiters>, what: u64, waker: Waker) -> Registered {
+    pub(crate) fn register(self: &Arc<Waiters>, what: u64, waker: Waker) -> Registration {
         let number = {
             let mut waiting = self.waiting.lock();
             waiting.next += 1;
@@ -61,7 +61,7 @@ impl Waiters {
             number
         };
         self.count.fetch_add(1, Ordering::SeqCst);
-        Registered {
+        Registration {
             waiters: Arc::clone(self),
             number,
             alone: None,
@@ -74,8 +74,8 @@ impl Waiters {
         self: &Arc<Waiters>,
         what: u64,
         waker: Waker,
-        is_held: IsHeld,
-    ) -> Registered {
+        is_held: HeldCheck,
+    ) -> Registration {
         let mut registered = self.register(what, waker);
         registered.alone = Some(is_held);
         registered
@@ -122,7 +122,7 @@ impl Waiters {
     }
 }
 
-impl Drop for Registered {
+impl Drop for Registration {
     fn drop(&mut self) {
         let mut waiting = self.waiters.waiting.lock();
         let at = waiting.all.iter().position(|e| e.number == self.number);

@@ -6,7 +6,7 @@ use crate::catalog::dropped::{self, Leftover};
 use crate::catalog::{CatalogRow, Collection, Kind, Shared, State};
 use crate::commit::{WriteUnit, commit};
 use crate::error;
-use crate::follow::{Following, is_kept};
+use crate::follow::{FollowerState, is_kept};
 use crate::format::{LAYOUT_VERSION, meta};
 use crate::handles::{CatalogLock, Handles};
 use crate::hooks::Hooks;
@@ -25,7 +25,7 @@ pub struct Store {
     pub(crate) shared: Arc<Shared>,
     pub(crate) handles: Handles,
     /// Set when another process writes the data.
-    pub(crate) following: Option<Following>,
+    pub(crate) following: Option<FollowerState>,
 }
 
 impl Store {

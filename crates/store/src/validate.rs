@@ -32,7 +32,7 @@ struct Buffers {
 
 /// The entries and marks that the documents read so far need in one index.
 #[derive(Clone, Default)]
-struct Expected {
+struct ExpectedIndex {
     entries: u64,
     /// One bit for each field of which some document has several values.
     multikey: u32,
@@ -109,8 +109,8 @@ impl Collection {
         ready: &[Arc<Index>],
         go_on: &dyn Fn() -> Result<()>,
         v: &mut Validation,
-    ) -> Result<Vec<Expected>> {
-        let mut expected = vec![Expected::default(); ready.len()];
+    ) -> Result<Vec<ExpectedIndex>> {
+        let mut expected = vec![ExpectedIndex::default(); ready.len()];
         let (lower, upper) = self.key_bounds();
         let mut after = lower.to_vec();
         let mut rows = storage::RowBatch::new();
@@ -220,7 +220,7 @@ impl Collection {
         index: &Index,
         key: &[u8],
         doc: Doc<'_>,
-        expected: &mut Expected,
+        expected: &mut ExpectedIndex,
         buffers: &mut Buffers,
         v: &mut Validation,
     ) -> Result<()> {

@@ -8,14 +8,14 @@ use crate::code;
 use crate::limits::MAX_DOCUMENT_LEN;
 
 /// A document and the bytes after it, or a MongoDB error code with its message.
-pub type Split<'a> = Result<(&'a [u8], &'a [u8]), (i32, String)>;
+pub type SplitResult<'a> = Result<(&'a [u8], &'a [u8]), (i32, String)>;
 
 /// Splits the document at the start of `bytes` from the bytes after it.
 ///
 /// # Errors
 /// `InvalidBSON` (22) or `BSONObjectTooLarge` (10334) with a message, when the declared length is
 /// impossible.
-pub fn split_document(bytes: &[u8]) -> Split<'_> {
+pub fn split_document(bytes: &[u8]) -> SplitResult<'_> {
     let Some((declared, _)) = split_i32(bytes) else {
         return Err((
             code::INVALID_BSON,

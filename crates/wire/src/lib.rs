@@ -25,11 +25,11 @@ mod request;
 
 pub use compress::{BELIEVED_LEN, CompressorSet};
 pub use context::{Compressor, Protocol, ReplyContext};
-pub use document::{DocumentIter, Split, first_key, split_document};
+pub use document::{DocumentIter, SplitResult, first_key, split_document};
 pub use encode::{MessageBuilder, compress_message};
 pub use error::{Recovery, WireError};
 pub use header::{Header, OpCode, frame_len};
 pub use limits::{HEADER_LEN, MAX_DOCUMENT_LEN, MAX_MESSAGE_LEN, MAX_USER_DOCUMENT_LEN, flags};
 pub use message::{Request, Sequence};
-pub use reply::{Reserved, begin_reply, finish_reply};
+pub use reply::{ReservedHeader, begin_reply, finish_reply};
 pub use request::{DecodeOptions, decode, reply_to_start, uncompressed_len};

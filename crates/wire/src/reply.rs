@@ -18,12 +18,12 @@ const REPLY_PREFIX_LEN: usize = HEADER_LEN + 20;
 /// A reserved header. [`begin_reply`] makes it, [`finish_reply`] fills it in.
 #[derive(Debug)]
 #[must_use]
-pub struct Reserved {
+pub struct ReservedHeader {
     start: usize,
     document: usize,
 }
 
-impl Reserved {
+impl ReservedHeader {
     /// Where the message begins in the output buffer.
     pub fn start(&self) -> usize {
         self.start
@@ -37,14 +37,14 @@ impl Reserved {
 
 /// Reserves the header of a reply at the end of `out`; the caller then appends exactly one
 /// document.
-pub fn begin_reply(out: &mut Vec<u8>, context: &ReplyContext) -> Reserved {
+pub fn begin_reply(out: &mut Vec<u8>, context: &ReplyContext) -> ReservedHeader {
     let start = out.len();
     let prefix = match context.protocol {
         Protocol::Msg => MSG_PREFIX_LEN,
         Protocol::LegacyCommand | Protocol::LegacyFailure => REPLY_PREFIX_LEN,
     };
     out.resize(start + prefix, 0);
-    Reserved {
+    ReservedHeader {
         start,
         document: start + prefix,
     }
@@ -62,13 +62,13 @@ pub fn begin_reply(out: &mut Vec<u8>, context: &ReplyContext) -> Reserved {
 /// place.
 pub fn finish_reply(
     out: &mut Vec<u8>,
-    reserved: Reserved,
+    reserved: ReservedHeader,
     context: &ReplyContext,
     request_id: i32,
     more_to_come: bool,
     scratch: &mut Vec<u8>,
 ) -> Result<(), WireError> {
-    let Reserved { start, document } = reserved;
+    let ReservedHeader { start, document } = reserved;
     if let Err(message) = check_document(out.get(document..).unwrap_or_default()) {
         out.truncate(start);
         return Err(WireError::reply(

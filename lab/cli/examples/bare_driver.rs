@@ -18,7 +18,7 @@ use mongodb::{Client, Collection};
 /// The first calls are not counted: they open connections and fill caches.
 const WARMUP: Duration = Duration::from_secs(5);
 
-struct Given {
+struct Arguments {
     uri: String,
     database: String,
     collection: String,
@@ -29,7 +29,7 @@ struct Given {
     time: Duration,
 }
 
-fn given() -> Option<Given> {
+fn given() -> Option<Arguments> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [
         uri,
@@ -44,7 +44,7 @@ fn given() -> Option<Given> {
     else {
         return None;
     };
-    Some(Given {
+    Some(Arguments {
         uri: uri.clone(),
         database: database.clone(),
         collection: collection.clone(),
@@ -63,7 +63,7 @@ fn given() -> Option<Given> {
 async fn client(
     table: Collection<RawDocumentBuf>,
     number: u32,
-    given: &'static Given,
+    given: &'static Arguments,
     begun: Instant,
 ) -> mongodb::error::Result<u64> {
     let gap = f64::from(given.clients) / given.rate;
@@ -94,7 +94,7 @@ async fn client(
     }
 }
 
-async fn run(given: &'static Given) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+async fn run(given: &'static Arguments) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let mut options = ClientOptions::parse(&given.uri).await?;
     options.retry_writes = Some(false);
     options.retry_reads = Some(false);
@@ -134,7 +134,7 @@ fn main() -> ExitCode {
         eprintln!("bare_driver URI DATABASE COLLECTION point|update-inc ROWS CLIENTS RATE SECONDS");
         return ExitCode::from(2);
     };
-    let given: &'static Given = Box::leak(Box::new(given));
+    let given: &'static Arguments = Box::leak(Box::new(given));
     let done = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

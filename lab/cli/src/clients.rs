@@ -9,11 +9,11 @@ use lab_kit::pacing::{Schedule, VirtualQueue};
 use lab_kit::recorder::ClientSummary;
 use lab_kit::result::CallCounts;
 use lab_kit::target::{CallOutcome, OVERLOADED, Session};
-use lab_kit::work::{Effect, Next, Work};
+use lab_kit::work::{ClientAction, ClientWork, Effect};
 use lab_kit::workload::Operation;
 use tokio::sync::Barrier;
 
-use crate::counters::{Limits, RoleCounters, Unfinished, Window, lock};
+use crate::counters::{Limits, PendingCalls, RoleCounters, Window, lock};
 use crate::pulse;
 
 /// After an early stop, calls under way get this long to end.
@@ -113,7 +113,7 @@ pub(crate) struct Client<S: Session> {
     /// call.
     pub(crate) synced: Option<(u32, S)>,
     /// Its work.
-    pub(crate) work: Work,
+    pub(crate) work: ClientWork,
     /// Its time limits.
     pub(crate) limits: Limits,
     /// The pace of an open loop; `None` means a closed loop.
@@ -124,7 +124,7 @@ pub(crate) struct Client<S: Session> {
 
 /// Why a client ends.
 #[derive(PartialEq, Eq)]
-enum End {
+enum ClientEnd {
     /// Its share is done.
     Done,
     /// The time is over or the step ends early, so there may be due calls that were not sent.
@@ -152,7 +152,7 @@ impl<S: Session> Client<S> {
         let from = self.window.map_or(Duration::ZERO, |(from, _)| from);
         self.rest(from, begun).await;
         let end = self.repeat(begun, &mut progress).await;
-        if end == End::Done {
+        if end == ClientEnd::Done {
             self.share(|unfinished| unfinished.begun = None);
         }
         self.counters
@@ -161,17 +161,17 @@ impl<S: Session> Client<S> {
         lock(&self.counters.client_summaries).push(progress.summary);
     }
 
-    async fn repeat(&mut self, begun: Instant, progress: &mut Progress) -> End {
+    async fn repeat(&mut self, begun: Instant, progress: &mut Progress) -> ClientEnd {
         let mut number: u32 = 0;
         while !self.is_over(begun) {
             let (operation, first, second) = match self.work.draw() {
-                Next::Call(operation, call) => (operation, call, None),
-                Next::Pair(operation, first, second) => (operation, first, Some(second)),
-                Next::Wait => {
+                ClientAction::Call(operation, call) => (operation, call, None),
+                ClientAction::Pair(operation, first, second) => (operation, first, Some(second)),
+                ClientAction::Wait => {
                     Self::pause(WAIT).await;
                     continue;
                 }
-                Next::End => return End::Done,
+                ClientAction::End => return ClientEnd::Done,
             };
             let size = first.ops();
             number = number.wrapping_add(1);
@@ -179,7 +179,7 @@ impl<S: Session> Client<S> {
             let first = session.encode(first);
             let second = second.map(|call| session.encode(call));
             let Some(timing) = self.wait_for_turn(begun, progress).await else {
-                return End::Stopped;
+                return ClientEnd::Stopped;
             };
             self.begin_call(timing);
             let outcome = self.call(number, first, second, size).await;
@@ -204,7 +204,7 @@ impl<S: Session> Client<S> {
             };
             progress.take(self, operation, call, is_measured);
         }
-        End::Stopped
+        ClientEnd::Stopped
     }
 
     /// Counts a refusal; if a load is always refused, the step ends.
@@ -240,7 +240,7 @@ impl<S: Session> Client<S> {
     }
 
     /// Changes the shared record of this client's unfinished calls.
-    fn share<R: Default>(&self, change: impl FnOnce(&mut Unfinished) -> R) -> R {
+    fn share<R: Default>(&self, change: impl FnOnce(&mut PendingCalls) -> R) -> R {
         let unfinished = self.counters.unfinished.get(self.number);
         unfinished.map_or_else(R::default, |unfinished| change(&mut lock(unfinished)))
     }

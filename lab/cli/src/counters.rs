@@ -105,7 +105,7 @@ impl Completions {
 /// The calls that a client has begun or must still make. They are shared so that they are counted
 /// even if the client never returns.
 #[derive(Debug, Default)]
-pub(crate) struct Unfinished {
+pub(crate) struct PendingCalls {
     /// The effect of the call under way if its reply never comes.
     pub(crate) effect: Effect,
     /// When the client began; `None` before the start and after its end.
@@ -126,7 +126,7 @@ pub(crate) struct RoleCounters {
     pub(crate) is_background: bool,
     pub(crate) has_schedule: bool,
     pub(crate) is_mix: bool,
-    pub(crate) unfinished: Vec<Mutex<Unfinished>>,
+    pub(crate) unfinished: Vec<Mutex<PendingCalls>>,
     pub(crate) errors: Mutex<BTreeMap<String, u64>>,
     /// The message of the first failed call.
     pub(crate) first_failure: OnceLock<String>,

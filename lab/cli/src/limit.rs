@@ -39,12 +39,12 @@ pub(crate) enum LimitBy {
 #[derive(Debug)]
 pub(crate) struct Limit {
     bytes: u64,
-    held: Held,
+    held: LimitMethod,
     pid: Option<u32>,
 }
 
 #[derive(Debug)]
-enum Held {
+enum LimitMethod {
     ControlGroup(ControlGroup),
     /// The process, and the bytes that it holds.
     Balloon(Child, u64),
@@ -91,7 +91,7 @@ impl Limit {
                     // Pages that are already in memory are charged to the process that read them
                     // first.
                     data.into_iter().for_each(forget_pages);
-                    let held = Held::ControlGroup(group);
+                    let held = LimitMethod::ControlGroup(group);
                     return Ok(Some(Self { bytes, held, pid }));
                 }
                 Err(reason) => reasons.push(format!("{}: {reason}", version.name())),
@@ -110,13 +110,13 @@ impl Limit {
             );
         }
         let (child, held_bytes) = inflate(bytes)?;
-        let held = Held::Balloon(child, held_bytes);
+        let held = LimitMethod::Balloon(child, held_bytes);
         Ok(Some(Self { bytes, held, pid }))
     }
 
     /// Whether the system killed a process of the group because of the limit; `None` if unknown.
     pub(crate) fn has_killed(&self) -> Option<bool> {
-        let Held::ControlGroup(group) = &self.held else {
+        let LimitMethod::ControlGroup(group) = &self.held else {
             return None;
         };
         let file = match group.version {
@@ -134,22 +134,22 @@ impl Limit {
     pub(crate) fn describe(&self) -> MemoryLimit {
         let is_self = self.pid == Some(std::process::id());
         let (bytes_max, cache_bytes) = match &self.held {
-            Held::ControlGroup(group) => group.usage(),
-            Held::Balloon(..) => (None, None),
+            LimitMethod::ControlGroup(group) => group.usage(),
+            LimitMethod::Balloon(..) => (None, None),
         };
         let (how, remark) = match &self.held {
-            Held::ControlGroup(group) if is_self => (
+            LimitMethod::ControlGroup(group) if is_self => (
                 group.version.name().to_owned(),
                 "the engine runs inside the lab, so the lab's histograms and clients count \
                  towards the limit"
                     .to_owned(),
             ),
-            Held::ControlGroup(group) => (
+            LimitMethod::ControlGroup(group) => (
                 group.version.name().to_owned(),
                 "memory that the process used before the run is not counted in the group"
                     .to_owned(),
             ),
-            Held::Balloon(_, held) => (
+            LimitMethod::Balloon(_, held) => (
                 "balloon".to_owned(),
                 format!(
                     "a process of the lab holds {} MiB so that {} MiB are left, which other \
@@ -177,8 +177,8 @@ impl Limit {
 impl Drop for Limit {
     fn drop(&mut self) {
         match &mut self.held {
-            Held::ControlGroup(group) => group.leave(),
-            Held::Balloon(child, _) => {
+            LimitMethod::ControlGroup(group) => group.leave(),
+            LimitMethod::Balloon(child, _) => {
                 let _ = child.kill();
                 let _ = child.wait();
             }

@@ -15,7 +15,7 @@ pub(crate) struct ListArguments {
 
 /// A workload as JSON.
 #[derive(serde::Serialize)]
-struct Listed<'a> {
+struct WorkloadEntry<'a> {
     name: &'a str,
     title: &'a str,
     about: &'a str,
@@ -28,7 +28,7 @@ struct Listed<'a> {
 pub(crate) fn run(arguments: &ListArguments) -> Result<(), LabError> {
     let all = Workload::all()?;
     if arguments.json {
-        let listed: Vec<Listed<'_>> = all.iter().map(listed).collect();
+        let listed: Vec<WorkloadEntry<'_>> = all.iter().map(listed).collect();
         let text = serde_json::to_string_pretty(&listed).map_err(std::io::Error::other)?;
         print_line!("{text}");
         return Ok(());
@@ -53,9 +53,9 @@ pub(crate) fn run(arguments: &ListArguments) -> Result<(), LabError> {
     Ok(())
 }
 
-fn listed(workload: &Workload) -> Listed<'_> {
+fn listed(workload: &Workload) -> WorkloadEntry<'_> {
     let presets = workload.presets().into_iter();
-    Listed {
+    WorkloadEntry {
         name: &workload.name,
         title: &workload.title,
         about: workload.about.trim(),

@@ -45,7 +45,7 @@ use lab_kit::workload::Workload;
 
 use crate::arguments::{Arguments, Command};
 use crate::errors::LabError;
-use crate::run::{Resumed, RunArguments, RunPlan};
+use crate::run::{ResumedRun, RunArguments, RunPlan};
 
 /// The largest number of blocking threads; each client of an engine has one.
 const THREADS_MAX: usize = 8_192;
@@ -116,7 +116,7 @@ fn begin(arguments: &RunArguments) -> Result<(), LabError> {
         loaded: arguments
             .loaded_by
             .as_deref()
-            .map(Resumed::read_loaded)
+            .map(ResumedRun::read_loaded)
             .transpose()?,
     })
 }
@@ -126,7 +126,7 @@ fn resume(folder: &Path, target: Option<String>) -> Result<(), LabError> {
     if let Some(done) = sweep::resume(folder, target.as_deref()) {
         return done;
     }
-    let resumed = Resumed::read(folder)?;
+    let resumed = ResumedRun::read(folder)?;
     let mut arguments = resumed.checkpoint.arguments.clone();
     arguments.target = target.unwrap_or(arguments.target);
     let workload = Workload::named(&arguments.workload)?;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use lab_kit::folder::write_whole;
-use lab_kit::profile::Stacks;
+use lab_kit::profile::StackCounts;
 
 use crate::errors::LabError;
 use crate::output::{make_folder, write_page};
@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), LabError> {
     )
 }
 
-fn perf(arguments: &ProfileArguments) -> Result<Stacks, LabError> {
+fn perf(arguments: &ProfileArguments) -> Result<StackCounts, LabError> {
     let (data, pid) = (arguments.out.join("perf.data"), arguments.pid.to_string());
     let frequency = arguments.frequency.to_string();
     // Samples the CPU clock, because virtual machines often lack the CPU's counters, and uses
@@ -154,7 +154,7 @@ fn perf(arguments: &ProfileArguments) -> Result<Stacks, LabError> {
     stacks
 }
 
-fn perf_script(data: &Path, pid: u32) -> Result<Stacks, LabError> {
+fn perf_script(data: &Path, pid: u32) -> Result<StackCounts, LabError> {
     // Inlined functions are left out, because looking them up takes minutes on large programs.
     let output = Tool::Perf.run(
         Command::new("perf")
@@ -170,10 +170,10 @@ fn perf_script(data: &Path, pid: u32) -> Result<Stacks, LabError> {
     if !output.status.success() {
         return Err(Tool::Perf.failed(pid, &output));
     }
-    Ok(Stacks::from_perf_script(&output.stdout)?)
+    Ok(StackCounts::from_perf_script(&output.stdout)?)
 }
 
-fn gdb(arguments: &ProfileArguments) -> Result<Stacks, LabError> {
+fn gdb(arguments: &ProfileArguments) -> Result<StackCounts, LabError> {
     let pid = arguments.pid.to_string();
     let mut text = String::new();
     for _ in 0..arguments.seconds {
@@ -197,5 +197,5 @@ fn gdb(arguments: &ProfileArguments) -> Result<Stacks, LabError> {
         text.push('\n');
         std::thread::sleep(Duration::from_secs(1));
     }
-    Ok(Stacks::from_gdb(&text)?)
+    Ok(StackCounts::from_gdb(&text)?)
 }

@@ -16,12 +16,12 @@ pub(crate) const STANDSTILL_MIN: Duration = Duration::from_millis(250);
 const KEPT_MAX: usize = 10_000;
 
 /// A pause of the lab.
-type Stretch = (Instant, Instant);
+type Pause = (Instant, Instant);
 
 #[derive(Debug)]
 struct Pulse {
     last: Instant,
-    stretches: Vec<Stretch>,
+    stretches: Vec<Pause>,
 }
 
 static PULSE: OnceLock<Mutex<Pulse>> = OnceLock::new();
@@ -44,7 +44,7 @@ impl Pulse {
     }
 
     /// The parts of the time between two moments in which the lab was paused.
-    fn within(&self, from: Instant, to: Instant) -> Vec<Stretch> {
+    fn within(&self, from: Instant, to: Instant) -> Vec<Pause> {
         // This call may come before the reading of the clock that ends a pause.
         let unnoticed = (self.last, to);
         let is_still = to.saturating_duration_since(self.last) >= STANDSTILL_MIN;
@@ -78,7 +78,7 @@ pub(crate) fn start() {
 }
 
 /// The pauses of the lab between two moments.
-pub(crate) fn stretches(from: Instant, to: Instant) -> Vec<Stretch> {
+pub(crate) fn stretches(from: Instant, to: Instant) -> Vec<Pause> {
     let pulse = PULSE.get();
     pulse.map_or_else(Vec::new, |pulse| {
         let pulse = pulse.lock().unwrap_or_else(PoisonError::into_inner);

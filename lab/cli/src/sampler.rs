@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use lab_kit::folder::RunFolder;
 use lab_kit::recorder::StepRecorder;
-use lab_kit::result::Stretch;
+use lab_kit::result::Period;
 use lab_kit::stalls::GapTracker;
 use lab_kit::usage::Details;
 use metrics::{
@@ -31,7 +31,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// The sources that are sampled in addition to the clients.
 #[derive(Debug)]
 pub(crate) struct Instruments {
-    server: Option<(Watched, ProcessSample)>,
+    server: Option<(ServerProcess, ProcessSample)>,
     agent: Option<Agent>,
     client: (ProcessSampler, ProcessSample),
     disk: Option<(DiskSampler, DiskSample)>,
@@ -47,12 +47,12 @@ pub(crate) struct Instruments {
 
 /// The server's process.
 #[derive(Debug)]
-enum Watched {
+enum ServerProcess {
     Here(ProcessSampler),
     ByAgent(AgentProcess),
 }
 
-impl Watched {
+impl ServerProcess {
     fn sample(&mut self) -> std::io::Result<ProcessSample> {
         match self {
             Self::Here(sampler) => sampler.sample(),
@@ -76,10 +76,10 @@ impl Watched {
     }
 }
 
-fn watched(pid: Option<u32>) -> Option<(Watched, ProcessSample)> {
+fn watched(pid: Option<u32>) -> Option<(ServerProcess, ProcessSample)> {
     let mut sampler = ProcessSampler::new(pid?).ok()?;
     let first = sampler.sample().ok()?;
-    Some((Watched::Here(sampler), first))
+    Some((ServerProcess::Here(sampler), first))
 }
 
 fn throttled(pid: Option<u32>) -> Option<(ThrottleSampler, u64)> {
@@ -117,7 +117,7 @@ impl Instruments {
     pub(crate) fn watch_by_agent(&mut self, mut process: AgentProcess) -> std::io::Result<()> {
         let first = process.sample()?;
         self.agent = Some(process.agent().clone());
-        self.server = Some((Watched::ByAgent(process), first));
+        self.server = Some((ServerProcess::ByAgent(process), first));
         (self.disk, self.throttle, self.data) = (None, None, None);
         self.slow_sampler = SlowSampler::start(None, None);
         Ok(())
@@ -129,7 +129,7 @@ impl Instruments {
             let process = agent.open().ok();
             self.server = process.and_then(|mut process| {
                 let first = process.sample().ok()?;
-                Some((Watched::ByAgent(process), first))
+                Some((ServerProcess::ByAgent(process), first))
             });
             return;
         }
@@ -296,7 +296,7 @@ pub(crate) fn common(one: &[(f64, f64)], other: &[(f64, f64)]) -> Vec<(f64, f64)
 
 /// The input of a step's sampling, which is returned at its end.
 #[derive(Debug)]
-pub(crate) struct Sampling {
+pub(crate) struct SamplerInput {
     /// The measured work first, then background work.
     pub(crate) sampled_roles: Vec<SampledRole>,
     /// Folder of the run.
@@ -308,11 +308,11 @@ pub(crate) struct Sampling {
 }
 
 /// The sampled roles and folder, returned when a step has ended.
-pub(crate) type Sampled = (Vec<SampledRole>, RunFolder, Instruments);
+pub(crate) type SamplerResult = (Vec<SampledRole>, RunFolder, Instruments);
 
-impl Sampling {
+impl SamplerInput {
     /// Returns the parts when a step has ended.
-    pub(crate) fn into_parts(self) -> Sampled {
+    pub(crate) fn into_parts(self) -> SamplerResult {
         (self.sampled_roles, self.folder, self.instruments)
     }
 
@@ -437,7 +437,7 @@ impl Sampling {
 }
 
 /// Whether a pause of the lab covers more than half of a gap.
-fn is_mostly(gap: &Stretch, still: &[(f64, f64)]) -> bool {
+fn is_mostly(gap: &Period, still: &[(f64, f64)]) -> bool {
     let end = gap.start_s + gap.seconds;
     let common = still
         .iter()

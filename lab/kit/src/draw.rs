@@ -7,7 +7,7 @@ use crate::seed::{Stream, mix};
 
 /// Skew of the Zipf distribution, customary since YCSB.
 const THETA: f64 = 0.99;
-/// Ranks of [`Draw::WideZipf`].
+/// Ranks of [`KeyDistribution::WideZipf`].
 const WIDE_RANKS: u64 = 10_000_000_000;
 /// Number of terms of the sum that are added one by one; an integral approximates the rest.
 const TERMS: u64 = 10_000;
@@ -15,7 +15,7 @@ const TERMS: u64 = 10_000;
 /// How ids are drawn.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
-pub enum Draw {
+pub enum KeyDistribution {
     /// All rows equally often.
     #[default]
     Uniform,
@@ -28,7 +28,7 @@ pub enum Draw {
     Latest,
 }
 
-impl Draw {
+impl KeyDistribution {
     /// Draws a row in `0..count`, the newest last. `zipf` caches the constants of one kind of draw.
     pub(crate) fn row(self, random: &mut Stream, zipf: &mut Zipf, count: u64) -> u64 {
         match self {
@@ -143,7 +143,7 @@ mod tests {
             let favourite = scatter(0, u64::from(rows));
             let draws = 200_000;
             let found = (0..draws)
-                .map(|_| Draw::WideZipf.row(&mut random, &mut zipf, u64::from(rows)))
+                .map(|_| KeyDistribution::WideZipf.row(&mut random, &mut zipf, u64::from(rows)))
                 .filter(|row| *row == favourite)
                 .count();
             // With few rows, other ranks fall on the same row, too.

@@ -8,7 +8,7 @@ use crate::result::{LatencySummary, REPLAY_WRITES, StepResult};
 
 /// Which way is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
+pub enum MetricDirection {
     /// More is better.
     Higher,
     /// Less is better.
@@ -24,7 +24,7 @@ pub struct Metric {
     /// Unit; `ops` means the unit that the step counts.
     pub unit: &'static str,
     /// Which way is better.
-    pub better: Better,
+    pub better: MetricDirection,
     /// Whether a comparison gives a verdict on it.
     pub is_judged: bool,
     /// Its value in a step's result; `None` if it was not measured.
@@ -115,7 +115,7 @@ macro_rules! metrics {
             id: $id,
             name: $name,
             unit: $unit,
-            better: Better::$better,
+            better: MetricDirection::$better,
             is_judged: $judged,
             of: $of,
         }),*]

@@ -209,7 +209,7 @@ pub struct VirtualQueue {
 
 /// A call that went through the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Served {
+pub struct QueuedCall {
     /// From the time at which the call was due to its reply.
     pub latency: Duration,
     /// The part of the latency before the connection was free.
@@ -218,10 +218,10 @@ pub struct Served {
 
 impl VirtualQueue {
     /// Takes a call that was due at `due` and took `service` from sending to its reply.
-    pub fn serve(&mut self, due: Duration, service: Duration) -> Served {
+    pub fn serve(&mut self, due: Duration, service: Duration) -> QueuedCall {
         let start = self.free_at.max(due);
         self.free_at = start + service;
-        Served {
+        QueuedCall {
             latency: self.free_at - due,
             waited: start - due,
         }
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn a_call_waits_for_the_one_before_it_and_never_for_the_lab() {
         let mut queue = VirtualQueue::default();
-        let served = |latency, waited| Served {
+        let served = |latency, waited| QueuedCall {
             latency: ms(latency),
             waited: ms(waited),
         };

@@ -26,12 +26,12 @@ pub enum ProfileError {
 
 /// Stacks and how often each was seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stacks {
+pub struct StackCounts {
     /// Frames, outermost first.
     counts: BTreeMap<Vec<String>, u64>,
 }
 
-impl Stacks {
+impl StackCounts {
     /// Reads the output of `perf script`. The output must not contain periods, because they would
     /// be taken for counts.
     ///
@@ -186,7 +186,7 @@ Thread 1 (Thread 0x7e (LWP 11) \"main\"):
 
     #[test]
     fn gdb_stacks_are_counted_across_samples() {
-        let stacks = Stacks::from_gdb(&format!("{GDB}[Inferior 1 detached]\n{GDB}")).unwrap();
+        let stacks = StackCounts::from_gdb(&format!("{GDB}[Inferior 1 detached]\n{GDB}")).unwrap();
         assert_eq!(stacks.samples(), 4);
         assert_eq!(
             stacks.collapsed(),
@@ -197,7 +197,7 @@ Thread 1 (Thread 0x7e (LWP 11) \"main\"):
             "Thread 3 (LWP 13):\n#0  0x1 in __lll_lock_wait () from x\n#1  0x2 in \
             fdb_get<A, B> () at y\n#2  main () at z\n",
         );
-        let printed = Stacks::from_gdb(&twice).unwrap().as_studies_print();
+        let printed = StackCounts::from_gdb(&twice).unwrap().as_studies_print();
         assert_eq!(
             printed,
             "      2 __lll_lock_wait,fdb_get<A  B>,main\n      1 __poll,main\n"
@@ -211,7 +211,7 @@ server  101/102  12.5: cpu-clock:\n\tffff01 inner+0x1 (/usr/bin/server)\n\tffff0
 (/usr/bin/server)\n\n\
 server  101/103  12.6: cpu-clock:\n\tffff01 inner+0x1 (/usr/bin/server)\n\tffff02 outer+0x2 \
 (/usr/bin/server)\n\n";
-        let stacks = Stacks::from_perf_script(script.as_bytes()).unwrap();
+        let stacks = StackCounts::from_perf_script(script.as_bytes()).unwrap();
         assert_eq!(stacks.collapsed(), "server;outer;inner 2\n");
         let svg = stacks.flame_graph("A & B", "two samples").unwrap();
         assert!(
@@ -227,10 +227,10 @@ server  101/103  12.6: cpu-clock:\n\tffff01 inner+0x1 (/usr/bin/server)\n\tffff0
     fn other_text_is_refused() {
         for text in ["", "no such process", "#0", "#x 1"] {
             assert!(
-                matches!(Stacks::from_gdb(text), Err(ProfileError::Empty)),
+                matches!(StackCounts::from_gdb(text), Err(ProfileError::Empty)),
                 "{text}"
             );
         }
-        assert!(Stacks::from_collapsed("no number here").is_err());
+        assert!(StackCounts::from_collapsed("no number here").is_err());
     }
 }

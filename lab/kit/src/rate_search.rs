@@ -92,7 +92,7 @@ impl Condition {
 
     /// Judges a run at a rate. It passes if it is complete, right, without errors, reached the rate
     /// and kept the limit.
-    pub fn judge(&self, run: &RunResult, rate: f64) -> Judged {
+    pub fn judge(&self, run: &RunResult, rate: f64) -> RunJudgement {
         let step = run.main_step();
         let value = step.and_then(|step| self.value(step));
         let because = match (step, value) {
@@ -105,7 +105,7 @@ impl Condition {
             (_, Some(value)) if value < self.below_us => "",
             _ => "the latency",
         };
-        Judged {
+        RunJudgement {
             latency_us: value,
             is_kept: because.is_empty(),
             because: because.to_owned(),
@@ -115,7 +115,7 @@ impl Condition {
 
 /// The judgement of one run at a rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Judged {
+pub struct RunJudgement {
     /// The latency of the condition.
     pub latency_us: Option<f64>,
     /// Whether the run passed.
@@ -126,13 +126,13 @@ pub struct Judged {
 
 /// A rate that was tried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Tried {
+pub struct RateTrial {
     /// The rate of the schedule, in calls a second.
     pub rate: f64,
     /// Whether most repeats passed.
     pub is_kept: bool,
     /// The judgement of each repeat.
-    pub repeats: Vec<Judged>,
+    pub repeats: Vec<RunJudgement>,
     /// Ids of the runs.
     pub runs: Vec<String>,
 }
@@ -145,7 +145,7 @@ pub struct RateSearch {
     /// The rate of a closed loop, where the search starts.
     pub closed_loop_rate: f64,
     /// The rates that were tried, in order.
-    pub tried: Vec<Tried>,
+    pub tried: Vec<RateTrial>,
 }
 
 impl RateSearch {
@@ -233,7 +233,7 @@ mod tests {
         while let Some(rate) = search.next_rate() {
             count += 1;
             assert!(count < 40, "{:?}", search.tried);
-            search.tried.push(Tried {
+            search.tried.push(RateTrial {
                 rate,
                 is_kept: keeps(rate),
                 repeats: Vec::new(),

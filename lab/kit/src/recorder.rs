@@ -12,7 +12,7 @@ use metrics::{Interval, LatencyHistogram};
 use crate::folder::{FolderError, RunFolder};
 use crate::result::{
     BUCKET_BOUNDS_US, CostSummary, FinishSummary, HostSummary, LatencySummary, PERCENTILES,
-    PERCENTILES_FAR, RateSummary, RoleResult, Sizes, Stalls, StepMore, StepResult, Stretch,
+    PERCENTILES_FAR, Period, RateSummary, RoleResult, Sizes, Stalls, StepExtras, StepResult,
 };
 use crate::series::Series;
 use crate::stalls;
@@ -58,7 +58,7 @@ pub struct StepRecorder {
     warmup: Interval,
     rates: Rates,
     series: Series,
-    gaps: Vec<Stretch>,
+    gaps: Vec<Period>,
 }
 
 impl StepRecorder {
@@ -80,7 +80,7 @@ impl StepRecorder {
     }
 
     /// Sets the gaps between completions that count as stalls.
-    pub fn set_gaps(&mut self, gaps: Vec<Stretch>) {
+    pub fn set_gaps(&mut self, gaps: Vec<Period>) {
         self.gaps = gaps;
     }
 
@@ -186,7 +186,7 @@ impl StepRecorder {
             host,
             sizes,
             series: series.into_points(),
-            more: StepMore::default(),
+            more: StepExtras::default(),
         })
     }
 
@@ -387,7 +387,7 @@ fn find_stalls(
     step: &str,
     median: f64,
     seconds_min: f64,
-    gaps: &[Stretch],
+    gaps: &[Period],
 ) -> Result<Stalls, FolderError> {
     let mut intervals = Vec::new();
     folder.for_each_rate(step, |start_s, seconds, rate| {
@@ -476,11 +476,11 @@ mod tests {
         assert_eq!(
             stalls.stretches,
             [
-                Stretch {
+                Period {
                     start_s: 2.0,
                     seconds: 2.0
                 },
-                Stretch {
+                Period {
                     start_s: 8.0,
                     seconds: 1.0
                 }

@@ -202,7 +202,7 @@ pub enum Mode {
 }
 
 /// The result of a statement.
-pub type Found<T> = Result<T, RecordsError>;
+pub type Outcome<T> = Result<T, RecordsError>;
 
 /// A connection with transactions on records. A statement outside a transaction is a transaction of
 /// its own.
@@ -211,10 +211,10 @@ pub trait Records: Send {
     fn embeds(&self) -> bool;
 
     /// Begins a transaction.
-    fn begin(&mut self, mode: Mode) -> impl Future<Output = Found<()>> + Send;
+    fn begin(&mut self, mode: Mode) -> impl Future<Output = Outcome<()>> + Send;
 
     /// Commits the transaction.
-    fn commit(&mut self) -> impl Future<Output = Found<()>> + Send;
+    fn commit(&mut self) -> impl Future<Output = Outcome<()>> + Send;
 
     /// Rolls the transaction back; the target's answer is ignored.
     fn abort(&mut self) -> impl Future<Output = ()> + Send;
@@ -224,14 +224,14 @@ pub trait Records: Send {
         &mut self,
         query: Query<'_>,
         see: &mut (dyn FnMut(Record) + Send),
-    ) -> impl Future<Output = Found<()>> + Send;
+    ) -> impl Future<Output = Outcome<()>> + Send;
 
     /// Stores records that do not exist yet.
     fn insert(
         &mut self,
         table: &'static RecordTable,
         records: &[Record],
-    ) -> impl Future<Output = Found<()>> + Send;
+    ) -> impl Future<Output = Outcome<()>> + Send;
 
     /// Changes one record, found by its key; returns the number of records found.
     fn update(
@@ -239,14 +239,14 @@ pub trait Records: Send {
         table: &'static RecordTable,
         key: Equals<'_>,
         changes: &[(&'static str, Set)],
-    ) -> impl Future<Output = Found<u64>> + Send;
+    ) -> impl Future<Output = Outcome<u64>> + Send;
 
     /// Deletes one record, found by its key; returns the number of records found.
     fn delete(
         &mut self,
         table: &'static RecordTable,
         key: Equals<'_>,
-    ) -> impl Future<Output = Found<u64>> + Send;
+    ) -> impl Future<Output = Outcome<u64>> + Send;
 
     /// The number of records with these values, and the sum of a column over them.
     fn count_and_sum(
@@ -254,10 +254,10 @@ pub trait Records: Send {
         table: &'static RecordTable,
         equals: Equals<'_>,
         column: &'static str,
-    ) -> impl Future<Output = Found<(i64, i64)>> + Send;
+    ) -> impl Future<Output = Outcome<(i64, i64)>> + Send;
 
     /// All records of a query.
-    fn many(&mut self, query: Query<'_>) -> impl Future<Output = Found<Vec<Record>>> + Send {
+    fn many(&mut self, query: Query<'_>) -> impl Future<Output = Outcome<Vec<Record>>> + Send {
         async move {
             let mut out = Vec::new();
             self.scan(query, &mut |record| out.push(record)).await?;
@@ -266,7 +266,7 @@ pub trait Records: Send {
     }
 
     /// The first record of a query; it must be there.
-    fn one(&mut self, query: Query<'_>) -> impl Future<Output = Found<Record>> + Send {
+    fn one(&mut self, query: Query<'_>) -> impl Future<Output = Outcome<Record>> + Send {
         async move {
             let name = query.table.name;
             let what = format!("{:?}", query.equals);
@@ -283,7 +283,7 @@ pub trait Records: Send {
         table: &'static RecordTable,
         key: Equals<'_>,
         changes: &[(&'static str, Set)],
-    ) -> impl Future<Output = Found<()>> + Send {
+    ) -> impl Future<Output = Outcome<()>> + Send {
         async move {
             match self.update(table, key, changes).await? {
                 1 => Ok(()),

@@ -5,7 +5,7 @@
 //! Ten times a second the sampler asks when the first and the last call were completed, so that
 //! every gap of [`GAP_MIN`] seconds or more is seen.
 
-use crate::result::{Stalls, Stretch};
+use crate::result::{Period, Stalls};
 
 /// The largest number of stalls listed.
 const STRETCHES_MAX: usize = 100;
@@ -25,7 +25,7 @@ const REST_MIN: f64 = 0.1;
 #[derive(Clone, Debug, Default)]
 pub struct GapTracker {
     last_s: f64,
-    candidates: Vec<Stretch>,
+    candidates: Vec<Period>,
     completions: u64,
 }
 
@@ -50,7 +50,7 @@ impl GapTracker {
     pub fn gap(&mut self, start_s: f64, end_s: f64) {
         let seconds = end_s - start_s;
         if seconds >= GAP_MIN && self.candidates.len() < CANDIDATES_MAX {
-            self.candidates.push(Stretch { start_s, seconds });
+            self.candidates.push(Period { start_s, seconds });
         }
     }
 
@@ -59,7 +59,7 @@ impl GapTracker {
     }
 
     /// The gaps that are stalls in a measured time of `seconds` that ended at `end_s`.
-    pub fn finish(mut self, end_s: f64, seconds: f64) -> Vec<Stretch> {
+    pub fn finish(mut self, end_s: f64, seconds: f64) -> Vec<Period> {
         self.gap_until(end_s);
         let mean = seconds / (self.completions.max(1) as f64);
         self.candidates
@@ -72,8 +72,8 @@ impl GapTracker {
 pub type IntervalRate = (f64, f64, f64);
 
 /// Finds the stalls of a step from its intervals, their median rate, and its gaps.
-pub fn find(intervals: &[IntervalRate], median: f64, gaps: &[Stretch]) -> Stalls {
-    let mut low: Vec<Stretch> = gaps.to_vec();
+pub fn find(intervals: &[IntervalRate], median: f64, gaps: &[Period]) -> Stalls {
+    let mut low: Vec<Period> = gaps.to_vec();
     let mut out = Stalls {
         threshold_percent_of_median: STALL_PERCENT,
         seconds_without_ops: total(gaps),
@@ -107,19 +107,19 @@ pub fn find(intervals: &[IntervalRate], median: f64, gaps: &[Stretch]) -> Stalls
 }
 
 /// `sum` would return minus zero for an empty slice.
-fn total(stretches: &[Stretch]) -> f64 {
+fn total(stretches: &[Period]) -> f64 {
     stretches.iter().fold(0.0, |sum, one| sum + one.seconds)
 }
 
-fn overlap(gap: &Stretch, start_s: f64, seconds: f64) -> f64 {
+fn overlap(gap: &Period, start_s: f64, seconds: f64) -> f64 {
     let end = (gap.start_s + gap.seconds).min(start_s + seconds);
     (end - gap.start_s.max(start_s)).max(0.0)
 }
 
 /// The parts of an interval outside all gaps.
-fn without(start_s: f64, seconds: f64, gaps: &[Stretch]) -> Vec<Stretch> {
+fn without(start_s: f64, seconds: f64, gaps: &[Period]) -> Vec<Period> {
     let end = start_s + seconds;
-    let mut inside: Vec<&Stretch> = gaps
+    let mut inside: Vec<&Period> = gaps
         .iter()
         .filter(|gap| overlap(gap, start_s, seconds) > 0.0)
         .collect();
@@ -127,7 +127,7 @@ fn without(start_s: f64, seconds: f64, gaps: &[Stretch]) -> Vec<Stretch> {
     let (mut out, mut at) = (Vec::new(), start_s);
     let mut push = |from: f64, to: f64| {
         if to > from {
-            out.push(Stretch {
+            out.push(Period {
                 start_s: from,
                 seconds: to - from,
             });
@@ -142,11 +142,11 @@ fn without(start_s: f64, seconds: f64, gaps: &[Stretch]) -> Vec<Stretch> {
 }
 
 /// Sorts by time and joins adjacent periods.
-fn joined(mut all: Vec<Stretch>) -> Vec<Stretch> {
+fn joined(mut all: Vec<Period>) -> Vec<Period> {
     /// Times in `intervals.csv` have three digits.
     const TOUCH: f64 = 0.002;
     all.sort_by(|left, right| left.start_s.total_cmp(&right.start_s));
-    let mut out: Vec<Stretch> = Vec::new();
+    let mut out: Vec<Period> = Vec::new();
     for next in all {
         match out.last_mut() {
             Some(last) if next.start_s <= last.start_s + last.seconds + TOUCH => {
@@ -159,7 +159,7 @@ fn joined(mut all: Vec<Stretch>) -> Vec<Stretch> {
     out
 }
 
-fn longest(mut all: Vec<Stretch>) -> Vec<Stretch> {
+fn longest(mut all: Vec<Period>) -> Vec<Period> {
     all.sort_by(|left, right| right.seconds.total_cmp(&left.seconds));
     all.truncate(STRETCHES_MAX);
     all.sort_by(|left, right| left.start_s.total_cmp(&right.start_s));

@@ -10,8 +10,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use crate::nearest::{Recall, Similarity};
-use crate::program::{ProgramCall, Ran};
-use crate::records::{Found, RecordsError};
+use crate::program::{CallWork, ProgramCall};
+use crate::records::{Outcome, RecordsError};
 use crate::result::{Sizes, TargetFacts};
 pub use crate::row::Table;
 use crate::row::{Key, Row, Value};
@@ -205,10 +205,10 @@ impl CallOutcome {
     }
 }
 
-impl From<Found<Ran>> for CallOutcome {
-    fn from(ran: Found<Ran>) -> Self {
+impl From<Outcome<CallWork>> for CallOutcome {
+    fn from(ran: Outcome<CallWork>) -> Self {
         match ran {
-            Ok(Ran { ops, rows }) => Self::done(ops, rows),
+            Ok(CallWork { ops, rows }) => Self::done(ops, rows),
             Err(RecordsError::Failed { kind, message }) => Self::failed(&kind, message),
             Err(RecordsError::Again(message)) => Self::failed("conflict", message),
             Err(RecordsError::Lost(message)) => Self::Lost {
@@ -268,14 +268,14 @@ pub enum TargetError {
 
 /// Whether a target became idle after it was asked to settle.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Settled {
+pub struct SettleResult {
     /// Whether the target is idle.
     pub is_idle: bool,
     /// What the target waited for, or why that is not known.
     pub remark: String,
 }
 
-impl Settled {
+impl SettleResult {
     /// The outcome of an engine that has no background work once it has synced.
     pub fn after_sync<E: std::fmt::Display>(synced: Result<(), E>) -> Self {
         Self {
@@ -288,7 +288,7 @@ impl Settled {
     }
 }
 
-impl Settled {
+impl SettleResult {
     /// The outcome of an engine that compacts: `waited` is how long the engine took to become idle,
     /// or `None` if the time ran out first.
     pub fn after_compaction<E: std::fmt::Display>(waited: Result<Option<Duration>, E>) -> Self {
@@ -316,12 +316,12 @@ pub struct TargetInfo {
 }
 
 /// The reader's next event, or `None` if nothing has changed for a while.
-pub type NextEvent<'a> = Pin<Box<dyn Future<Output = Result<Option<Event>, String>> + Send + 'a>>;
+pub type EventFuture<'a> = Pin<Box<dyn Future<Output = Result<Option<Event>, String>> + Send + 'a>>;
 
 /// Reads changes in the order in which they happened.
 pub trait ChangeReader: Send {
     /// Waits for the next change.
-    fn next(&mut self) -> NextEvent<'_>;
+    fn next(&mut self) -> EventFuture<'_>;
 }
 
 /// A target of measurements. Opened once per run, shared by all clients.
@@ -516,7 +516,7 @@ pub trait Target: Send + Sync + 'static {
     fn sizes(&self) -> impl Future<Output = Sizes> + Send;
 
     /// Waits until the target has nothing left to flush or to compact.
-    fn settle(&self, timeout: Duration) -> impl Future<Output = Settled> + Send;
+    fn settle(&self, timeout: Duration) -> impl Future<Output = SettleResult> + Send;
 
     /// Bytes that wait for a flush or compaction, if the target reports them; `statistics` are its
     /// current statistics.

@@ -67,7 +67,7 @@ pub struct ExpiryLog {
     lasting: u64,
     /// The most inserts that can be drawn and not yet acknowledged.
     under_way: u64,
-    looks: Vec<Look>,
+    looks: Vec<ExpirySample>,
     lags_ms: Vec<i64>,
     /// Documents that were removed too early: the largest number in one sample.
     pub early: u64,
@@ -75,7 +75,7 @@ pub struct ExpiryLog {
 
 /// One sample.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct ExpirySample {
     /// When the sample began, in milliseconds of the lab's clock.
     pub begun_ms: i64,
     /// Inserts acknowledged when the sample began.
@@ -100,7 +100,7 @@ impl ExpiryLog {
     }
 
     /// Takes a sample.
-    pub fn take(&mut self, look: Look) {
+    pub fn take(&mut self, look: ExpirySample) {
         let past = look.ended_ms - self.after_ms;
         let lag = look.oldest_ms.map_or(0, |oldest| (past - oldest).max(0));
         self.lags_ms.push(lag);
@@ -177,9 +177,9 @@ mod tests {
 
     /// A sample at second `at`: ten documents a second are inserted, a hundred others never expire,
     /// and the target removes documents older than `age` seconds.
-    fn look(at: i64, age: i64) -> Look {
+    fn look(at: i64, age: i64) -> ExpirySample {
         let gone = (at - age).max(0) * 10;
-        Look {
+        ExpirySample {
             begun_ms: at * 1_000,
             acknowledged: at as u64 * 10,
             ended_ms: at * 1_000 + 5,
@@ -216,7 +216,7 @@ mod tests {
         let mut log = ExpiryLog::new(2, 100, 1);
         for at in 1..=20 {
             let seen = look(at, 2);
-            log.take(Look {
+            log.take(ExpirySample {
                 count: seen.count.saturating_sub(30),
                 ..seen
             });

@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lab_kit::answers::{WRONG_CONTENTS, WRONG_ORDER};
-use lab_kit::row::contents::{Contents, FieldView, InOrder};
+use lab_kit::row::contents::{Contents, FieldView, OrderChecker};
 use lab_kit::row::{Key, Value};
 use lab_kit::target::CallOutcome;
 use mysql::Row;
 
 /// The rows that a reply must have.
 #[derive(Debug)]
-pub enum Expected {
+pub enum ExpectedReply {
     /// Any rows, because the contents are unknown.
     Anything,
     /// Whole rows of a table.
@@ -34,7 +34,7 @@ pub enum RowSet {
     /// The rows with these ids, each once.
     Some(BTreeSet<Key>),
     /// Rows in the order of their ids.
-    InOrder(InOrder),
+    InOrder(OrderChecker),
 }
 
 fn view(value: &mysql::Value) -> FieldView<'_> {
@@ -54,7 +54,7 @@ fn failed(kind: &str, reason: &str) -> CallOutcome {
     CallOutcome::failed(kind, reason.to_owned())
 }
 
-impl Expected {
+impl ExpectedReply {
     /// Takes the next row.
     pub(crate) fn take(&mut self, row: &Row) -> Result<(), CallOutcome> {
         match self {

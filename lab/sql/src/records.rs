@@ -4,7 +4,7 @@
 //! know: programs.
 
 use lab_kit::records::{
-    Column, Equals, Field, Found, Mode, Query, Record, RecordTable, Records, RecordsError, Set,
+    Column, Equals, Field, Mode, Outcome, Query, Record, RecordTable, Records, RecordsError, Set,
 };
 use mysql::prelude::Queryable;
 use mysql::{Params, Value};
@@ -61,7 +61,7 @@ fn values(equals: Equals<'_>) -> Vec<Value> {
 }
 
 impl SqlSession {
-    fn affected(&mut self, statement: String, values: Vec<Value>) -> Found<u64> {
+    fn affected(&mut self, statement: String, values: Vec<Value>) -> Outcome<u64> {
         let done = self.conn.exec_drop(statement, params(values));
         done.map_err(judged)?;
         Ok(self.conn.affected_rows())
@@ -73,7 +73,7 @@ impl Records for SqlSession {
         false
     }
 
-    async fn begin(&mut self, mode: Mode) -> Found<()> {
+    async fn begin(&mut self, mode: Mode) -> Outcome<()> {
         let statement = match mode {
             Mode::Write => "START TRANSACTION",
             Mode::Snapshot => "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
@@ -81,7 +81,7 @@ impl Records for SqlSession {
         self.conn.query_drop(statement).map_err(judged)
     }
 
-    async fn commit(&mut self) -> Found<()> {
+    async fn commit(&mut self) -> Outcome<()> {
         self.conn.query_drop("COMMIT").map_err(judged)
     }
 
@@ -89,7 +89,11 @@ impl Records for SqlSession {
         let _ = self.conn.query_drop("ROLLBACK");
     }
 
-    async fn scan(&mut self, query: Query<'_>, see: &mut (dyn FnMut(Record) + Send)) -> Found<()> {
+    async fn scan(
+        &mut self,
+        query: Query<'_>,
+        see: &mut (dyn FnMut(Record) + Send),
+    ) -> Outcome<()> {
         let mut bound_values = values(query.equals);
         if let Some((_, from, to)) = query.between {
             bound_values.extend([Value::Int(from), Value::Int(to)]);
@@ -109,7 +113,7 @@ impl Records for SqlSession {
         Ok(())
     }
 
-    async fn insert(&mut self, table: &'static RecordTable, records: &[Record]) -> Found<()> {
+    async fn insert(&mut self, table: &'static RecordTable, records: &[Record]) -> Outcome<()> {
         /// The largest number of values of one statement; the protocol counts them in 16 bits.
         const VALUES_MAX: usize = 60_000;
         let per_record = records.first().map_or(1, |record| record.0.len()).max(1);
@@ -127,7 +131,7 @@ impl Records for SqlSession {
         table: &'static RecordTable,
         key: Equals<'_>,
         changes: &[(&'static str, Set)],
-    ) -> Found<u64> {
+    ) -> Outcome<u64> {
         let mut all: Vec<Value> = changes
             .iter()
             .map(|(_, change)| match change {
@@ -139,7 +143,7 @@ impl Records for SqlSession {
         self.affected(statements::update_records(table.name, key, changes), all)
     }
 
-    async fn delete(&mut self, table: &'static RecordTable, key: Equals<'_>) -> Found<u64> {
+    async fn delete(&mut self, table: &'static RecordTable, key: Equals<'_>) -> Outcome<u64> {
         let statement = format!(
             "DELETE FROM `{}`{}",
             table.name,
@@ -153,7 +157,7 @@ impl Records for SqlSession {
         table: &'static RecordTable,
         equals: Equals<'_>,
         column: &'static str,
-    ) -> Found<(i64, i64)> {
+    ) -> Outcome<(i64, i64)> {
         let statement = format!(
             "SELECT COUNT(*), CAST(COALESCE(SUM(`{column}`), 0) AS SIGNED) FROM `{}`{}",
             table.name,

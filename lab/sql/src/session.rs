@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use lab_kit::program::ProgramCall;
-use lab_kit::row::contents::{Contents, InOrder};
+use lab_kit::row::contents::{Contents, OrderChecker};
 use lab_kit::row::{Key, Row, Value};
 use lab_kit::target::{Call, CallOutcome, Change, Session, Table};
 use lab_kit::workload::Index;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Params};
 
-use crate::check::{Expected, RowSet};
+use crate::check::{ExpectedReply, RowSet};
 use crate::connection::{Interface, one_line};
 use crate::statements;
 
@@ -48,7 +48,7 @@ pub enum SqlCall {
         /// Values.
         values: Vec<mysql::Value>,
         /// The rows that it must return.
-        expected: Expected,
+        expected: ExpectedReply,
     },
     /// A write whose matched rows are counted.
     Change {
@@ -113,10 +113,10 @@ impl SqlSession {
         })
     }
 
-    fn expected(&self, table: usize, which: RowSet) -> Expected {
+    fn expected(&self, table: usize, which: RowSet) -> ExpectedReply {
         match self.contents.get(table) {
-            Some(contents) => Expected::Rows(contents.clone(), which),
-            None => Expected::Anything,
+            Some(contents) => ExpectedReply::Rows(contents.clone(), which),
+            None => ExpectedReply::Anything,
         }
     }
 
@@ -169,7 +169,7 @@ impl SqlSession {
             return read(
                 "SELECT 1 FROM DUAL WHERE 1 = 0".to_owned(),
                 Vec::new(),
-                Expected::Anything,
+                ExpectedReply::Anything,
             );
         };
         let statement = statements::index_range(&self.name(table), index, from.len(), limit);
@@ -177,7 +177,7 @@ impl SqlSession {
             .rev()
             .flat_map(|length| from.iter().take(length))
             .map(sql);
-        let expected = Expected::Entries(from.to_vec());
+        let expected = ExpectedReply::Entries(from.to_vec());
         read(statement, prefixes.collect(), expected)
     }
 
@@ -244,7 +244,7 @@ impl SqlSession {
     }
 }
 
-fn read(statement: String, values: Vec<mysql::Value>, expected: Expected) -> SqlCall {
+fn read(statement: String, values: Vec<mysql::Value>, expected: ExpectedReply) -> SqlCall {
     SqlCall::Read {
         statement,
         values,
@@ -303,7 +303,7 @@ impl Session for SqlSession {
             } => read(
                 statements::range(&self.name(table), limit, reverse),
                 vec![sql_id(&from)],
-                self.expected(table, RowSet::InOrder(InOrder::from(from, reverse))),
+                self.expected(table, RowSet::InOrder(OrderChecker::from(from, reverse))),
             ),
             Call::IndexRange {
                 table,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lab_kit::result::{Sizes, TargetFacts};
 use lab_kit::row::DocumentKind;
-use lab_kit::target::{EXTRA_TABLE, Settled, Table, Target, TargetError, TargetInfo};
+use lab_kit::target::{EXTRA_TABLE, SettleResult, Table, Target, TargetError, TargetInfo};
 use lab_kit::workload::{Capability, Index};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts, OptsBuilder};
@@ -380,7 +380,7 @@ impl Target for SqlTarget {
         out
     }
 
-    async fn settle(&self, timeout: Duration) -> Settled {
+    async fn settle(&self, timeout: Duration) -> SettleResult {
         let begun = Instant::now();
         let old: Option<f64> = self.ask("SELECT @@innodb_max_dirty_pages_pct");
         {
@@ -402,7 +402,7 @@ impl Target for SqlTarget {
         }
         let (is_idle, waited) =
             lab_kit::idle::until_idle(self.process().ok(), timeout.saturating_sub(begun.elapsed()));
-        Settled {
+        SettleResult {
             is_idle,
             remark: format!("{} dirty pages; {waited}", dirty()),
         }

@@ -1,19 +1,19 @@
 //! Altered, truncated, missing and foreign files: each gives one line that names the file.
 
-use crate::{Place, noise};
+use crate::{TestFolder, noise};
 use backup::{Pace, Repository, verify};
 use std::fs;
 use std::path::Path;
 
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> TestFolder {
+    let place = TestFolder::new();
     place.write("a.fixed", &noise(1, 100_000));
     place.back_up();
     place
 }
 
 /// The error of a restore; checks that verifying has one finding with the same line.
-fn refused(place: &Place) -> String {
+fn refused(place: &TestFolder) -> String {
     let line = place.restore().unwrap_err().to_string();
     assert_eq!(line.lines().count(), 1, "{line}");
     assert!(!place.target.join(crate::MARKER).exists());

@@ -2,8 +2,10 @@
 //! is interrupted by an error right after a change on the disk; nothing is cleaned up, as after a
 //! kill.
 
-use crate::{MARKER, Place, files, noise};
-use backup::{BackupError, Pace, Repository, Result, Retention, Step, back_up, prune, restore};
+use crate::{MARKER, TestFolder, files, noise};
+use backup::{
+    BackupError, Pace, ProgressEvent, Repository, Result, Retention, back_up, prune, restore,
+};
 
 /// Counts steps, and interrupts the call at one of them.
 struct StepLimit {
@@ -11,7 +13,7 @@ struct StepLimit {
 }
 
 impl StepLimit {
-    fn watch(&mut self) -> impl FnMut(Step<'_>) -> Result<()> {
+    fn watch(&mut self) -> impl FnMut(ProgressEvent<'_>) -> Result<()> {
         move |_| match self.left {
             0 => Err(BackupError::new("killed")),
             _ => {
@@ -22,8 +24,8 @@ impl StepLimit {
     }
 }
 
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> TestFolder {
+    let place = TestFolder::new();
     for n in 0..3 {
         place.write(&format!("{n}.fixed"), &noise(n, 3000));
     }
@@ -81,7 +83,7 @@ fn what_an_interrupted_backup_has_finished_is_not_read_again() {
             &place.source(),
             &mut unlimited(),
             &mut |step| {
-                files_done += usize::from(matches!(step, Step::File(_)));
+                files_done += usize::from(matches!(step, ProgressEvent::File(_)));
                 match files_done {
                     3 => Err(BackupError::new("killed")),
                     _ => Ok(()),

@@ -5,7 +5,7 @@ mod damage;
 mod interrupted;
 mod stored;
 
-use backup::{Pace, Repository, Source, Stored, back_up};
+use backup::{BackupResult, Pace, Repository, Source, back_up};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,20 +13,20 @@ use std::path::{Path, PathBuf};
 /// The file that is restored last.
 pub(crate) const MARKER: &str = "ENGINE";
 
-pub(crate) struct Place {
+pub(crate) struct TestFolder {
     _root: tempfile::TempDir,
     pub(crate) data: PathBuf,
     pub(crate) repository: PathBuf,
     pub(crate) target: PathBuf,
 }
 
-impl Place {
-    pub(crate) fn new() -> Place {
+impl TestFolder {
+    pub(crate) fn new() -> TestFolder {
         let root = tempfile::tempdir().unwrap();
         let at = |name| root.path().join(name);
         let (data, repository, target) = (at("data"), at("repository"), at("target"));
         fs::create_dir(&data).unwrap();
-        let place = Place {
+        let place = TestFolder {
             _root: root,
             data,
             repository,
@@ -54,7 +54,7 @@ impl Place {
         }
     }
 
-    pub(crate) fn back_up(&self) -> Stored {
+    pub(crate) fn back_up(&self) -> BackupResult {
         let repository = Repository::to_write(&self.repository).unwrap();
         let mut pace = Pace::new(None);
         back_up(&repository, &self.source(), &mut pace, &mut |_| Ok(())).unwrap()
@@ -64,7 +64,7 @@ impl Place {
         Repository::to_read(&self.repository).unwrap()
     }
 
-    pub(crate) fn restore(&self) -> backup::Result<backup::Restored> {
+    pub(crate) fn restore(&self) -> backup::Result<backup::RestoreResult> {
         let repository = self.reading();
         let manifest = repository.manifest(None)?;
         let mut pace = Pace::new(None);

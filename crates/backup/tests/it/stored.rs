@@ -1,7 +1,7 @@
 //! What a backup stores, and what a restore brings back.
 
-use crate::{MARKER, Place, files, noise};
-use backup::{Pace, Repository, Retention, Step, back_up, prune, verify};
+use crate::{MARKER, TestFolder, files, noise};
+use backup::{Pace, ProgressEvent, Repository, Retention, back_up, prune, verify};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ const MIB: usize = 1 << 20;
 
 #[test]
 fn a_backup_comes_back_as_it_was() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("a.fixed", &noise(1, 3 * MIB + 17));
     place.write("journal/b.log", &noise(2, 2 * MIB));
     place.write("empty", b"");
@@ -26,7 +26,7 @@ fn a_backup_comes_back_as_it_was() {
 
 #[test]
 fn what_did_not_change_is_not_stored_again_and_fixed_files_are_not_read_again() {
-    let place = Place::new();
+    let place = TestFolder::new();
     for n in 0..100 {
         place.write(&format!("{n:03}.fixed"), &noise(n, 64 * 1024));
     }
@@ -51,7 +51,7 @@ fn what_did_not_change_is_not_stored_again_and_fixed_files_are_not_read_again() 
 
 #[test]
 fn a_fixed_file_that_was_written_to_after_all_is_stored_again() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("a.fixed", &noise(1, 1000));
     place.back_up();
     std::thread::sleep(Duration::from_millis(20));
@@ -61,7 +61,7 @@ fn a_fixed_file_that_was_written_to_after_all_is_stored_again() {
 
 #[test]
 fn rules_remove_backups_and_what_only_they_had() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let mut shared = noise(1, 5000);
     place.write("shared.fixed", &shared);
     for n in 0..4 {
@@ -99,7 +99,7 @@ fn rules_remove_backups_and_what_only_they_had() {
 
 #[test]
 fn only_one_process_makes_a_backup_at_a_time() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let _held = Repository::to_write(&place.repository).unwrap();
     let refused = Repository::to_write(&place.repository).unwrap_err();
     assert!(refused.to_string().contains("another backup"), "{refused}");
@@ -107,13 +107,13 @@ fn only_one_process_makes_a_backup_at_a_time() {
 
 #[test]
 fn no_step_moves_more_than_a_mebibyte() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("a.fixed", &noise(1, 5 * MIB + 1));
     place.write("b", &noise(2, 3 * MIB + 1));
     let repository = Repository::to_write(&place.repository).unwrap();
     let mut moved = Vec::new();
-    let mut watch = |step: Step<'_>| {
-        if let Step::Moved(bytes) = step {
+    let mut watch = |step: ProgressEvent<'_>| {
+        if let ProgressEvent::Moved(bytes) = step {
             moved.push(bytes);
         }
         Ok(())
@@ -131,7 +131,7 @@ fn no_step_moves_more_than_a_mebibyte() {
 
 #[test]
 fn a_bound_on_the_rate_holds() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("a.fixed", &noise(1, 2 * MIB));
     place.write("b", &noise(2, 2 * MIB));
     let repository = Repository::to_write(&place.repository).unwrap();
@@ -148,7 +148,7 @@ fn a_bound_on_the_rate_holds() {
 #[test]
 fn a_linked_folder_has_the_contents_and_shares_the_fixed_files() {
     use std::os::unix::fs::MetadataExt;
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("a.fixed", &noise(1, MIB));
     place.write("b.log", &noise(2, MIB));
     place.back_up();

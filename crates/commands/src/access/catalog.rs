@@ -3,7 +3,7 @@
 use crate::uuid::new_uuid;
 use model::{Doc, DocBuf, Namespace, Result, Value, code};
 use std::sync::Arc;
-use store::{CatalogWriter, Change, Collection, Modified, ReadView, Store};
+use store::{CatalogWriter, Change, Collection, ModifyOutcome, ReadView, Store};
 
 /// A collection of `admin` that stores access data.
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +128,6 @@ impl AccessCollection {
                 Some(new) => Change::Replace(new.into_bytes()),
             })
         })?;
-        Ok(done != Modified::Absent)
+        Ok(done != ModifyOutcome::Absent)
     }
 }

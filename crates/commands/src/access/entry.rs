@@ -5,7 +5,7 @@ use super::identity::Identity;
 use super::service::Access;
 use super::user::User;
 use auth::{RoleName, UserName};
-use identity_oidc::Now;
+use identity_oidc::CurrentTime;
 use model::Result;
 
 /// The database of users that a directory, an identity provider or a certificate authenticates.
@@ -27,7 +27,7 @@ pub(crate) enum Login {
 #[derive(Clone, Copy)]
 pub(crate) struct Moment {
     /// Wall clock and monotonic clock.
-    pub(crate) now: Now,
+    pub(crate) now: CurrentTime,
     /// The step has waited for its turn.
     pub(crate) waited: bool,
 }

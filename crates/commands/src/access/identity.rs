@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// An authentication that has begun on a connection.
 #[derive(Debug)]
-pub(super) enum Pending {
+pub(super) enum PendingLogin {
     /// The client's proof is expected.
     Scram(Box<Scram>),
     /// A token is expected.
@@ -47,7 +47,7 @@ pub struct Identity {
     generation: u64,
     /// When the login expires, milliseconds since the epoch.
     ends_ms: Option<i64>,
-    pub(super) pending: Option<Pending>,
+    pub(super) pending: Option<PendingLogin>,
     /// The running attempt: the claimed user, the mechanism, and whether it is part of the
     /// greeting.
     attempt: Option<Attempt>,

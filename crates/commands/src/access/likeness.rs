@@ -13,20 +13,20 @@ use store::Store;
 
 /// The iteration counts of a user's credentials, by mechanism.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Likeness {
+pub(super) struct IterationCounts {
     sha1: Option<u32>,
     sha256: Option<u32>,
 }
 
-impl Likeness {
+impl IterationCounts {
     /// Reads them from the document of a user.
-    pub(super) fn of(user: Doc<'_>) -> Likeness {
+    pub(super) fn of(user: Doc<'_>) -> IterationCounts {
         let all = user.field("credentials").as_doc().unwrap_or(Doc::EMPTY);
         let rounds = |m: Mechanism| {
             let kept = all.field(m.name()).as_doc()?;
             Credentials::of_doc(m, kept).map(|c| c.iterations)
         };
-        Likeness {
+        IterationCounts {
             sha1: rounds(Mechanism::Sha1),
             sha256: rounds(Mechanism::Sha256),
         }
@@ -49,19 +49,19 @@ impl Likeness {
 struct Model {
     /// The hash of its name.
     seed: u64,
-    likeness: Likeness,
+    likeness: IterationCounts,
 }
 
 /// The users whose appearance others may take, as of a generation of users.
 #[derive(Default)]
-struct Read {
+struct ModelCache {
     generation: u64,
     all: Vec<Model>,
 }
 
 /// The users whose appearance others may take.
 #[derive(Default)]
-pub(super) struct Models(Mutex<Option<Arc<Read>>>);
+pub(super) struct Models(Mutex<Option<Arc<ModelCache>>>);
 
 fn seed(parts: &[&[u8]]) -> u64 {
     let mut hash = Sha256::new();
@@ -91,28 +91,28 @@ impl Models {
         generation: u64,
         secret: &[u8],
         name: &UserName,
-    ) -> Result<Option<Likeness>> {
+    ) -> Result<Option<IterationCounts>> {
         let own = seed(&[secret, name.to_string().as_bytes()]);
         let read = self.read(store, generation)?;
         let nearest = read.all.iter().max_by_key(|m| mix(own, m.seed));
         Ok(nearest.map(|m| m.likeness))
     }
 
-    fn read(&self, store: &Store, generation: u64) -> Result<Arc<Read>> {
+    fn read(&self, store: &Store, generation: u64) -> Result<Arc<ModelCache>> {
         let known = self.0.lock().clone();
         if let Some(read) = known.filter(|m| m.generation == generation) {
             return Ok(read);
         }
         let users = USERS.all(store)?;
         let model = |user: &DocBuf| {
-            let likeness = Likeness::of(user.doc());
+            let likeness = IterationCounts::of(user.doc());
             let id = user.doc().field("_id").as_str().unwrap_or("").to_owned();
             (!likeness.is_empty()).then(|| Model {
                 seed: seed(&[id.as_bytes()]),
                 likeness,
             })
         };
-        let read = Arc::new(Read {
+        let read = Arc::new(ModelCache {
             generation,
             all: users.iter().filter_map(model).collect(),
         });

@@ -2,11 +2,11 @@
 //! whether the user exists nor what was wrong; attempts that follow failures are delayed.
 
 use super::entry::{EXTERNAL, Grant, Login, admit_user};
-use super::identity::{Identity, Pending, Scram, failed};
-use super::likeness::Likeness;
+use super::identity::{Identity, PendingLogin, Scram, failed};
+use super::likeness::IterationCounts;
 use super::service::Access;
 use auth::scram::{ClientFirst, Conversation, Credentials, Mechanism};
-use auth::{Pace, Turn, UserName};
+use auth::{Pace, ThrottleDecision, UserName};
 use model::{DocBuf, MongoError, Result, bail, code};
 
 /// The login method of a `saslStart`.
@@ -78,7 +78,7 @@ fn credentials(
     let likeness = access.likeness(name)?;
     let doc = access.user_doc(name)?;
     let likeness = match &doc {
-        Some(doc) => Some(Likeness::of(doc.doc())),
+        Some(doc) => Some(IterationCounts::of(doc.doc())),
         None => likeness,
     };
     let rounds = likeness
@@ -116,7 +116,7 @@ pub(crate) fn sasl_start(
     identity.tries(&name, mechanism.name());
     let kept = credentials(access, mechanism, &name, rounds)?;
     let (conversation, reply) = Conversation::begin(mechanism, first, kept, &rand::random());
-    identity.pending = Some(Pending::Scram(Box::new(Scram {
+    identity.pending = Some(PendingLogin::Scram(Box::new(Scram {
         conversation,
         name,
         skips_empty,
@@ -140,7 +140,7 @@ pub(crate) fn sasl_continue(
         return Ok(Login::Done(Vec::new()));
     }
     let whole = match &identity.pending {
-        Some(Pending::Scram(pending)) => pending.name.to_string(),
+        Some(PendingLogin::Scram(pending)) => pending.name.to_string(),
         _ => bail!(code::PROTOCOL_ERROR, "No SASL session state found"),
     };
     if !waited {
@@ -149,15 +149,15 @@ pub(crate) fn sasl_continue(
             .lock()
             .turn(Pace::PROOFS, &whole, identity.client, now_us)
         {
-            Turn::Now => {}
-            Turn::At(at) => return Ok(Login::Wait(at)),
-            Turn::Refused => {
+            ThrottleDecision::Now => {}
+            ThrottleDecision::At(at) => return Ok(Login::Wait(at)),
+            ThrottleDecision::Refused => {
                 identity.pending = None;
                 return Err(failed());
             }
         }
     }
-    let Some(Pending::Scram(pending)) = identity.pending.take() else {
+    let Some(PendingLogin::Scram(pending)) = identity.pending.take() else {
         return Err(failed());
     };
     let pending = *pending;
@@ -226,8 +226,8 @@ pub(crate) fn mechanisms_of(
     let likeness = access.likeness(name)?;
     let doc = access.user_doc(name)?;
     let likeness = match &doc {
-        Some(doc) => Some(Likeness::of(doc.doc())),
-        None if name.db == EXTERNAL => Some(Likeness::default()),
+        Some(doc) => Some(IterationCounts::of(doc.doc())),
+        None if name.db == EXTERNAL => Some(IterationCounts::default()),
         None => likeness,
     };
     let has = |m: &Mechanism| {

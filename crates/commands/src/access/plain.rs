@@ -6,8 +6,8 @@
 use super::entry::{EXTERNAL, Grant, Login, Moment, admit_user};
 use super::identity::{Identity, failed};
 use super::service::Access;
-use auth::{Pace, Turn, UserName};
-use identity_ldap::Failed;
+use auth::{Pace, ThrottleDecision, UserName};
+use identity_ldap::LoginError;
 use model::{MongoError, Result, bail, code};
 
 /// The name of the mechanism.
@@ -65,9 +65,9 @@ pub(crate) fn plain_start(
             .lock()
             .turn(Pace::QUESTIONS, &whole, identity.client, now_us)
         {
-            Turn::Now => {}
-            Turn::At(at) => return Ok(Login::Wait(at)),
-            Turn::Refused => return Err(failed()),
+            ThrottleDecision::Now => {}
+            ThrottleDecision::At(at) => return Ok(Login::Wait(at)),
+            ThrottleDecision::Refused => return Err(failed()),
         }
     }
     let entered = match directory.log_in(user, password) {
@@ -77,20 +77,20 @@ pub(crate) fn plain_start(
                 ends_ms: None,
             };
             admit_user(access, identity, &name, grant)?
-                .map_err(|why| Failed::Refused(why.to_owned()))
+                .map_err(|why| LoginError::Refused(why.to_owned()))
         }
-        Err(Failed::Busy) => {
+        Err(LoginError::Busy) => {
             let since = *identity.waits_since_us.get_or_insert(now_us);
             if now_us.saturating_sub(since) < PATIENCE_US {
                 return Ok(Login::Wait(now_us.saturating_add(AGAIN_US)));
             }
-            Err(Failed::Busy)
+            Err(LoginError::Busy)
         }
         Err(why) => Err(why),
     };
     let (reason, trouble) = match entered {
         Ok(()) => return Ok(Login::Done(Vec::new())),
-        Err(Failed::Refused(why)) => {
+        Err(LoginError::Refused(why)) => {
             let mut throttle = access.throttle.lock();
             let at = throttle.failed(
                 Pace::QUESTIONS,
@@ -103,8 +103,8 @@ pub(crate) fn plain_start(
             return Ok(Login::Failed(at));
         }
         // This does not count as a wrong password.
-        Err(Failed::Trouble(what)) => ("the directory cannot be asked".to_owned(), Some(what)),
-        Err(Failed::Busy) => ("the directory has too much to do".to_owned(), None),
+        Err(LoginError::Trouble(what)) => ("the directory cannot be asked".to_owned(), Some(what)),
+        Err(LoginError::Busy) => ("the directory has too much to do".to_owned(), None),
     };
     identity.notes(Some(reason), trouble);
     Err(failed())

@@ -2,7 +2,7 @@
 //! the delays after failed attempts.
 
 use super::catalog::{ROLES, USERS, VERSION};
-use super::likeness::{Likeness, Models};
+use super::likeness::{IterationCounts, Models};
 use super::user::{User, digest};
 use crate::config::Config;
 use auth::{
@@ -163,7 +163,7 @@ impl Access {
     }
 
     /// The appearance of a user with this name that does not exist; `None` when there are no users.
-    pub(super) fn likeness(&self, name: &UserName) -> Result<Option<Likeness>> {
+    pub(super) fn likeness(&self, name: &UserName) -> Result<Option<IterationCounts>> {
         let generation = self.generation();
         let secret = self.secret()?;
         self.models.likeness(&self.store, generation, &secret, name)
@@ -183,7 +183,7 @@ impl Access {
     }
 
     /// The privileges of roles.
-    pub(crate) fn resolve(&self, roles: &[RoleName]) -> Result<auth::Resolved> {
+    pub(crate) fn resolve(&self, roles: &[RoleName]) -> Result<auth::ResolvedRoles> {
         resolve(roles, &mut |name: &RoleName| self.role(name))
     }
 

@@ -3,9 +3,9 @@
 //! the token. Must not know: how tokens are verified.
 
 use super::entry::{EXTERNAL, Grant, Login, Moment, admit_user};
-use super::identity::{Identity, Pending, failed};
+use super::identity::{Identity, PendingLogin, failed};
 use super::service::Access;
-use auth::{Pace, Turn, UserName};
+use auth::{Pace, ThrottleDecision, UserName};
 use model::{Doc, DocBuf, Result, Value, bail, code};
 
 /// The name of the mechanism.
@@ -61,7 +61,7 @@ pub(crate) fn token_start(
         identity.notes(Some(reason.to_owned()), None);
         return Err(failed());
     };
-    identity.pending = Some(Pending::Token);
+    identity.pending = Some(PendingLogin::Token);
     let told = DocBuf::build(|w| {
         w.put("issuer", provider.issuer())
             .put("clientId", provider.client_id());
@@ -77,7 +77,7 @@ pub(crate) fn token_start(
 
 /// Whether the connection is expected to send a token.
 pub(crate) fn expects_token(identity: &Identity) -> bool {
-    matches!(identity.pending, Some(Pending::Token))
+    matches!(identity.pending, Some(PendingLogin::Token))
 }
 
 /// The second step: logs in by the token.
@@ -121,9 +121,9 @@ fn by_token(
             .lock()
             .turn(Pace::PROOFS, &whole, identity.client, now_us)
         {
-            Turn::Now => {}
-            Turn::At(at) => return Ok(Login::Wait(at)),
-            Turn::Refused => return Err(failed()),
+            ThrottleDecision::Now => {}
+            ThrottleDecision::At(at) => return Ok(Login::Wait(at)),
+            ThrottleDecision::Refused => return Err(failed()),
         }
     }
     let (verified, trouble) = providers.verify(token, moment.now);

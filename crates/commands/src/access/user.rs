@@ -1,6 +1,6 @@
 //! A logged-in user.
 
-use auth::{Resolved, Restrictions, RoleName, UserName};
+use auth::{ResolvedRoles, Restrictions, RoleName, UserName};
 use sha2::{Digest, Sha256};
 
 /// A user with its resolved rights.
@@ -16,7 +16,7 @@ pub struct User {
     /// The user digest in the ids of its sessions.
     pub digest: [u8; 32],
     /// The resolved rights of its roles.
-    pub(crate) resolved: Resolved,
+    pub(crate) resolved: ResolvedRoles,
     /// The addresses from which it may log in, in addition to the restrictions of its roles.
     pub(crate) restrictions: Restrictions,
 }

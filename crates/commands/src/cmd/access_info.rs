@@ -9,7 +9,7 @@ use crate::request::args::{Arg, Kind, arg};
 use crate::request::asked::RightsRequest;
 use crate::request::spec::{Privilege as Row, flag};
 use auth::{
-    Action, Resolved, Restrictions, RoleName, Target, UserName, builtin, builtin_of,
+    Action, ResolvedRoles, Restrictions, RoleName, Target, UserName, builtin, builtin_of,
     parse_restrictions, privilege_list,
 };
 use model::{Array, Doc, DocBuf, DocWriter, Result, Value, bail, code};
@@ -124,7 +124,12 @@ fn restrictions_of(doc: Doc<'_>) -> Result<Restrictions> {
 }
 
 /// Writes the resolved roles and privileges.
-fn write_resolved(resolved: &Resolved, privileges: bool, restricted: bool, w: &mut DocWriter<'_>) {
+fn write_resolved(
+    resolved: &ResolvedRoles,
+    privileges: bool,
+    restricted: bool,
+    w: &mut DocWriter<'_>,
+) {
     write_roles("inheritedRoles", &resolved.roles, w);
     if privileges {
         write_privileges("inheritedPrivileges", &resolved.privileges, w);
@@ -262,7 +267,7 @@ fn show_user(cx: &Ctx<'_, '_>, doc: Doc<'_>) -> Result<DocBuf> {
 
 /// The format in which `rolesInfo` shows privileges.
 #[derive(Clone, Copy, PartialEq)]
-enum Show {
+enum PrivilegeFormat {
     No,
     Yes,
     /// The authentication restrictions and privileges of a user with these roles.
@@ -271,9 +276,9 @@ enum Show {
 
 fn roles_info(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let show = match cx.args.value("showPrivileges") {
-        Value::Missing => Show::No,
-        Value::Bool(b) => [Show::No, Show::Yes][usize::from(b)],
-        Value::String("asUserFragment") => Show::Fragment,
+        Value::Missing => PrivilegeFormat::No,
+        Value::Bool(b) => [PrivilegeFormat::No, PrivilegeFormat::Yes][usize::from(b)],
+        Value::String("asUserFragment") => PrivilegeFormat::Fragment,
         v => bail!(
             code::FAILED_TO_PARSE,
             "showPrivileges must be true, false or \"asUserFragment\", given {}",
@@ -282,13 +287,13 @@ fn roles_info(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     };
     let named = match select_roles(cx.value(), cx.db)? {
         Selection::Named(names) => names,
-        _ if show == Show::Fragment => bail!(
+        _ if show == PrivilegeFormat::Fragment => bail!(
             code::ILLEGAL_OPERATION,
             "Cannot get user fragment for all roles in a database"
         ),
         _ => roles_here(cx)?,
     };
-    if show == Show::Fragment {
+    if show == PrivilegeFormat::Fragment {
         let resolved = cx.service.access.resolve(&named)?;
         let mut out = cx.reply.doc("userFragment");
         write_roles("roles", &named, &mut out);
@@ -297,7 +302,7 @@ fn roles_info(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let mut shown = Vec::new();
     for name in &named {
-        shown.extend(show_role(cx, name, show == Show::Yes)?);
+        shown.extend(show_role(cx, name, show == PrivilegeFormat::Yes)?);
     }
     let mut list = cx.reply.array("roles");
     for one in &shown {

@@ -8,13 +8,13 @@ use crate::crud::args::read::AGGREGATE;
 use crate::ddl::identity::check_uuid;
 use crate::ddl::names;
 use crate::read::needs_of_pipeline;
-use crate::read::{QueryCursor, StoreHost, Writing, settings};
+use crate::read::{QueryCursor, StoreHost, WritingCursor, settings};
 use crate::request::Outcome;
 use crate::request::args::Kind;
 use crate::request::asked::RightsRequest;
 use crate::request::concern::{ReadLevel, check_level};
-use crate::request::spec::{Durability, Kinds, Privilege, flag};
-use crate::state::cursors::{BatchLimit, CursorInfo, Tails};
+use crate::request::spec::{Durability, LatencyKind, Privilege, flag};
+use crate::state::cursors::{BatchLimit, CursorInfo, Tail};
 use model::{Array, Namespace, Result, bail, code};
 use operators::expr::ParseCx;
 use query::exec::{ChangeProgress, ExecContext};
@@ -42,7 +42,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 .value(Kind::Any)
 .durability(Durability::Reads)
 .no_collection("$cmd.aggregate")
-.kind(Kinds::Read)];
+.kind(LatencyKind::Read)];
 
 fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let a = AggregateArgs::of(asked.value, asked.args, true, false)?;
@@ -142,7 +142,7 @@ fn info(cx: &mut Ctx<'_, '_>, ns: String, changes: Option<&ChangeProgress>) -> C
     if let Some(changes) = changes {
         cx.reported.durable_reads(true);
         (info.durable_reads, info.tailable, info.await_data) = (true, true, true);
-        info.tails = changes.watch().map(Tails::Log);
+        info.tails = changes.watch().map(Tail::Log);
     }
     info
 }
@@ -226,17 +226,17 @@ fn hosted(
 }
 
 /// Runs a writing pipeline to its end, whatever the batch size.
-fn write(cx: &mut Ctx<'_, '_>, mut writing: Writing) -> Result<Outcome> {
+fn write(cx: &mut Ctx<'_, '_>, mut writing: WritingCursor) -> Result<Outcome> {
     let result = writing.run(&cx.operation);
     let (writing, ()) = cx.progress.settle(writing, result)?;
-    let Writing { cursor, ns, .. } = writing;
+    let WritingCursor { cursor, ns, .. } = writing;
     let info = info(cx, ns, None);
     cx.first_batch(Box::new(cursor), info, BatchLimit::of(None), false)?;
     Ok(Outcome::Reply)
 }
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    if let Some(writing) = cx.progress.take::<Writing>() {
+    if let Some(writing) = cx.progress.take::<WritingCursor>() {
         return write(cx, writing);
     }
     let args = AggregateArgs::of(
@@ -301,7 +301,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         cursor = cursor.tailing();
     }
     if writes {
-        return write(cx, Writing::new(cursor, ns));
+        return write(cx, WritingCursor::new(cursor, ns));
     }
     let batch = args.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS);
     let info = info(cx, ns, changes.as_deref());

@@ -8,7 +8,7 @@ use crate::context::ctx::Ctx;
 use crate::crud::measurements::{delete_named, find_named, insert_missing};
 use crate::ddl::collection::check_writable;
 use crate::ddl::{names, timeseries};
-use crate::read::ViewOf;
+use crate::read::View;
 use crate::request::Outcome;
 use crate::request::args::{Args, Kind, arg, wrong_type};
 use crate::request::asked::RightsRequest;
@@ -19,7 +19,7 @@ use auth::{Action, Target};
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use operation::ended;
 use std::sync::Arc;
-use store::{CatalogWriter, Change, Collection, IndexBuild, Modified, Writer};
+use store::{CatalogWriter, Change, Collection, IndexBuild, ModifyOutcome, Writer};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "applyOps",
@@ -66,9 +66,9 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     check_options(&cx.args)?;
     let checked = operations(cx.value())?;
     cx.reported.writes_somewhere();
-    let mut done = cx.progress.done::<Done>();
+    let mut done = cx.progress.done::<ApplyProgress>();
     let result = apply_all(cx, &checked, &mut done);
-    let (Done { results, .. }, result) = cx.progress.settle(done, ended(result))?;
+    let (ApplyProgress { results, .. }, result) = cx.progress.settle(done, ended(result))?;
     if let Err(e) = result {
         let extra = DocBuf::build(|w| {
             w.put("applied", i32::try_from(results.len()).unwrap_or(i32::MAX));
@@ -103,7 +103,7 @@ fn check_options(args: &Args<'_>) -> Result<()> {
 
 /// The progress of an `applyOps` over its runs.
 #[derive(Default)]
-struct Done {
+struct ApplyProgress {
     /// Whether each operation that has ended was applied.
     results: Vec<bool>,
     /// How many steps of the next operation have ended.
@@ -113,7 +113,7 @@ struct Done {
 }
 
 /// Applies operations in order, beginning with the first that has not ended, until one fails.
-fn apply_all(cx: &Ctx<'_, '_>, all: &[Operation<'_>], done: &mut Done) -> Result<()> {
+fn apply_all(cx: &Ctx<'_, '_>, all: &[Operation<'_>], done: &mut ApplyProgress) -> Result<()> {
     while done.results.len() < all.len() {
         cx.operation.check()?;
         let rest = &all[done.results.len()..];
@@ -128,7 +128,7 @@ fn apply_all(cx: &Ctx<'_, '_>, all: &[Operation<'_>], done: &mut Done) -> Result
     Ok(())
 }
 
-fn apply_one(cx: &Ctx<'_, '_>, op: &Operation<'_>, done: &mut Done) -> Result<()> {
+fn apply_one(cx: &Ctx<'_, '_>, op: &Operation<'_>, done: &mut ApplyProgress) -> Result<()> {
     let mut steps = Steps { cx, done, at: 0 };
     let result = ended(op.apply(&mut steps))?;
     done.results.push(result.is_ok());
@@ -165,7 +165,7 @@ impl<'o> MeasurementRun<'o> {
     }
 
     /// A run that has begun to write ends in the current run of the command.
-    fn apply(&self, cx: &Ctx<'_, '_>, done: &mut Done) -> Result<()> {
+    fn apply(&self, cx: &Ctx<'_, '_>, done: &mut ApplyProgress) -> Result<()> {
         let writer = self.coll.writer(&cx.operation);
         let ended = match self.inserts {
             true => insert_missing(writer, &self.docs),
@@ -185,7 +185,7 @@ impl<'o> MeasurementRun<'o> {
 /// The steps of one operation. A step may be run again until it has ended.
 struct Steps<'s, 'c, 'r> {
     cx: &'s Ctx<'c, 'r>,
-    done: &'s mut Done,
+    done: &'s mut ApplyProgress,
     at: usize,
 }
 
@@ -242,7 +242,7 @@ struct Operation<'a> {
 }
 
 /// A command in a log entry.
-enum Logged<'a> {
+enum LoggedCommand<'a> {
     ApplyOps(Vec<Operation<'a>>),
     DropDatabase(&'a str),
     Rename {
@@ -250,7 +250,7 @@ enum Logged<'a> {
         to: Namespace,
         drops: bool,
     },
-    Create(Namespace, Option<ViewOf<'a>>),
+    Create(Namespace, Option<View<'a>>),
     Drop(Namespace),
     CreateIndex(Namespace),
     CommitIndexes(Namespace, Value<'a>),
@@ -379,10 +379,10 @@ impl<'a> Operation<'a> {
             };
             Ok(Change::Update(
                 new.into_bytes(),
-                Arc::new(store::Touched::Anything),
+                Arc::new(store::ChangedPaths::Anything),
             ))
         })?;
-        if made == Modified::Absent && !self.logged {
+        if made == ModifyOutcome::Absent && !self.logged {
             bail!(
                 code::UNKNOWN_ERROR,
                 "failed to apply an update: no document with {}",
@@ -397,32 +397,32 @@ impl<'a> Operation<'a> {
     /// # Errors
     /// 4 NoSuchKey without a command, 14 TypeMismatch, 73 InvalidNamespace for its arguments, 238
     /// NotImplemented for a command that is not implemented.
-    fn command(&self) -> Result<Logged<'a>> {
+    fn command(&self) -> Result<LoggedCommand<'a>> {
         let (db, _) = self.ns.split_once('.').unwrap_or((self.ns, ""));
         let Some((name, value)) = self.o.first() else {
             return Err(missing("a command"));
         };
         let own = || Namespace::new(db, value.as_str().unwrap_or(""));
         Ok(match name {
-            "applyOps" => Logged::ApplyOps(operations(value)?),
+            "applyOps" => LoggedCommand::ApplyOps(operations(value)?),
             "dropDatabase" => {
                 model::namespace::check_db(db)?;
-                Logged::DropDatabase(db)
+                LoggedCommand::DropDatabase(db)
             }
-            "renameCollection" => Logged::Rename {
+            "renameCollection" => LoggedCommand::Rename {
                 from: Namespace::parse(value.as_str().unwrap_or(""))?,
                 to: Namespace::parse(self.o.field("to").as_str().unwrap_or(""))?,
                 drops: self.o.field("dropTarget").truthy(),
             },
-            "create" => Logged::Create(own()?, self.view()?),
-            "drop" => Logged::Drop(own()?),
-            "createIndexes" => Logged::CreateIndex(own()?),
-            "commitIndexBuild" => Logged::CommitIndexes(own()?, self.o.field("indexes")),
+            "create" => LoggedCommand::Create(own()?, self.view()?),
+            "drop" => LoggedCommand::Drop(own()?),
+            "createIndexes" => LoggedCommand::CreateIndex(own()?),
+            "commitIndexBuild" => LoggedCommand::CommitIndexes(own()?, self.o.field("indexes")),
             "dropIndexes" => {
-                Logged::DropIndex(own()?, self.o.field("index").as_str().unwrap_or(""))
+                LoggedCommand::DropIndex(own()?, self.o.field("index").as_str().unwrap_or(""))
             }
             // The entry of the build's commit contains everything that is needed.
-            "startIndexBuild" | "abortIndexBuild" => Logged::Nothing,
+            "startIndexBuild" | "abortIndexBuild" => LoggedCommand::Nothing,
             other => bail!(
                 code::NOT_IMPLEMENTED,
                 "command '{other}' in applyOps is known but not built yet"
@@ -431,7 +431,7 @@ impl<'a> Operation<'a> {
     }
 
     /// The view that a `create` defines; `None` for a collection.
-    fn view(&self) -> Result<Option<ViewOf<'a>>> {
+    fn view(&self) -> Result<Option<View<'a>>> {
         let source = match self.o.field("viewOn") {
             Value::Missing => return Ok(None),
             Value::String(source) => source,
@@ -442,31 +442,33 @@ impl<'a> Operation<'a> {
             Value::Array(pipeline) => pipeline,
             v => return Err(wrong_type("create.pipeline", &v, &[Tag::ARRAY])),
         };
-        Ok(Some(ViewOf { source, pipeline }))
+        Ok(Some(View { source, pipeline }))
     }
 
     fn run_command(&self, steps: &mut Steps<'_, '_, '_>) -> Result<()> {
         match self.command()? {
-            Logged::ApplyOps(all) => all.iter().try_for_each(|op| op.apply(steps)),
-            Logged::DropDatabase(db) => steps.step(|cx, _| drop_database(cx, db)),
-            Logged::Rename { from, to, drops } => {
+            LoggedCommand::ApplyOps(all) => all.iter().try_for_each(|op| op.apply(steps)),
+            LoggedCommand::DropDatabase(db) => steps.step(|cx, _| drop_database(cx, db)),
+            LoggedCommand::Rename { from, to, drops } => {
                 steps.step(|cx, _| catalog(cx).rename_collection(&from, &to, drops))
             }
-            Logged::Create(ns, _) => steps.step(|cx, _| self.create(cx, &ns)),
-            Logged::Drop(ns) => steps.step(|cx, _| catalog(cx).drop_collection(&ns).map(|_| ())),
-            Logged::CreateIndex(ns) => steps.index(&ns, rest(self.o)),
-            Logged::CommitIndexes(ns, indexes) => {
+            LoggedCommand::Create(ns, _) => steps.step(|cx, _| self.create(cx, &ns)),
+            LoggedCommand::Drop(ns) => {
+                steps.step(|cx, _| catalog(cx).drop_collection(&ns).map(|_| ()))
+            }
+            LoggedCommand::CreateIndex(ns) => steps.index(&ns, copy_specification(self.o)),
+            LoggedCommand::CommitIndexes(ns, indexes) => {
                 existing(steps.service(), &ns)?;
                 let all = indexes.as_array().unwrap_or(Array::EMPTY);
                 all.iter()
                     .filter_map(|i| i.as_doc())
                     .try_for_each(|i| steps.index(&ns, i.to_buf()))
             }
-            Logged::DropIndex(ns, index) => steps.step(|cx, _| {
+            LoggedCommand::DropIndex(ns, index) => steps.step(|cx, _| {
                 let coll = existing(cx.service, &ns)?;
                 coll.writer(&cx.operation).drop_index(index).map(|_| ())
             }),
-            Logged::Nothing => Ok(()),
+            LoggedCommand::Nothing => Ok(()),
         }
     }
 
@@ -484,14 +486,16 @@ impl<'a> Operation<'a> {
 
     fn command_needs(&self, asked: &RightsRequest<'_, '_>) -> Result<()> {
         match self.command()? {
-            Logged::ApplyOps(all) => all.iter().try_for_each(|op| op.needs(asked)),
-            Logged::DropDatabase(db) => asked.needs(Target::Database(db), &[Action::DropDatabase]),
-            Logged::Rename { from, to, drops } => rename_needs(asked, &from, &to, drops),
-            Logged::Create(ns, view) => create_needs(asked, &ns, view),
-            Logged::Drop(ns) => asked.needs_at(&ns, &[Action::DropCollection]),
-            Logged::CreateIndex(ns) => asked.needs_at(&ns, &[Action::CreateIndex]),
-            Logged::DropIndex(ns, _) => asked.needs_at(&ns, &[Action::DropIndex]),
-            Logged::CommitIndexes(..) | Logged::Nothing => {
+            LoggedCommand::ApplyOps(all) => all.iter().try_for_each(|op| op.needs(asked)),
+            LoggedCommand::DropDatabase(db) => {
+                asked.needs(Target::Database(db), &[Action::DropDatabase])
+            }
+            LoggedCommand::Rename { from, to, drops } => rename_needs(asked, &from, &to, drops),
+            LoggedCommand::Create(ns, view) => create_needs(asked, &ns, view),
+            LoggedCommand::Drop(ns) => asked.needs_at(&ns, &[Action::DropCollection]),
+            LoggedCommand::CreateIndex(ns) => asked.needs_at(&ns, &[Action::CreateIndex]),
+            LoggedCommand::DropIndex(ns, _) => asked.needs_at(&ns, &[Action::DropIndex]),
+            LoggedCommand::CommitIndexes(..) | LoggedCommand::Nothing => {
                 asked.needs(Target::Any, &[Action::Internal])
             }
         }
@@ -548,7 +552,7 @@ fn existing(service: &Service, ns: &Namespace) -> Result<Arc<Collection>> {
 }
 
 /// The specification of an index: all fields except the one that names the collection.
-fn rest(o: Doc<'_>) -> DocBuf {
+fn copy_specification(o: Doc<'_>) -> DocBuf {
     DocBuf::build(|w| {
         for e in o.elements().skip(1) {
             w.put_element(&e);
@@ -563,7 +567,7 @@ fn insert(coll: Writer<'_>, key: &[u8], doc: Doc<'_>) -> Result<()> {
         return Ok(());
     };
     let replaced = coll.modify(key, &mut |_| Ok(Change::Replace(doc.as_bytes().to_vec())))?;
-    if replaced == Modified::Absent {
+    if replaced == ModifyOutcome::Absent {
         return Err(e);
     }
     Ok(())

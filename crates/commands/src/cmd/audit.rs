@@ -46,7 +46,7 @@ pub(crate) static COMMANDS: &[Command] = &[
 ];
 
 /// What an event shows of a command.
-pub(super) struct Shown {
+pub(super) struct EventFields {
     /// The event's name for the value of the command's first field, which names a user or a role.
     pub(super) name: &'static str,
     /// Arguments that are shown if they are given.
@@ -59,7 +59,7 @@ pub(super) struct Shown {
 /// Those of the command.
 pub(super) fn audited(
     cx: &mut Ctx<'_, '_>,
-    shown: &Shown,
+    shown: &EventFields,
     run: impl FnOnce(&mut Ctx<'_, '_>) -> Result<Outcome>,
 ) -> Result<Outcome> {
     let service = cx.service;
@@ -81,7 +81,7 @@ pub(super) fn audited(
     outcome
 }
 
-fn write(cx: &Ctx<'_, '_>, shown: &Shown, w: &mut DocWriter<'_>) {
+fn write(cx: &Ctx<'_, '_>, shown: &EventFields, w: &mut DocWriter<'_>) {
     if let Some(name) = cx.value().as_str() {
         w.put(shown.name, name);
     }

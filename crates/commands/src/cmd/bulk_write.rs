@@ -6,8 +6,8 @@ use crate::context::env::{CollationArg, environment};
 use crate::context::retry::single;
 use crate::crud::args::bulk::BULK_WRITE;
 use crate::crud::args::{BulkArgs, BulkOp};
-use crate::crud::done::Done;
-use crate::crud::selector::Middle;
+use crate::crud::done::WriteOutcome;
+use crate::crud::selector::SuspendedStatement;
 use crate::crud::statement::{
     WriteOptions, earlier_effect, one_delete, one_update, report, report_retried,
 };
@@ -19,7 +19,7 @@ use crate::ddl::timeseries::Series;
 use crate::read::listing::Listing;
 use crate::request::Outcome;
 use crate::request::asked::RightsRequest;
-use crate::request::spec::{Durability, Kinds, OpClass, Privilege, flag};
+use crate::request::spec::{Durability, LatencyKind, OpClass, Privilege, flag};
 use crate::rules::document_id::with_id;
 use crate::rules::validator::Validator;
 use crate::state::capped;
@@ -28,7 +28,7 @@ use crate::state::service::Service;
 use auth::{Action, Target};
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail};
 use operators::Env;
-use store::{Effect, Keep};
+use store::{Effect, RetryImage};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "bulkWrite",
@@ -39,7 +39,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
     run,
 )
 .durability(Durability::OwnWrites)
-.kind(Kinds::Write)];
+.kind(LatencyKind::Write)];
 
 /// Each operation needs the rights on its own namespace.
 fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
@@ -73,19 +73,19 @@ fn int(n: i64) -> i32 {
 
 /// The progress of a `bulkWrite`.
 #[derive(Default)]
-struct Written {
+struct BulkProgress {
     totals: Totals,
     results: Vec<DocBuf>,
     /// How many operations have ended, and how many of them were counted.
     ended: usize,
     counted: usize,
     /// The state of the next operation when a run was set aside in its middle.
-    middle: Option<Middle>,
+    middle: Option<SuspendedStatement>,
 }
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let a = BulkArgs::of(&cx.args)?;
-    let mut written = cx.progress.done::<Written>();
+    let mut written = cx.progress.done::<BulkProgress>();
     let result = all(cx, &a, &mut written);
     let (written, ()) = cx.progress.settle(written, result)?;
     let info = CursorInfo {
@@ -109,7 +109,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-fn all(cx: &mut Ctx<'_, '_>, a: &BulkArgs<'_>, written: &mut Written) -> Result<()> {
+fn all(cx: &mut Ctx<'_, '_>, a: &BulkArgs<'_>, written: &mut BulkProgress) -> Result<()> {
     let mut env = environment(cx, &CollationArg::Default(None))?;
     let ids = cx
         .retry
@@ -166,8 +166,8 @@ fn write_one(
     i: usize,
     op: &BulkOp<'_>,
     id: &[i32],
-    written: &mut Written,
-) -> Result<Done> {
+    written: &mut BulkProgress,
+) -> Result<WriteOutcome> {
     let ns = a.namespace(op)?;
     names::not_raw(cx, ns)?;
     if let Some(wanted) = a.identity(op) {
@@ -195,14 +195,14 @@ fn write_one(
                     type: delete"
             )
         }
-        (Some(effect), _) => return Ok(Done::before(effect)),
+        (Some(effect), _) => return Ok(WriteOutcome::before(effect)),
         (None, _) => {}
     }
     let transaction = cx.transaction.clone();
     let options = WriteOptions {
         bypass: a.bypass_validation,
         keep: false,
-        log: cx.retry.as_mut().map(|r| r.log(id, Keep::Fact)),
+        log: cx.retry.as_mut().map(|r| r.log(id, RetryImage::Fact)),
         operation: &cx.operation,
         transaction: transaction.as_deref(),
         middle: Some(&mut written.middle),
@@ -220,10 +220,10 @@ fn insert(
     ns: &Namespace,
     d: Doc<'_>,
     options: WriteOptions<'_>,
-) -> Result<Done> {
+) -> Result<WriteOutcome> {
     let d = with_id(d, service.clock.now_ms())?;
     let Some(coll) = collection(service, options.operation, ns, true, options.transaction)? else {
-        return Ok(Done::default());
+        return Ok(WriteOutcome::default());
     };
     let d = match Series::of(&coll) {
         Some(s) => s.arrange(d.doc())?,
@@ -249,15 +249,15 @@ fn insert(
     };
     match done.errors.into_iter().next() {
         Some((_, e)) => Err(e),
-        None => Ok(Done {
+        None => Ok(WriteOutcome {
             matched: 1,
             pos: done.pos,
-            ..Done::default()
+            ..WriteOutcome::default()
         }),
     }
 }
 
-fn count(op: &BulkOp<'_>, done: &Done, i: usize, t: &mut Totals) -> DocBuf {
+fn count(op: &BulkOp<'_>, done: &WriteOutcome, i: usize, t: &mut Totals) -> DocBuf {
     let made = i64::from(done.upserted.is_some());
     match op {
         BulkOp::Insert(..) => t.inserted += 1,

@@ -5,7 +5,7 @@ use super::create::{expire_seconds, pre_images, validation_words};
 use crate::context::{command::Command, ctx::Ctx};
 use crate::ddl::identity::check_uuid;
 use crate::ddl::{index_spec, names, system_views, timeseries, view};
-use crate::read::{ViewOf, needs_of_view};
+use crate::read::{View, needs_of_view};
 use crate::request::args::{Arg, Kind, arg, check_doc, show, to_i64};
 use crate::request::spec::{Privilege, flag};
 use crate::request::{Outcome, asked::RightsRequest};
@@ -71,7 +71,7 @@ fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
     asked.needs_at(&ns, &[auth::Action::CollMod])?;
     match (asked.args.str("viewOn"), asked.args.array("pipeline")) {
         (None, None) => Ok(()),
-        (Some(source), Some(pipeline)) => needs_of_view(asked, &ns, ViewOf { source, pipeline }),
+        (Some(source), Some(pipeline)) => needs_of_view(asked, &ns, View { source, pipeline }),
         // The other half stays unchanged; the client may have no right to see it.
         _ => bail!(
             code::INVALID_OPTIONS,
@@ -126,7 +126,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         cx.service
             .modified(cx.operation.connection(), &ns.to_string(), command.doc());
     }
-    let mut done = cx.progress.done::<Done>();
+    let mut done = cx.progress.done::<CollModProgress>();
     if !done.options && (options != *c.options() || change.is_none()) {
         let writer = c.writer(&cx.operation);
         writer.set_options(options, Some(command.clone()))?;
@@ -145,7 +145,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 /// The progress of a `collMod` over its runs.
 #[derive(Default)]
-struct Done {
+struct CollModProgress {
     /// The options were changed; the log entry of that change contains the whole command.
     options: bool,
     /// The index that is being rebuilt.

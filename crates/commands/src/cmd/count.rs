@@ -12,7 +12,7 @@ use crate::ddl::system_views::is_read_by_pipeline;
 use crate::read::StoreHost;
 use crate::request::Outcome;
 use crate::request::args::Kind;
-use crate::request::spec::{Kinds, Privilege, flag};
+use crate::request::spec::{LatencyKind, Privilege, flag};
 use model::{Namespace, Result, Value};
 use operators::Env;
 use operators::expr::ParseCx;
@@ -37,7 +37,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
     run,
 )
 .value(Kind::Collection)
-.kind(Kinds::Read)];
+.kind(LatencyKind::Read)];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own_or_buckets(cx)?;

@@ -4,7 +4,7 @@
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
 use crate::ddl::{encrypted, engine_options, index_spec, names, timeseries, view};
-use crate::read::{ViewOf, needs_of_view};
+use crate::read::{View, needs_of_view};
 use crate::request::Outcome;
 use crate::request::args::{Arg, Args, Kind, arg, check_doc, show, to_i64};
 use crate::request::asked::RightsRequest;
@@ -71,7 +71,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 .value(Kind::Collection)];
 
 fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
-    let view = asked.args.str("viewOn").map(|source| ViewOf {
+    let view = asked.args.str("viewOn").map(|source| View {
         source,
         pipeline: asked.args.array("pipeline").unwrap_or(Array::EMPTY),
     });
@@ -82,7 +82,7 @@ fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
 pub(crate) fn create_needs(
     asked: &RightsRequest<'_, '_>,
     named: &Namespace,
-    view: Option<ViewOf<'_>>,
+    view: Option<View<'_>>,
 ) -> Result<()> {
     if let Some(view) = view {
         needs_of_view(asked, named, view)?;

@@ -10,7 +10,7 @@ use crate::ddl::{names, system_views};
 use crate::read::{StoreHost, settings};
 use crate::request::Outcome;
 use crate::request::args::Kind;
-use crate::request::spec::{Kinds, Privilege, flag};
+use crate::request::spec::{LatencyKind, Privilege, flag};
 use model::{Result, bail};
 use operators::expr::ParseCx;
 use query::exec::{ExecContext, MatchFilter};
@@ -33,7 +33,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
     run,
 )
 .value(Kind::Collection)
-.kind(Kinds::Read)];
+.kind(LatencyKind::Read)];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own_or_buckets(cx)?;

@@ -11,8 +11,8 @@ use crate::read::{QueryCursor, StoreHost, settings};
 use crate::request::Outcome;
 use crate::request::args::Kind;
 use crate::request::concern::ReadLevel;
-use crate::request::spec::{Kinds, OpClass, Privilege, flag};
-use crate::state::cursors::{BatchLimit, CursorInfo, Tails};
+use crate::request::spec::{LatencyKind, OpClass, Privilege, flag};
+use crate::state::cursors::{BatchLimit, CursorInfo, Tail};
 use model::{Doc, DocBuf, MongoError, Namespace, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
@@ -24,7 +24,7 @@ use query::physical::ProjectionSpec;
 use query::pipeline::Pipeline;
 use query::plan::Hint;
 use std::sync::Arc;
-use store::{Collection, Concerned, ReadView};
+use store::{Collection, NamespaceHash, ReadView};
 
 const FLAGS: u32 = flag::API_V1
     | flag::READ_CONCERN
@@ -43,7 +43,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 )
 .value(Kind::Collection)
 .class(OpClass::Query)
-.kind(Kinds::Read)];
+.kind(LatencyKind::Read)];
 
 /// Documents of a first batch when the client specifies no number.
 const FIRST_BATCH_DOCUMENTS: i64 = 101;
@@ -86,8 +86,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         info.tailable = true;
         info.await_data = args.cursor.await_data;
         info.tails = tailed.as_ref().map(|c| match cx.service.store.log() {
-            Some(log) if c.is_log() => Tails::Log(Arc::new(log.watch(Concerned::ALL))),
-            _ => Tails::Capped(c.uuid()),
+            Some(log) if c.is_log() => Tail::Log(Arc::new(log.watch(NamespaceHash::ALL))),
+            _ => Tail::Capped(c.uuid()),
         });
         // A tailing cursor has to begin at a document, so without one it ends with this batch.
         single |= tailed.is_none_or(|c| c.count() == 0);

@@ -1,12 +1,12 @@
 //! `getMore` and `killCursors`.
 
 use crate::context::command::Command;
-use crate::context::connection::{DataWait, Waiting};
+use crate::context::connection::{DataWait, WaitRegistration};
 use crate::context::ctx::Ctx;
 use crate::request::args::{Kind, arg, wrong_type};
-use crate::request::spec::{Durability, Kinds, OpClass, Privilege, flag};
+use crate::request::spec::{Durability, LatencyKind, OpClass, Privilege, flag};
 use crate::request::{Outcome, WaitFor};
-use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, Progress, Tails, killed_error};
+use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, Progress, Tail, killed_error};
 use crate::state::service::Service;
 use model::{Array, MongoError, Result, Tag, Value, bail, code};
 use operation::Link;
@@ -33,7 +33,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     )
     .value(Kind::OneOf(&[Tag::INT64]))
     .class(OpClass::GetMore)
-    .kind(Kinds::Read)
+    .kind(LatencyKind::Read)
     .durability(Durability::Reads),
     Command::new(
         "killCursors",
@@ -137,7 +137,7 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 /// Labels the error of a change stream if the client may resume the stream.
 fn resumable(e: MongoError, info: &CursorInfo) -> MongoError {
-    if !matches!(info.tails, Some(Tails::Log(_))) {
+    if !matches!(info.tails, Some(Tail::Log(_))) {
         return e;
     }
     match e.code() {
@@ -150,12 +150,17 @@ fn resumable(e: MongoError, info: &CursorInfo) -> MongoError {
 }
 
 /// Registers the operation to be woken by new data.
-fn wait(service: &Service, connection: i64, link: Option<Arc<dyn Link>>, tails: &Tails) -> Waiting {
+fn wait(
+    service: &Service,
+    connection: i64,
+    link: Option<Arc<dyn Link>>,
+    tails: &Tail,
+) -> WaitRegistration {
     match tails {
-        Tails::Capped(uuid) => Waiting::Capped {
+        Tail::Capped(uuid) => WaitRegistration::Capped {
             _waiter: service.capped_waiters.wait(*uuid, connection, link),
         },
-        Tails::Log(watch) => Waiting::Log {
+        Tail::Log(watch) => WaitRegistration::Log {
             _waker: watch.wake(Arc::new(move || {
                 if let Some(link) = &link {
                     link.wake();
@@ -166,7 +171,7 @@ fn wait(service: &Service, connection: i64, link: Option<Arc<dyn Link>>, tails: 
 }
 
 /// A cursor that this command is using.
-struct CursorInUse {
+struct ActiveCursor {
     cursor: Box<dyn Cursor>,
     info: CursorInfo,
     /// The end of the wait for data, monotonic microseconds; 0 for no wait.
@@ -174,7 +179,7 @@ struct CursorInUse {
     awaits: Option<DataWait>,
 }
 
-impl CursorInUse {
+impl ActiveCursor {
     /// Parks the cursor after a batch of `count` documents; false when it was killed in the
     /// meantime.
     fn park(self, service: &Service, id: i64, count: usize, left_us: Option<u64>) -> bool {
@@ -191,11 +196,11 @@ impl CursorInUse {
 }
 
 /// Takes the cursor, or resumes it after a wait.
-fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<CursorInUse> {
+fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<ActiveCursor> {
     if let (Some(mut awaits), true) = (cx.conn.awaits.take(), cx.request.waited) {
         let (cursor, info) = cx.service.cursors.resume(id)?;
         awaits.cursor = None;
-        return Ok(CursorInUse {
+        return Ok(ActiveCursor {
             cursor,
             info,
             until_us: awaits.until_us,
@@ -255,7 +260,7 @@ fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<CursorInUse> {
             .saturating_add(u64::try_from(wait_ms).unwrap_or(0).saturating_mul(1000)),
         false => 0,
     };
-    Ok(CursorInUse {
+    Ok(ActiveCursor {
         cursor,
         info,
         until_us,

@@ -2,7 +2,7 @@
 //! derive from this reply whether transactions, sessions, change streams and compression are
 //! supported.
 
-use super::sasl::{First, begin, mechanisms_on, report_login};
+use super::sasl::{FirstMessage, begin, mechanisms_on, report_login};
 use crate::access::{Login, LoginMethod, mechanisms_of, x509};
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
@@ -263,7 +263,7 @@ fn speculate(cx: &mut Ctx<'_, '_>, named: Option<&[&'static str]>) -> Result<Opt
         .field("options")
         .as_doc()
         .is_some_and(|o| o.field("skipEmptyExchange").truthy());
-    let first = First {
+    let first = FirstMessage {
         db,
         payload: payload.bytes,
         skips_empty,

@@ -94,12 +94,12 @@ fn count(c: &Collection) -> usize {
     c.indexes().len() + usize::from(default)
 }
 
-fn shown(n: usize) -> i32 {
+fn clamp_count(n: usize) -> i32 {
     i32::try_from(n).unwrap_or(i32::MAX)
 }
 
 /// The progress of a `createIndexes` over its runs.
-struct Made {
+struct CreateProgress {
     /// The number of indexes before the command, and whether it has created the collection.
     before: usize,
     created: bool,
@@ -113,9 +113,9 @@ struct Made {
     failed: Option<MongoError>,
 }
 
-impl Made {
-    fn new(before: usize, created: bool) -> Made {
-        Made {
+impl CreateProgress {
+    fn new(before: usize, created: bool) -> CreateProgress {
+        CreateProgress {
             before,
             created,
             done: 0,
@@ -156,7 +156,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             )
         }
     };
-    let mut made = match cx.progress.take::<Made>() {
+    let mut made = match cx.progress.take::<CreateProgress>() {
         Some(made) => made,
         None => {
             let (before, missing) = (count(&c), missing(&c, &wanted)?);
@@ -167,7 +167,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                         {INDEXES_MAX} allowed"
                 );
             }
-            Made::new(before, created)
+            CreateProgress::new(before, created)
         }
     };
     let (before, created) = (made.before, made.created);
@@ -181,8 +181,8 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
     };
     cx.reply
-        .put("numIndexesBefore", shown(before))
-        .put("numIndexesAfter", shown(count(&c)));
+        .put("numIndexesBefore", clamp_count(before))
+        .put("numIndexesAfter", clamp_count(count(&c)));
     cx.reply.put("createdCollectionAutomatically", created);
     if none {
         cx.reply.put("note", "all indexes already exist");
@@ -291,7 +291,12 @@ fn missing(c: &Collection, wanted: &[DocBuf]) -> Result<usize> {
 
 /// Builds the missing indexes, all or none. It waits for an index that another command is building,
 /// which only counts as existing if that build succeeds.
-fn build(cx: &Ctx<'_, '_>, c: &Arc<Collection>, specs: Vec<DocBuf>, made: &mut Made) -> Result<()> {
+fn build(
+    cx: &Ctx<'_, '_>,
+    c: &Arc<Collection>,
+    specs: Vec<DocBuf>,
+    made: &mut CreateProgress,
+) -> Result<()> {
     for spec in specs.into_iter().skip(made.done) {
         if made.failed.is_some() {
             break;
@@ -339,7 +344,12 @@ fn tell_progress(cx: &Ctx<'_, '_>, c: &Collection, name: &str, told_us: &Cell<u6
 }
 
 /// Builds one index; false when it already existed.
-fn build_one(cx: &Ctx<'_, '_>, c: &Arc<Collection>, spec: DocBuf, made: &mut Made) -> Result<bool> {
+fn build_one(
+    cx: &Ctx<'_, '_>,
+    c: &Arc<Collection>,
+    spec: DocBuf,
+    made: &mut CreateProgress,
+) -> Result<bool> {
     let (service, wanted) = (cx.service, spec.clone());
     let same = |old: Doc<'_>| index_spec::conflicts(wanted.doc(), old);
     let other = |i: &Arc<Index>| matches!(same(i.spec()), Ok(false));
@@ -377,7 +387,7 @@ fn build_one(cx: &Ctx<'_, '_>, c: &Arc<Collection>, spec: DocBuf, made: &mut Mad
 }
 
 /// The collection of a `listIndexes`, by name or UUID.
-fn listed(cx: &Ctx<'_, '_>) -> Result<Namespace> {
+fn resolve_collection(cx: &Ctx<'_, '_>) -> Result<Namespace> {
     match cx.value() {
         Value::String(s) => Namespace::new(cx.db, s),
         v => {
@@ -405,7 +415,7 @@ fn listed(cx: &Ctx<'_, '_>) -> Result<Namespace> {
 }
 
 fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ns = names::of_buckets(cx.service, listed(cx)?)?;
+    let ns = names::of_buckets(cx.service, resolve_collection(cx)?)?;
     names::not_raw(cx, &ns)?;
     let size = batch_size(cx)?;
     if system_views::is_there(cx.service, &ReadView::LATEST, &ns)? {
@@ -492,7 +502,7 @@ fn drop_indexes(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             .cursors
             .invalidate(ns.db(), Some(ns.coll()), &why);
     }
-    cx.reply.put("nIndexesWas", shown(before));
+    cx.reply.put("nIndexesWas", clamp_count(before));
     if all {
         cx.reply
             .put("msg", "non-_id indexes dropped for collection");

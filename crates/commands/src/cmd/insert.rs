@@ -12,7 +12,7 @@ use crate::ddl::timeseries::Series;
 use crate::request::Outcome;
 use crate::request::args::{Arg, Kind, arg};
 use crate::request::asked::RightsRequest;
-use crate::request::spec::{Durability, Kinds, OpClass, Privilege};
+use crate::request::spec::{Durability, LatencyKind, OpClass, Privilege};
 use crate::rules::document_id::{check_id, new_object_id};
 use crate::rules::validator::Validator;
 use crate::state::capped;
@@ -25,7 +25,7 @@ use model::{
 use operation::ended;
 use std::borrow::Cow;
 use std::sync::Arc;
-use store::{Collection, CommitPos, Inserted, Keep, ReadView, ShownBucket};
+use store::{BucketView, Collection, CommitPos, InsertOutcome, ReadView, RetryImage};
 
 static ARGS: &[Arg] = &[
     arg("documents", Kind::Array).required().sequence(),
@@ -50,11 +50,11 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 .value(Kind::Collection)
 .class(OpClass::Insert)
 .durability(Durability::OwnWrites)
-.kind(Kinds::Write)];
+.kind(LatencyKind::Write)];
 
 /// The progress of an `insert`.
 #[derive(Default)]
-struct Written {
+struct InsertProgress {
     /// How many documents were written or refused, counted from the first.
     ended: usize,
     count: usize,
@@ -64,9 +64,9 @@ struct Written {
     pos: CommitPos,
 }
 
-impl Written {
+impl InsertProgress {
     /// Adds the results of the documents at these positions.
-    fn add(&mut self, done: Inserted, positions: &[usize], documents: usize) {
+    fn add(&mut self, done: InsertOutcome, positions: &[usize], documents: usize) {
         let position = |at: usize| positions.get(at).copied().unwrap_or(documents);
         self.count += done.count;
         self.pos = self.pos.max(done.pos);
@@ -78,7 +78,7 @@ impl Written {
 
 /// Documents in their stored form, with their positions in the command.
 #[derive(Default)]
-struct Ready<'a> {
+struct PreparedDocuments<'a> {
     documents: Vec<Cow<'a, [u8]>>,
     positions: Vec<usize>,
     /// Their statement numbers in the session.
@@ -95,14 +95,14 @@ fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
 }
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let mut written = cx.progress.done::<Written>();
+    let mut written = cx.progress.done::<InsertProgress>();
     let result = insert_all(cx, &mut written);
     let (written, ()) = cx.progress.settle(written, result)?;
     reply(cx, &written);
     Ok(Outcome::Reply)
 }
 
-fn insert_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
+fn insert_all(cx: &mut Ctx<'_, '_>, written: &mut InsertProgress) -> Result<()> {
     let ns = names::own_or_buckets(cx)?;
     let documents = cx.args.documents("insert", "documents")?;
     check_batch(documents.len())?;
@@ -124,14 +124,14 @@ fn insert_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
         .map(|d| Doc::from_prefix(d))
         .collect();
     cx.operation.check()?;
-    let mut done = Inserted::default();
+    let mut done = InsertOutcome::default();
     let mut result = insert_into(cx, &coll, &docs, ordered, &ready.ids, &mut done);
     let none = written.ended == 0 && coll.inserts_at_once(&docs);
     if replaced(&result) && none && cx.transaction.is_none() {
         let service = cx.service;
         result = service.while_replaced(|| {
             let coll = collection(cx, &ns)?;
-            done = Inserted::default();
+            done = InsertOutcome::default();
             insert_into(cx, &coll, &docs, ordered, &ready.ids, &mut done)
         });
     }
@@ -169,9 +169,9 @@ fn ready<'a>(
     documents: &[Doc<'a>],
     ordered: bool,
     from: usize,
-) -> Result<Ready<'a>> {
+) -> Result<PreparedDocuments<'a>> {
     let bypass = cx.args.bool("bypassDocumentValidation", false);
-    let form = Form {
+    let form = DocumentRules {
         validate: Validator::of(cx.service, cx.operation.connection(), coll, bypass)?,
         series: Series::of(coll),
     };
@@ -181,10 +181,10 @@ fn ready<'a>(
         .map(|r| r.ids(&cx.args, documents.len()))
         .transpose()?
         .unwrap_or_default();
-    let mut ready = Ready {
+    let mut ready = PreparedDocuments {
         documents: Vec::with_capacity(documents.len()),
         positions: Vec::with_capacity(documents.len()),
-        ..Ready::default()
+        ..PreparedDocuments::default()
     };
     for (i, d) in documents.iter().enumerate().skip(from) {
         let id = ids.get(i).copied();
@@ -218,7 +218,7 @@ fn restore(
     series: &Arc<Collection>,
     buckets: &[Doc<'_>],
     ordered: bool,
-    written: &mut Written,
+    written: &mut InsertProgress,
 ) -> Result<()> {
     if cx.transaction.is_some() {
         bail!(
@@ -247,9 +247,9 @@ fn restore(
             }
             ids.push(*id);
         }
-        let inserted = shown(cx, *bucket, &form).and_then(|bucket| {
+        let inserted = read_bucket(cx, *bucket, &form).and_then(|bucket| {
             // The statement is the bucket; it is recorded with the bucket's first measurement.
-            let mut log = cx.retry.as_mut().map(|r| r.log(&ids, Keep::Fact));
+            let mut log = cx.retry.as_mut().map(|r| r.log(&ids, RetryImage::Fact));
             let mut inserted = series
                 .writer(&cx.operation)
                 .restore_bucket(&bucket, log.as_mut())?;
@@ -277,7 +277,7 @@ fn restore(
 }
 
 /// A bucket in the format of tools.
-fn shown(cx: &Ctx<'_, '_>, bucket: Doc<'_>, form: &SeriesOptions) -> Result<ShownBucket> {
+fn read_bucket(cx: &Ctx<'_, '_>, bucket: Doc<'_>, form: &SeriesOptions) -> Result<BucketView> {
     let Value::ObjectId(id) = bucket.field("_id") else {
         bail!(
             code::BAD_VALUE,
@@ -298,7 +298,7 @@ fn shown(cx: &Ctx<'_, '_>, bucket: Doc<'_>, form: &SeriesOptions) -> Result<Show
     };
     let mut rest = [0; 8];
     rest.copy_from_slice(&id.0[4..]);
-    Ok(ShownBucket {
+    Ok(BucketView {
         start_ms,
         rest,
         meta: unpacked.meta,
@@ -306,8 +306,8 @@ fn shown(cx: &Ctx<'_, '_>, bucket: Doc<'_>, form: &SeriesOptions) -> Result<Show
     })
 }
 
-fn reply(cx: &mut Ctx<'_, '_>, written: &Written) {
-    let Written { errors, known, .. } = written;
+fn reply(cx: &mut Ctx<'_, '_>, written: &InsertProgress) {
+    let InsertProgress { errors, known, .. } = written;
     if !cx.is_unacknowledged() {
         let n = i32::try_from(written.count + known).unwrap_or(i32::MAX);
         cx.reply.put("n", n);
@@ -330,7 +330,7 @@ fn insert_into(
     docs: &[Doc<'_>],
     ordered: bool,
     ids: &StatementIds,
-    done: &mut Inserted,
+    done: &mut InsertOutcome,
 ) -> Result<()> {
     if let Some(transaction) = &cx.transaction {
         *done = coll
@@ -338,19 +338,19 @@ fn insert_into(
             .insert_in(docs, true, transaction)?;
         return Ok(());
     }
-    let mut log = cx.retry.as_mut().map(|r| r.log(ids, Keep::Fact));
+    let mut log = cx.retry.as_mut().map(|r| r.log(ids, RetryImage::Fact));
     let on_progress = || cx.operation.writes().checkpoint();
     let writer = coll.writer(&cx.operation);
     writer.insert_with_progress(docs, ordered, log.as_mut(), done, &on_progress)
 }
 
 /// The requirements of a collection for its documents.
-struct Form {
+struct DocumentRules {
     validate: Option<Validator>,
     series: Option<Series>,
 }
 
-impl Form {
+impl DocumentRules {
     /// Validates a document, and orders the fields of a measurement.
     fn apply<'a>(&self, document: Cow<'a, [u8]>) -> Result<Cow<'a, [u8]>> {
         if let Some(s) = &self.series {

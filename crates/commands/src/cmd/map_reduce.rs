@@ -6,11 +6,11 @@ use crate::context::command::Command;
 use crate::context::ctx::Ctx;
 use crate::context::env::{CollationArg, environment, script_library};
 use crate::ddl::names;
-use crate::read::{QueryCursor, StoreHost, Writing};
+use crate::read::{QueryCursor, StoreHost, WritingCursor};
 use crate::request::Outcome;
 use crate::request::args::{Arg, Args, Kind, arg, check_doc, show};
 use crate::request::asked::RightsRequest;
-use crate::request::spec::{Kinds, Privilege, flag};
+use crate::request::spec::{LatencyKind, Privilege, flag};
 use auth::{Action, Target};
 use model::{ArrayWriter, DocBuf, Namespace, Result, Tag, Value, bail, code};
 use operators::Env;
@@ -51,7 +51,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 )
 .aliases(&["mapreduce"])
 .value(Kind::Collection)
-.kind(Kinds::Read)];
+.kind(LatencyKind::Read)];
 
 fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
     asked.needs_on(asked.own()?, &[Action::Find])?;
@@ -251,7 +251,7 @@ pub(crate) fn pipeline(
 const REPLY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Writes the results into a collection.
-fn write(cx: &mut Ctx<'_, '_>, mut writing: Writing, target: &Namespace) -> Result<Outcome> {
+fn write(cx: &mut Ctx<'_, '_>, mut writing: WritingCursor, target: &Namespace) -> Result<Outcome> {
     let result = writing.run(&cx.operation);
     cx.progress.settle(writing, result)?;
     if target.db() == cx.db {
@@ -270,7 +270,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let args = cx.args.clone();
     let out = Out::parse(cx.db, args.value("out"))?;
     let target = out.target();
-    if let (Some(writing), Some(target)) = (cx.progress.take::<Writing>(), target) {
+    if let (Some(writing), Some(target)) = (cx.progress.take::<WritingCursor>(), target) {
         return write(cx, writing, target);
     }
     let (env, pipeline, host) = pipeline(cx, &ns, &args)?;
@@ -280,7 +280,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         cx.reported.writes_somewhere();
         let docs = pipeline.open(&ExecContext::new(&env, &host))?;
         let cursor = QueryCursor::new(docs, env, host, true);
-        return write(cx, Writing::new(cursor, ns.to_string()), target);
+        return write(cx, WritingCursor::new(cursor, ns.to_string()), target);
     }
     cx.operation.ends_with_client(true);
     let all = pipeline.run_to_end(&ExecContext::new(&env, &host))?;

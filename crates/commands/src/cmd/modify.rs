@@ -6,8 +6,8 @@ use crate::context::env::{CollationArg, environment};
 use crate::context::retry::single;
 use crate::crud::args::write::{DELETE, FIND_AND_MODIFY, UPDATE};
 use crate::crud::args::{DeleteOp, FindAndModifyArgs, UpdateOp, WriteArgs};
-use crate::crud::done::Done;
-use crate::crud::selector::Middle;
+use crate::crud::done::WriteOutcome;
+use crate::crud::selector::SuspendedStatement;
 use crate::crud::statement::{
     WriteOptions, earlier_effect, one_delete, one_update, report, report_retried,
 };
@@ -17,7 +17,7 @@ use crate::ddl::names;
 use crate::request::Outcome;
 use crate::request::args::{Args, Kind};
 use crate::request::asked::RightsRequest;
-use crate::request::spec::{Durability, Kinds, OpClass, Privilege, flag};
+use crate::request::spec::{Durability, LatencyKind, OpClass, Privilege, flag};
 use auth::Action::{self, Find, Insert, Remove, Update};
 use auth::Target;
 use model::{Bump, Doc, DocBuf, DocWriter, MongoError, OwnedValue, Result, Value, bail};
@@ -25,7 +25,7 @@ use operators::expr::ParseCx;
 use operators::filter::Filter;
 use operators::project::Projection;
 use operators::{Cx, Env};
-use store::{Effect, Keep};
+use store::{Effect, RetryImage};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
@@ -37,7 +37,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         run_update,
     )
     .value(Kind::Collection)
-    .kind(Kinds::Write)
+    .kind(LatencyKind::Write)
     .class(OpClass::Update)
     .durability(Durability::OwnWrites),
     Command::new(
@@ -49,7 +49,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         run_delete,
     )
     .value(Kind::Collection)
-    .kind(Kinds::Write)
+    .kind(LatencyKind::Write)
     .class(OpClass::Delete)
     .durability(Durability::OwnWrites),
     Command::new(
@@ -62,7 +62,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     )
     .aliases(&["findandmodify"])
     .value(Kind::Collection)
-    .kind(Kinds::Write)
+    .kind(LatencyKind::Write)
     .durability(Durability::OwnWrites),
 ];
 
@@ -116,7 +116,7 @@ fn put_matched(reply: &mut DocWriter<'_>, matched: i64, upserted: &[(usize, Owne
 
 /// The progress of an `update` or `delete`.
 #[derive(Default)]
-struct Written {
+struct ModifyProgress {
     /// How many statements have ended.
     ended: usize,
     matched: i64,
@@ -124,15 +124,20 @@ struct Written {
     upserted: Vec<(usize, OwnedValue)>,
     errors: Vec<(usize, MongoError)>,
     /// The state of the next statement when a run was set aside in its middle.
-    middle: Option<Middle>,
+    middle: Option<SuspendedStatement>,
 }
 
-impl Written {
+impl ModifyProgress {
     /// Adds the outcome of a statement; false when the next statement must not run.
     ///
     /// # Errors
     /// An error that ends the whole command.
-    fn add(&mut self, cx: &mut Ctx<'_, '_>, result: Result<Done>, ordered: bool) -> Result<bool> {
+    fn add(
+        &mut self,
+        cx: &mut Ctx<'_, '_>,
+        result: Result<WriteOutcome>,
+        ordered: bool,
+    ) -> Result<bool> {
         let i = self.ended;
         let goes_on = match result {
             Ok(done) => {
@@ -154,7 +159,7 @@ impl Written {
 }
 
 fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let mut written = cx.progress.done::<Written>();
+    let mut written = cx.progress.done::<ModifyProgress>();
     let result = update_all(cx, &mut written);
     let (written, ()) = cx.progress.settle(written, result)?;
     if !cx.is_unacknowledged() {
@@ -166,7 +171,7 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-fn update_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
+fn update_all(cx: &mut Ctx<'_, '_>, written: &mut ModifyProgress) -> Result<()> {
     let transaction = cx.transaction.clone();
     let ns = names::own_or_buckets(cx)?;
     let a = WriteArgs::of(cx.value().as_str().unwrap_or(""), &cx.args);
@@ -191,9 +196,9 @@ fn update_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
                 "update retry request is not compatible with previous write in the transaction of \
                     type: delete",
             )),
-            Some(effect) => Ok(Done::before(effect)),
+            Some(effect) => Ok(WriteOutcome::before(effect)),
             None => {
-                let log = cx.retry.as_mut().map(|r| r.log(id, Keep::Fact));
+                let log = cx.retry.as_mut().map(|r| r.log(id, RetryImage::Fact));
                 let options = WriteOptions {
                     bypass: a.bypass_validation,
                     log,
@@ -213,7 +218,7 @@ fn update_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
 }
 
 fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let mut written = cx.progress.done::<Written>();
+    let mut written = cx.progress.done::<ModifyProgress>();
     let result = delete_all(cx, &mut written);
     let (written, ()) = cx.progress.settle(written, result)?;
     if !cx.is_unacknowledged() {
@@ -224,7 +229,7 @@ fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-fn delete_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
+fn delete_all(cx: &mut Ctx<'_, '_>, written: &mut ModifyProgress) -> Result<()> {
     let transaction = cx.transaction.clone();
     let ns = names::own_or_buckets(cx)?;
     let a = WriteArgs::of(cx.value().as_str().unwrap_or(""), &cx.args);
@@ -248,9 +253,9 @@ fn delete_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
         let id = ids.get(i..=i).unwrap_or_default();
         let result = single(&cx.retry, op.multi, "limit=0").and_then(|()| {
             match earlier_effect(&mut cx.retry, id) {
-                Some(effect) => Ok(Done::before(effect)),
+                Some(effect) => Ok(WriteOutcome::before(effect)),
                 None => {
-                    let log = cx.retry.as_mut().map(|r| r.log(id, Keep::Fact));
+                    let log = cx.retry.as_mut().map(|r| r.log(id, RetryImage::Fact));
                     let options = WriteOptions {
                         log,
                         transaction: transaction.as_deref(),
@@ -356,12 +361,18 @@ fn find_and_modify(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .transpose()?
         .unwrap_or_default();
     let known = earlier_effect(&mut cx.retry, &ids);
-    let log = cx
-        .retry
-        .as_mut()
-        .map(|r| r.log(&ids, if a.new { Keep::After } else { Keep::Before }));
+    let log = cx.retry.as_mut().map(|r| {
+        r.log(
+            &ids,
+            if a.new {
+                RetryImage::After
+            } else {
+                RetryImage::Before
+            },
+        )
+    });
     let result = match (known, &a.mods) {
-        (Some(effect), _) => retried_result(&a, effect).map(Done::before),
+        (Some(effect), _) => retried_result(&a, effect).map(WriteOutcome::before),
         (None, None) => {
             let op = DeleteOp {
                 filter: a.query,
@@ -423,7 +434,7 @@ fn put_image(
     env: &Env,
     a: &FindAndModifyArgs<'_>,
     shape: Option<&Shape>,
-    done: Done,
+    done: WriteOutcome,
 ) -> Result<()> {
     let mut last = cx.reply.doc("lastErrorObject");
     let n = done.matched + i64::from(done.upserted.is_some());

@@ -7,7 +7,7 @@ use crate::request::args::{Kind, arg, wrong_type};
 use crate::request::asked::RightsRequest;
 use crate::request::generic;
 use crate::request::spec::{Privilege, flag};
-use crate::state::operations::{Idle, list};
+use crate::state::operations::{IdleSelection, list};
 use model::{DocBuf, Result, Tag, Value, bail, code};
 use std::sync::atomic::Ordering;
 
@@ -42,7 +42,7 @@ fn needs_of_current_op(asked: &RightsRequest<'_, '_>) -> Result<()> {
 
 fn current_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let all = cx.args.bool("$all", false);
-    let idle = Idle {
+    let idle = IdleSelection {
         connections: all,
         cursors: all,
         sessions: true,

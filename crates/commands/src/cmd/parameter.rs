@@ -5,7 +5,7 @@ use crate::context::ctx::Ctx;
 use crate::request::Outcome;
 use crate::request::args::{Arg, Kind, arg, check_doc};
 use crate::request::spec::{Privilege, flag};
-use crate::state::parameters::{PARAMETERS, Parameter, Parameters, SetAt};
+use crate::state::parameters::{PARAMETERS, Parameter, Parameters, SetPhase};
 use model::{Result, Value, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[
@@ -31,7 +31,7 @@ pub(crate) static COMMANDS: &[Command] = &[
 struct ParameterQuery {
     all: bool,
     details: bool,
-    set_at: Option<SetAt>,
+    set_at: Option<SetPhase>,
 }
 
 fn parse_query(value: Value<'_>) -> Result<ParameterQuery> {
@@ -53,8 +53,8 @@ fn parse_query(value: Value<'_>) -> Result<ParameterQuery> {
     w.details = args.bool("showDetails", false);
     w.set_at = match args.str("setAt") {
         None => None,
-        Some("startup") => Some(SetAt::Startup),
-        Some("runtime") => Some(SetAt::Runtime),
+        Some("startup") => Some(SetPhase::Startup),
+        Some("runtime") => Some(SetPhase::Runtime),
         Some(other) => bail!(
             code::BAD_VALUE,
             "Enumeration value '{other}' for field 'getParameter.setAt' is not a valid value, \
@@ -64,8 +64,8 @@ fn parse_query(value: Value<'_>) -> Result<ParameterQuery> {
     Ok(w)
 }
 
-fn settable(row: &Parameter, at: SetAt) -> bool {
-    row.set_at == SetAt::Both || row.set_at == at
+fn settable(row: &Parameter, at: SetPhase) -> bool {
+    row.set_at == SetPhase::Both || row.set_at == at
 }
 
 fn get(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -87,8 +87,8 @@ fn get(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         if wanted.details {
             let mut one = cx.reply.doc(row.name);
             one.put("value", value.get());
-            one.put("settableAtRuntime", settable(row, SetAt::Runtime));
-            one.put("settableAtStartup", settable(row, SetAt::Startup));
+            one.put("settableAtRuntime", settable(row, SetPhase::Runtime));
+            one.put("settableAtStartup", settable(row, SetPhase::Startup));
         } else {
             cx.reply.put(row.name, value.get());
         }

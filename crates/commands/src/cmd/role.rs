@@ -2,7 +2,7 @@
 //! `revokePrivilegesFromRole`, `grantRolesToRole`, `revokeRolesFromRole`.
 
 use crate::access::{ROLES, USERS};
-use crate::cmd::audit::{Shown, audited};
+use crate::cmd::audit::{EventFields, audited};
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
 use crate::request::Outcome;
@@ -217,7 +217,7 @@ fn needs_of_update(asked: &RightsRequest<'_, '_>) -> Result<()> {
 }
 
 /// What the audit events of these commands show.
-static ROLE_EVENT: Shown = Shown {
+static ROLE_EVENT: EventFields = EventFields {
     name: "role",
     fields: &["roles", "privileges", "authenticationRestrictions"],
 };

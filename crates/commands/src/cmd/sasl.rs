@@ -9,7 +9,7 @@ use crate::context::ctx::Ctx;
 use crate::request::args::{Arg, Kind, arg, check_doc, wrong_type};
 use crate::request::spec::{Privilege, flag};
 use crate::request::{Outcome, WaitFor};
-use identity_oidc::Now;
+use identity_oidc::CurrentTime;
 use model::{Binary, MongoError, Result, Tag, Value, bail, code};
 
 /// The number of the conversation; a connection has one conversation at a time.
@@ -148,7 +148,7 @@ pub(super) fn mechanisms_on(cx: &Ctx<'_, '_>) -> Vec<String> {
 fn moment(cx: &Ctx<'_, '_>) -> Moment {
     let clock = &cx.service.clock;
     Moment {
-        now: Now {
+        now: CurrentTime {
             wall_ms: clock.now_ms(),
             monotonic_us: clock.monotonic_us(),
         },
@@ -157,7 +157,7 @@ fn moment(cx: &Ctx<'_, '_>) -> Moment {
 }
 
 /// The first message of a client, with the database that it names.
-pub(super) struct First<'a> {
+pub(super) struct FirstMessage<'a> {
     pub(super) db: &'a str,
     pub(super) payload: &'a [u8],
     /// The client skips the empty last exchange.
@@ -170,7 +170,7 @@ pub(super) struct First<'a> {
 pub(super) fn begin(
     cx: &mut Ctx<'_, '_>,
     method: &LoginMethod,
-    first: &First<'_>,
+    first: &FirstMessage<'_>,
 ) -> Result<Login> {
     let moment = moment(cx);
     let access = &cx.service.access;
@@ -213,7 +213,7 @@ fn start(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         None => false,
     };
     let payload = payload(&cx.args.value("payload"))?;
-    let first = First {
+    let first = FirstMessage {
         db: cx.db,
         payload: &payload,
         skips_empty: skips,

@@ -165,7 +165,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 /// The id or name of the index in a command.
-fn named<'a>(cx: &Ctx<'a, '_>) -> Result<(Option<&'a str>, Option<&'a str>)> {
+fn read_index_name<'a>(cx: &Ctx<'a, '_>) -> Result<(Option<&'a str>, Option<&'a str>)> {
     let (id, name) = (cx.args.str("id"), cx.args.str("name"));
     if id.is_some() == name.is_some() {
         bail!(
@@ -183,7 +183,7 @@ fn change(
     ns: &Namespace,
     f: &dyn Fn(&SearchDefinition) -> Result<Option<SearchDefinition>>,
 ) -> Result<()> {
-    let (id, name) = named(cx)?;
+    let (id, name) = read_index_name(cx)?;
     let c = collection(cx, ns)?;
     c.writer(&cx.operation).alter_search_indexes(|list| {
         let found = list

@@ -9,7 +9,7 @@ use crate::read::locks;
 use crate::read::stats::{signed, write_latency};
 use crate::release::Release;
 use crate::request::Outcome;
-use crate::request::spec::{CommandTable, Kinds, OpClass, Privilege, flag};
+use crate::request::spec::{CommandTable, LatencyKind, OpClass, Privilege, flag};
 use crate::state::admission::GateMetrics;
 use crate::state::machine::Process;
 use crate::state::service::Service;
@@ -259,9 +259,9 @@ fn network(s: &Facts<'_>, w: &mut DocWriter<'_>) {
 /// Latencies of all commands of each kind, in microseconds.
 fn op_latencies(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     for (name, kind) in [
-        ("reads", Kinds::Read),
-        ("writes", Kinds::Write),
-        ("commands", Kinds::Command),
+        ("reads", LatencyKind::Read),
+        ("writes", LatencyKind::Write),
+        ("commands", LatencyKind::Command),
     ] {
         let mut all = LatencyCounts::default();
         let rows = s.commands.all().filter(|row| row.command.kind == kind);

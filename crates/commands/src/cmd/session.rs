@@ -97,7 +97,7 @@ fn start(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 /// A session in a list of a command.
-struct Listed<'a> {
+struct ListedSession<'a> {
     id: [u8; 16],
     /// The digest of its owner, if given.
     uid: Option<&'a [u8]>,
@@ -107,7 +107,7 @@ struct Listed<'a> {
 ///
 /// # Errors
 /// 14 TypeMismatch, 207 InvalidUUID for an element that is not a session.
-fn listed<'a>(name: &str, value: Value<'a>) -> Result<Vec<Listed<'a>>> {
+fn parse_sessions<'a>(name: &str, value: Value<'a>) -> Result<Vec<ListedSession<'a>>> {
     static TABLE: &[Arg] = &[
         arg("id", Kind::OneOf(&[Tag::BINARY])).required(),
         arg("uid", Kind::OneOf(&[Tag::BINARY])),
@@ -119,7 +119,7 @@ fn listed<'a>(name: &str, value: Value<'a>) -> Result<Vec<Listed<'a>>> {
             Value::Null | Value::Undefined => {}
             Value::Document(d) => {
                 let args = check_doc(&path, TABLE, d)?;
-                out.push(Listed {
+                out.push(ListedSession {
                     id: generic::uuid(&args.value("id"))?,
                     uid: bytes(&args, "uid"),
                 });
@@ -152,10 +152,10 @@ fn unless_own(asked: &RightsRequest<'_, '_>, own: bool) -> Result<()> {
 ///
 /// # Errors
 /// Those of [`listed`]; 13 Unauthorized for the `uid` of another user.
-fn own_listed<'a>(cx: &Ctx<'a, '_>) -> Result<Vec<Listed<'a>>> {
-    let all = listed(cx.command.name, cx.value())?;
+fn own_listed<'a>(cx: &Ctx<'a, '_>) -> Result<Vec<ListedSession<'a>>> {
+    let all = parse_sessions(cx.command.name, cx.value())?;
     let owner = cx.owner();
-    let foreign = |s: &Listed<'_>| s.uid.is_some_and(|uid| *uid != owner[..]);
+    let foreign = |s: &ListedSession<'_>| s.uid.is_some_and(|uid| *uid != owner[..]);
     if cx.service.access.enabled() && all.iter().any(foreign) {
         bail!(
             code::UNAUTHORIZED,
@@ -176,7 +176,7 @@ fn end(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 /// Whether a session belongs to the named user, or without one to this connection's user.
-fn is_meant(cx: &Ctx<'_, '_>, session: &Listed<'_>) -> bool {
+fn is_meant(cx: &Ctx<'_, '_>, session: &ListedSession<'_>) -> bool {
     let owner = cx.service.state.sessions.owner(&session.id);
     let wanted = session
         .uid
@@ -195,7 +195,7 @@ fn refresh(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 /// Checks the right to kill the listed sessions; without a list these are the user's own.
 fn needs_of_kill(asked: &RightsRequest<'_, '_>) -> Result<()> {
-    let all = listed("killSessions", asked.value)?;
+    let all = parse_sessions("killSessions", asked.value)?;
     let own = all
         .iter()
         .all(|s| s.uid.is_none_or(|uid| is_own(asked, uid)));
@@ -203,7 +203,7 @@ fn needs_of_kill(asked: &RightsRequest<'_, '_>) -> Result<()> {
 }
 
 fn kill(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let all = listed("killSessions", cx.value())?;
+    let all = parse_sessions("killSessions", cx.value())?;
     if all.is_empty() {
         let owner = cx.service.access.enabled().then(|| cx.owner());
         kill_every(cx, owner);

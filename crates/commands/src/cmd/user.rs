@@ -2,7 +2,7 @@
 //! `revokeRolesFromUser`.
 
 use crate::access::{USERS, rounds};
-use crate::cmd::audit::{Shown, audited};
+use crate::cmd::audit::{EventFields, audited};
 use crate::cmd::role::{
     check_roles, listed_roles, needs_of_grant, needs_of_restrictions, needs_of_revoke,
     needs_of_roles, replaced, roles_of, some_roles, with, write_roles,
@@ -121,7 +121,7 @@ fn needs_of_update(asked: &RightsRequest<'_, '_>) -> Result<()> {
 }
 
 /// What the audit events of these commands show; never a password.
-static USER_EVENT: Shown = Shown {
+static USER_EVENT: EventFields = EventFields {
     name: "user",
     fields: &["customData", "roles", "authenticationRestrictions"],
 };

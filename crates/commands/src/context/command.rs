@@ -3,7 +3,7 @@
 use super::ctx::Ctx;
 use crate::request::Outcome;
 use crate::request::args::{Arg, Kind};
-use crate::request::spec::{Durability, Kinds, OpClass, Privilege, Spec, flag};
+use crate::request::spec::{Durability, LatencyKind, OpClass, Privilege, Spec, flag};
 use model::Result;
 
 /// Runs a command: writes the fields of the reply except `ok`.
@@ -18,9 +18,9 @@ pub struct Command {
 }
 
 impl Command {
-    /// A command of class [`OpClass::Command`] and kind [`Kinds::Command`] whose first field may
-    /// have any value. What its reply waits for follows from the concerns that it accepts, unless
-    /// [`Command::durability`] says otherwise.
+    /// A command of class [`OpClass::Command`] and kind [`LatencyKind::Command`] whose first field
+    /// may have any value. What its reply waits for follows from the concerns that it accepts,
+    /// unless [`Command::durability`] says otherwise.
     pub const fn new(
         name: &'static str,
         help: &'static str,
@@ -45,7 +45,7 @@ impl Command {
             args,
             flags,
             class: OpClass::Command,
-            kind: Kinds::Command,
+            kind: LatencyKind::Command,
             durability,
             no_collection: "$cmd",
         };
@@ -71,7 +71,7 @@ impl Command {
     }
 
     /// Sets [`Spec::kind`].
-    pub const fn kind(mut self, kind: Kinds) -> Command {
+    pub const fn kind(mut self, kind: LatencyKind) -> Command {
         self.spec.kind = kind;
         self
     }

@@ -1,20 +1,20 @@
 //! State of one connection between its requests.
 
-use super::held::Held;
+use super::held::UnsentReply;
 use super::progress::Progress;
-use super::spent::Spent;
+use super::spent::ResourceUse;
 use crate::access::Identity;
 use crate::config::Config;
 use crate::request::WaitFor;
-use crate::state::admission::Place;
+use crate::state::admission::QueueEntry;
 use crate::state::connections::{ConnectionInfo, Connections};
-use crate::state::counters::LastUsed;
+use crate::state::counters::NamespaceCache;
 use crate::state::cursors::Cursors;
 use crate::state::failpoints::Failure;
 use crate::state::service::Service;
 use crate::state::waiters;
 use memory::Account;
-use operation::{ConnectionId, Examined, Link, OpaqueValue, Operation};
+use operation::{ConnectionId, Link, OpaqueValue, Operation, ReadTotals};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -42,30 +42,30 @@ pub struct Connection {
     /// The data that the connection's operation waits for.
     pub(crate) awaits: Option<DataWait>,
     /// The place of its operation in the admission queue.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<QueueEntry>,
     /// How long its operation has waited for admission; `None` when it has not waited.
     pub(crate) queued_us: Option<u64>,
     /// How long its operation has waited for locks of other operations.
     pub(crate) locked_us: u64,
     /// The resources that its operation has used, if they are measured.
-    pub(crate) spent: Option<Spent>,
+    pub(crate) spent: Option<ResourceUse>,
     /// The running command contains secrets: its document is not shown anywhere.
     pub(crate) is_secret: bool,
     /// The wait that its operation was set aside for.
-    pub(crate) set_aside: Option<SetAside>,
+    pub(crate) set_aside: Option<SuspendedWait>,
     /// The registration that woke the operation that runs again. When it is dropped, the next
     /// waiter is woken.
     pub(crate) woken_by: Option<OpaqueValue>,
     /// The progress of its operation when it was set aside.
     pub(crate) progress: Progress,
     /// The namespace that was used last.
-    pub(crate) last_used: LastUsed,
+    pub(crate) last_used: NamespaceCache,
     /// When its operation has begun to wait for data, monotonic microseconds.
     pub(crate) idle_since_us: Option<u64>,
     /// How long its operation has waited for data.
     pub(crate) idle_us: u64,
     /// The operation whose reply waits for the journal.
-    pub(crate) held: Option<Box<Held>>,
+    pub(crate) held: Option<Box<UnsentReply>>,
     /// The state that its operation reads, if that is not the latest state.
     pub(crate) view: Option<ReadView>,
     all: Arc<Connections>,
@@ -100,7 +100,7 @@ impl Connection {
             set_aside: None,
             woken_by: None,
             progress: Progress::default(),
-            last_used: LastUsed::default(),
+            last_used: NamespaceCache::default(),
             idle_since_us: None,
             idle_us: 0,
             held: None,
@@ -112,7 +112,7 @@ impl Connection {
 
 impl Connection {
     /// What the current operation has read, or the last one when none runs.
-    pub fn examined(&self) -> Examined {
+    pub fn examined(&self) -> ReadTotals {
         self.operation.reads().examined()
     }
 
@@ -172,21 +172,21 @@ impl Drop for Connection {
 
 /// The wait that an operation was set aside for. The operation counts as queued until this is
 /// dropped.
-pub(crate) struct SetAside {
+pub(crate) struct SuspendedWait {
     pub(crate) registered: Option<OpaqueValue>,
     queued: Arc<AtomicI64>,
     /// When the operation was set aside, monotonic microseconds.
     pub(crate) since_us: u64,
 }
 
-impl SetAside {
+impl SuspendedWait {
     pub(crate) fn new(
         registered: Option<OpaqueValue>,
         queued: &Arc<AtomicI64>,
         since_us: u64,
-    ) -> SetAside {
+    ) -> SuspendedWait {
         queued.fetch_add(1, Relaxed);
-        SetAside {
+        SuspendedWait {
             registered,
             queued: Arc::clone(queued),
             since_us,
@@ -194,7 +194,7 @@ impl SetAside {
     }
 }
 
-impl Drop for SetAside {
+impl Drop for SuspendedWait {
     fn drop(&mut self) {
         self.queued.fetch_sub(1, Relaxed);
     }
@@ -206,16 +206,16 @@ pub(crate) struct DataWait {
     pub(crate) cursor: Option<i64>,
     /// The end of the wait, monotonic microseconds.
     pub(crate) until_us: u64,
-    pub(crate) _waiting: Waiting,
+    pub(crate) _waiting: WaitRegistration,
     pub(crate) cursors: Arc<Cursors>,
 }
 
 /// Keeps the operation registered for new data until dropped.
-pub(crate) enum Waiting {
+pub(crate) enum WaitRegistration {
     /// New documents of a capped collection.
-    Capped { _waiter: waiters::Waiting },
+    Capped { _waiter: waiters::WaiterGuard },
     /// New entries of the log.
-    Log { _waker: store::Waking },
+    Log { _waker: store::WakerGuard },
 }
 
 impl Drop for DataWait {

@@ -2,7 +2,7 @@
 
 use super::connection::Connection;
 use super::progress::{Moment, Progress};
-use super::reported::Reported;
+use super::reported::ReplyState;
 use super::retry::Retry;
 use crate::access::Rights;
 use crate::request::Request;
@@ -55,7 +55,7 @@ pub struct Ctx<'a, 'w> {
     /// What earlier runs of the command have done.
     pub(crate) progress: Progress,
     /// What the reply reports of data. It decides what the reply waits for.
-    pub reported: Reported,
+    pub reported: ReplyState,
     /// The operation time before the run.
     pub began_at: Timestamp,
     /// `ok` is written as a 32-bit integer, as MongoDB does for one command.

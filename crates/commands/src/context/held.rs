@@ -15,7 +15,7 @@ use std::ops::Range;
 const SEQUENCE_BYTES_MAX: usize = 16 * 1024;
 
 /// An operation that has ended and whose reply has not been sent.
-pub(crate) struct Held {
+pub(crate) struct UnsentReply {
     pub(crate) op: CurrentOp,
     /// The command document, if the operation does not hold it.
     pub(crate) body: Option<DocBuf>,

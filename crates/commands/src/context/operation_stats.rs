@@ -1,21 +1,21 @@
 //! The counters and measurements of an operation that has ended. Must not know: connections, where
 //! they are reported.
 
-use super::spent::Spent;
-use crate::request::spec::{Kinds, OpClass, Spec};
+use super::spent::ResourceUse;
+use crate::request::spec::{LatencyKind, OpClass, Spec};
 use model::{Doc, DocWriter, Value};
-use operation::{Examined, Paths};
+use operation::{Paths, ReadTotals};
 
 /// The counters and measurements of an operation.
 pub(crate) struct OperationStats {
-    pub(crate) examined: Examined,
+    pub(crate) examined: ReadTotals,
     pub(crate) plan: Paths,
     pub(crate) effects: Effects,
     pub(crate) reply_len: usize,
     pub(crate) queued_us: Option<u64>,
     pub(crate) locked_us: u64,
     /// The resources used, if they are measured.
-    pub(crate) spent: Option<Spent>,
+    pub(crate) spent: Option<ResourceUse>,
     /// Its duration without the wait for the journal.
     pub(crate) took_us: u64,
     /// How long its reply waited for the journal, if it had to.
@@ -75,8 +75,8 @@ impl Effects {
             OpClass::Delete => Effects::Deleted(number("n")),
             OpClass::Query | OpClass::GetMore | OpClass::Command => {
                 let cursor = match command.kind {
-                    Kinds::Read => reply.field("cursor").as_doc(),
-                    Kinds::Write | Kinds::Command => None,
+                    LatencyKind::Read => reply.field("cursor").as_doc(),
+                    LatencyKind::Write | LatencyKind::Command => None,
                 };
                 match cursor {
                     Some(cursor) => Effects::Gave {

@@ -2,7 +2,7 @@
 //! have to share. A run that needs a lock of another operation is set aside, and the command is run
 //! again (ADR 0037). Must not know: what commands do.
 
-use super::reported::Reported;
+use super::reported::ReplyState;
 use model::{Result, Timestamp};
 use operation::{OpaqueValue, ended};
 use std::any::Any;
@@ -23,7 +23,7 @@ pub(crate) struct Progress {
     pub(crate) begun: bool,
     done: Option<Box<dyn Any + Send>>,
     moment: OnceCell<Moment>,
-    pub(crate) reported: Reported,
+    pub(crate) reported: ReplyState,
     /// Numbers of statements that were done before and not run again.
     pub(crate) retried: Vec<i32>,
     /// The end of the period in which the first statement of a transaction may be run again,

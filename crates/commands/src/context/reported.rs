@@ -6,14 +6,14 @@ use store::CommitPos;
 /// What a reply reports of stored data. The command sets it while it runs, so that it also applies
 /// to an error reply.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Reported {
+pub struct ReplyState {
     pub(crate) own: CommitPos,
     pub(crate) others: bool,
     pub(crate) wrote: bool,
     pub(crate) durable_reads: bool,
 }
 
-impl Reported {
+impl ReplyState {
     /// The command has written, and this position covers its writes.
     pub fn own_write(&mut self, pos: CommitPos) {
         self.own = self.own.max(pos);

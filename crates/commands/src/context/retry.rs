@@ -4,7 +4,7 @@
 use crate::request::args::{Args, to_i64};
 use model::{DocWriter, MongoError, Result, Value, bail, code};
 use smallvec::SmallVec;
-use store::{Effect, Keep, NumberOrder, SessionRecord, StatementLog, Store};
+use store::{Effect, NumberOrder, RetryImage, SessionRecord, StatementLog, Store};
 
 /// Numbers of the statements of one command.
 pub type StatementIds = SmallVec<[i32; 8]>;
@@ -67,7 +67,7 @@ impl<'r> Retry<'r> {
     }
 
     /// The log in which the effects of these statements are recorded.
-    pub fn log<'n>(&'n mut self, ids: &'n [i32], keep: Keep) -> StatementLog<'n> {
+    pub fn log<'n>(&'n mut self, ids: &'n [i32], keep: RetryImage) -> StatementLog<'n> {
         StatementLog {
             record: self.record,
             ids,

@@ -8,14 +8,14 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// The resources that an operation has used on the threads it ran on.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Spent {
+pub(crate) struct ResourceUse {
     pub(crate) cpu_ns: u64,
     /// `None` when the engine does not count them.
     pub(crate) read_bytes: Option<u64>,
 }
 
 /// The counters of this thread when an operation begins or continues.
-pub(crate) struct Mark(Spent);
+pub(crate) struct Mark(ResourceUse);
 
 impl Mark {
     /// Reads the counters; `None` while no database is profiled.
@@ -24,7 +24,7 @@ impl Mark {
     }
 
     /// Adds the resources used since a mark, if one was set.
-    pub(crate) fn end(mark: Option<Mark>, service: &Service, all: &mut Option<Spent>) {
+    pub(crate) fn end(mark: Option<Mark>, service: &Service, all: &mut Option<ResourceUse>) {
         let Some(Mark(before)) = mark else { return };
         let after = now(service);
         let all = all.get_or_insert_default();
@@ -35,11 +35,11 @@ impl Mark {
     }
 }
 
-fn now(service: &Service) -> Spent {
+fn now(service: &Service) -> ResourceUse {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
-    Spent {
+    ResourceUse {
         cpu_ns: seconds.saturating_mul(1_000_000_000).saturating_add(nanos),
         read_bytes: service.store.engine().bytes_read_here(),
     }

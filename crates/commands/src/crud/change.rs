@@ -2,8 +2,8 @@
 //! under its lock.
 
 use super::args::{DeleteOp, Mods, UpdateOp};
-use super::done::Done;
-use super::selector::{Middle, Selector};
+use super::done::WriteOutcome;
+use super::selector::{Selector, SuspendedStatement};
 use super::touched;
 use crate::rules::document_id::with_id;
 use crate::rules::validator::Validator;
@@ -13,17 +13,17 @@ use model::{Bump, Doc, DocBuf, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
 use operators::filter::Filter;
-use operators::update::{Applied, Update, UpdateCx, upsert_base};
+use operators::update::{Update, UpdateCx, UpdateResult, upsert_base};
 use std::sync::Arc;
-use store::{Change, CommitPos, Keep, Modified, StatementLog, Touched};
+use store::{Change, ChangedPaths, CommitPos, ModifyOutcome, RetryImage, StatementLog};
 
 /// Attempts of an upsert while other writers insert the same key.
 const UPSERT_TRIES: usize = 5;
 
-fn pos_of(m: Modified) -> CommitPos {
+fn pos_of(m: ModifyOutcome) -> CommitPos {
     match m {
-        Modified::Replaced(p) | Modified::Deleted(p) => p,
-        Modified::Absent | Modified::Kept => CommitPos::default(),
+        ModifyOutcome::Replaced(p) | ModifyOutcome::Deleted(p) => p,
+        ModifyOutcome::Absent | ModifyOutcome::Kept => CommitPos::default(),
     }
 }
 
@@ -38,14 +38,14 @@ pub(crate) fn delete(
     sort: Doc<'_>,
     keep: bool,
     mut log: Option<StatementLog<'_>>,
-    middle: &mut Option<Middle>,
-) -> Result<Done> {
+    middle: &mut Option<SuspendedStatement>,
+) -> Result<WriteOutcome> {
     let filter = &t.filter.filter;
     let by_id = t.key_by_id();
     if op.multi && by_id.is_none() {
         return delete_many(t, filter, middle);
     }
-    let mut done = Done::default();
+    let mut done = WriteOutcome::default();
     loop {
         let key = match &by_id {
             Some(key) => Some(key.clone()),
@@ -70,8 +70,8 @@ pub(crate) fn delete(
         if by_id.is_some() {
             t.found_by_id(found);
         }
-        if let Modified::Deleted(pos) = modified {
-            return Ok(Done {
+        if let ModifyOutcome::Deleted(pos) = modified {
+            return Ok(WriteOutcome {
                 matched: 1,
                 pos,
                 before: old,
@@ -87,7 +87,11 @@ pub(crate) fn delete(
     }
 }
 
-fn delete_many(t: &Selector<'_>, filter: &Filter, middle: &mut Option<Middle>) -> Result<Done> {
+fn delete_many(
+    t: &Selector<'_>,
+    filter: &Filter,
+    middle: &mut Option<SuspendedStatement>,
+) -> Result<WriteOutcome> {
     let mut arena = Bump::new();
     t.each_batch(middle, &mut |keys, done, worked| {
         t.env.check_interrupt()?;
@@ -100,7 +104,7 @@ fn delete_many(t: &Selector<'_>, filter: &Filter, middle: &mut Option<Middle>) -
             })
         };
         t.modify_many(keys, decide, &mut |n, m| {
-            if let Modified::Deleted(pos) = m {
+            if let ModifyOutcome::Deleted(pos) = m {
                 done.matched += 1;
                 done.pos = done.pos.max(pos);
             }
@@ -110,21 +114,21 @@ fn delete_many(t: &Selector<'_>, filter: &Filter, middle: &mut Option<Middle>) -
 }
 
 /// A parsed change.
-pub(crate) struct Changer {
+pub(crate) struct UpdateSpec {
     update: Update,
     /// How the log finds out which fields changed; `None` when it records the whole document.
-    touched: Option<Arc<Touched>>,
+    touched: Option<Arc<ChangedPaths>>,
     validator: Option<Validator>,
 }
 
-impl Changer {
+impl UpdateSpec {
     /// # Errors
     /// Those of the update's operators.
     pub(crate) fn parse(
         env: &Env,
         mods: &Mods<'_>,
         validator: Option<Validator>,
-    ) -> Result<Changer> {
+    ) -> Result<UpdateSpec> {
         let mut cx = ParseCx::new(env);
         let update = match mods {
             Mods::Update { doc, array_filters } => {
@@ -145,10 +149,10 @@ impl Changer {
         };
         let touched = match mods {
             _ if update.is_replacement() => None,
-            Mods::Pipeline { .. } => Some(Touched::Anything),
-            Mods::Update { doc, .. } => Some(Touched::Paths(touched::paths(*doc))),
+            Mods::Pipeline { .. } => Some(ChangedPaths::Anything),
+            Mods::Update { doc, .. } => Some(ChangedPaths::Paths(touched::paths(*doc))),
         };
-        Ok(Changer {
+        Ok(UpdateSpec {
             update,
             touched: touched.map(Arc::new),
             validator,
@@ -177,7 +181,10 @@ impl Changer {
             inserting: false,
             position,
         };
-        Ok(matches!(self.update.apply(doc, &cx)?, Applied::Changed(_)))
+        Ok(matches!(
+            self.update.apply(doc, &cx)?,
+            UpdateResult::Changed(_)
+        ))
     }
 
     /// The new document, or `None` when nothing changes.
@@ -196,8 +203,8 @@ impl Changer {
             position,
         };
         match self.update.apply(doc, &cx)? {
-            Applied::Unchanged => Ok(None),
-            Applied::Changed(new) => {
+            UpdateResult::Unchanged => Ok(None),
+            UpdateResult::Changed(new) => {
                 if let Some(v) = self
                     .validator
                     .as_ref()
@@ -219,19 +226,19 @@ impl Changer {
 pub(crate) fn update(
     service: &Service,
     t: &Selector<'_>,
-    changer: &Changer,
+    changer: &UpdateSpec,
     op: &UpdateOp<'_>,
     keep: bool,
     mut log: Option<StatementLog<'_>>,
-    middle: &mut Option<Middle>,
-) -> Result<Done> {
+    middle: &mut Option<SuspendedStatement>,
+) -> Result<WriteOutcome> {
     if op.multi && changer.update.is_replacement() {
         bail!(
             code::FAILED_TO_PARSE,
             "multi update is not supported for replacement-style update"
         );
     }
-    let mut done = Done::default();
+    let mut done = WriteOutcome::default();
     let by_id = t.key_by_id();
     if op.multi && by_id.is_none() {
         done = update_many(t, changer, middle)?;
@@ -274,7 +281,11 @@ pub(crate) fn update(
     upsert(service, t, changer, &mut done, log.as_mut()).map(|()| done)
 }
 
-fn update_many(t: &Selector<'_>, changer: &Changer, middle: &mut Option<Middle>) -> Result<Done> {
+fn update_many(
+    t: &Selector<'_>,
+    changer: &UpdateSpec,
+    middle: &mut Option<SuspendedStatement>,
+) -> Result<WriteOutcome> {
     let mut arena = Bump::new();
     let mut matched = Vec::new();
     t.each_batch(middle, &mut |keys, done, worked| {
@@ -294,8 +305,8 @@ fn update_many(t: &Selector<'_>, changer: &Changer, middle: &mut Option<Middle>)
             Ok(changer.change(new))
         };
         t.modify_many(keys, decide, &mut |n, m| {
-            done.matched += i64::from(m != Modified::Absent && matched.borrow()[n]);
-            done.modified += i64::from(matches!(m, Modified::Replaced(_)));
+            done.matched += i64::from(m != ModifyOutcome::Absent && matched.borrow()[n]);
+            done.modified += i64::from(matches!(m, ModifyOutcome::Replaced(_)));
             done.pos = done.pos.max(pos_of(m));
             worked(n + 1);
         })
@@ -304,10 +315,10 @@ fn update_many(t: &Selector<'_>, changer: &Changer, middle: &mut Option<Middle>)
 
 fn change(
     t: &Selector<'_>,
-    changer: &Changer,
+    changer: &UpdateSpec,
     key: &[u8],
     keep: bool,
-    done: &mut Done,
+    done: &mut WriteOutcome,
     log: Option<&mut StatementLog<'_>>,
 ) -> Result<bool> {
     let (mut matched, mut found) = (false, false);
@@ -329,12 +340,12 @@ fn change(
         Ok(changer.change(new))
     };
     let m = t.modify(key, decide, log)?;
-    if m != Modified::Absent && matched {
+    if m != ModifyOutcome::Absent && matched {
         done.matched += 1;
         done.before = before;
         done.after = after;
     }
-    if matches!(m, Modified::Replaced(_)) {
+    if matches!(m, ModifyOutcome::Replaced(_)) {
         done.modified += 1;
         done.pos = done.pos.max(pos_of(m));
     }
@@ -344,8 +355,8 @@ fn change(
 fn upsert(
     service: &Service,
     t: &Selector<'_>,
-    changer: &Changer,
-    done: &mut Done,
+    changer: &UpdateSpec,
+    done: &mut WriteOutcome,
     log: Option<&mut StatementLog<'_>>,
 ) -> Result<()> {
     let base = upsert_base(&t.filter.filter, changer.update.is_replacement())?;
@@ -364,8 +375,8 @@ fn upsert(
     let mut log = log.map(|n| StatementLog {
         record: &mut *n.record,
         ids: n.ids,
-        keep: if n.keep == Keep::Fact {
-            Keep::Id
+        keep: if n.keep == RetryImage::Fact {
+            RetryImage::Id
         } else {
             n.keep
         },

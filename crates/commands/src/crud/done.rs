@@ -5,7 +5,7 @@ use store::{CommitPos, Effect};
 
 /// The outcome of an update or delete.
 #[derive(Debug, Default)]
-pub(crate) struct Done {
+pub(crate) struct WriteOutcome {
     pub(crate) matched: i64,
     pub(crate) modified: i64,
     pub(crate) upserted: Option<OwnedValue>,
@@ -15,38 +15,38 @@ pub(crate) struct Done {
     pub(crate) after: Option<DocBuf>,
 }
 
-impl Done {
+impl WriteOutcome {
     /// The outcome of an earlier attempt of the same statement.
-    pub(crate) fn before(effect: Effect) -> Done {
-        let one = Done {
+    pub(crate) fn before(effect: Effect) -> WriteOutcome {
+        let one = WriteOutcome {
             matched: 1,
-            ..Done::default()
+            ..WriteOutcome::default()
         };
         match effect {
             Effect::Inserted | Effect::Deleted => one,
-            Effect::Updated => Done { modified: 1, ..one },
-            Effect::Upserted(id) => Done {
+            Effect::Updated => WriteOutcome { modified: 1, ..one },
+            Effect::Upserted(id) => WriteOutcome {
                 upserted: Some(id.doc().field("_id").to_owned_value()),
-                ..Done::default()
+                ..WriteOutcome::default()
             },
-            Effect::UpdatedBefore(d) => Done {
+            Effect::UpdatedBefore(d) => WriteOutcome {
                 modified: 1,
                 before: Some(d),
                 ..one
             },
-            Effect::UpdatedAfter(d) => Done {
+            Effect::UpdatedAfter(d) => WriteOutcome {
                 modified: 1,
                 after: Some(d),
                 ..one
             },
-            Effect::Removed(d) => Done {
+            Effect::Removed(d) => WriteOutcome {
                 before: Some(d),
                 ..one
             },
-            Effect::Made(d) => Done {
+            Effect::Made(d) => WriteOutcome {
                 upserted: Some(d.doc().field("_id").to_owned_value()),
                 after: Some(d),
-                ..Done::default()
+                ..WriteOutcome::default()
             },
         }
     }

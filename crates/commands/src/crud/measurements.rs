@@ -5,13 +5,13 @@
 use model::bucket::SeriesOptions;
 use model::{Doc, MongoError, Result, compare};
 use rustc_hash::{FxHashMap, FxHashSet};
-use store::{Change, EachRow, ReadView, SeriesRead, Writer};
+use store::{Change, ReadView, RowVisitor, SeriesRead, Writer};
 
 /// Rows that one call reads from a scan.
 const STEP_ROWS: usize = 1024;
 
 /// The progress of a batch.
-pub(crate) struct Ended {
+pub(crate) struct BatchProgress {
     /// How many measurements are done, counted from the first.
     pub(crate) number: usize,
     /// The error of the next measurement, if it failed.
@@ -22,7 +22,7 @@ pub(crate) struct Ended {
 ///
 /// # Errors
 /// Those of a scan and of [`Writer::insert`].
-pub(crate) fn insert_missing(coll: Writer<'_>, docs: &[Doc<'_>]) -> Result<Ended> {
+pub(crate) fn insert_missing(coll: Writer<'_>, docs: &[Doc<'_>]) -> Result<BatchProgress> {
     let mut wanted: FxHashSet<&[u8]> = docs.iter().map(|d| d.as_bytes()).collect();
     scan(coll, docs, &mut |row| {
         wanted.remove(row.doc.as_bytes());
@@ -35,7 +35,7 @@ pub(crate) fn insert_missing(coll: Writer<'_>, docs: &[Doc<'_>]) -> Result<Ended
         .unzip();
     let failed = coll.insert(&new, true)?.errors.pop();
     let number = failed.as_ref().and_then(|(n, _)| places.get(*n).copied());
-    Ok(Ended {
+    Ok(BatchProgress {
         number: number.unwrap_or(docs.len()),
         failure: failed.map(|(_, e)| e),
     })
@@ -46,7 +46,7 @@ pub(crate) fn insert_missing(coll: Writer<'_>, docs: &[Doc<'_>]) -> Result<Ended
 ///
 /// # Errors
 /// Those of a scan.
-pub(crate) fn delete_named(coll: Writer<'_>, keys: &[Doc<'_>]) -> Result<Ended> {
+pub(crate) fn delete_named(coll: Writer<'_>, keys: &[Doc<'_>]) -> Result<BatchProgress> {
     let mut wanted: FxHashMap<Vec<u8>, Vec<usize>> = FxHashMap::default();
     let mut encoded = Vec::new();
     for (n, key) in keys.iter().enumerate() {
@@ -70,7 +70,7 @@ pub(crate) fn delete_named(coll: Writer<'_>, keys: &[Doc<'_>]) -> Result<Ended> 
     let result = coll.modify_many(&rows, &mut |_, _| Ok(Change::Delete), &mut |n, _| {
         left.remove(&found[n].1);
     });
-    Ok(Ended {
+    Ok(BatchProgress {
         number: left.iter().min().map_or(keys.len(), |n| *n),
         failure: result.err(),
     })
@@ -93,7 +93,7 @@ pub(crate) fn find_named(coll: Writer<'_>, key: Doc<'_>) -> Result<Option<Vec<u8
 
 /// Calls `each` with the measurements in the time ranges of the documents, each once; with all of
 /// the collection when a document has no time.
-fn scan(coll: Writer<'_>, docs: &[Doc<'_>], each: &mut EachRow<'_>) -> Result<()> {
+fn scan(coll: Writer<'_>, docs: &[Doc<'_>], each: &mut RowVisitor<'_>) -> Result<()> {
     let Some(options) = SeriesOptions::of(coll.options().doc()) else {
         return Ok(());
     };

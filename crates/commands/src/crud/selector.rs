@@ -2,7 +2,7 @@
 //! documents. One document is looked up directly; many are found in batches by a scan that keeps
 //! only its position.
 
-use super::done::Done;
+use super::done::WriteOutcome;
 use crate::read::StoreHost;
 use crate::state::service::Service;
 use model::{Doc, MongoError, Result, Value, bail, code};
@@ -14,7 +14,9 @@ use query::physical::{MatchingKeys, RecordKeys, each_match};
 use query::pipeline::{Pipeline, QueryParts};
 use query::plan::{AllowedIndexes, Hint, Plan, PlanRequest, plan_read};
 use std::sync::Arc;
-use store::{Change, Collection, Decide, Modified, ReadView, StatementLog, Transaction, Writer};
+use store::{
+    Change, Collection, DecideFn, ModifyOutcome, ReadView, StatementLog, Transaction, Writer,
+};
 
 /// Attempts to run a plan while its index changes.
 const PLAN_TRIES: usize = 10;
@@ -41,20 +43,21 @@ pub(crate) struct Selector<'t> {
 
 /// Processes documents by their keys. It adds to the outcome, and calls the last argument with the
 /// number of keys that the outcome covers.
-pub(super) type Work<'w> = dyn FnMut(&[&[u8]], &mut Done, &mut dyn FnMut(usize)) -> Result<()> + 'w;
+pub(super) type KeyProcessor<'w> =
+    dyn FnMut(&[&[u8]], &mut WriteOutcome, &mut dyn FnMut(usize)) -> Result<()> + 'w;
 
 /// The state of an interrupted statement that changes many documents.
-pub(crate) struct Middle {
+pub(crate) struct SuspendedStatement {
     found: MatchingKeys,
     keys: RecordKeys,
     /// How many of `keys` have been processed.
     worked: usize,
     more: bool,
     /// The outcome of all keys so far.
-    done: Done,
+    done: WriteOutcome,
 }
 
-impl Middle {
+impl SuspendedStatement {
     fn next(&mut self, t: &Selector<'_>) -> Result<()> {
         self.worked = 0;
         let most = match t.coll.is_series() {
@@ -67,7 +70,7 @@ impl Middle {
 }
 
 /// The error of a statement whose collection was dropped or renamed between two runs.
-fn gone(coll: &Collection) -> MongoError {
+fn report_dropped(coll: &Collection) -> MongoError {
     MongoError::new(
         code::QUERY_PLAN_KILLED,
         format!("collection dropped or renamed: {}", coll.ns()),
@@ -157,22 +160,22 @@ impl Selector<'_> {
     /// keeps the position for the next run.
     pub(super) fn each_batch(
         &self,
-        middle: &mut Option<Middle>,
-        work: &mut Work<'_>,
-    ) -> Result<Done> {
+        middle: &mut Option<SuspendedStatement>,
+        work: &mut KeyProcessor<'_>,
+    ) -> Result<WriteOutcome> {
         if self.transaction.is_some() {
             return self.all_at_once(work);
         }
         let mut at = match middle.take() {
             Some(at) if at.found.is_of(self.coll) => at,
-            Some(_) => return Err(gone(self.coll)),
+            Some(_) => return Err(report_dropped(self.coll)),
             None => self.with_plan(|plan| {
-                let mut at = Middle {
+                let mut at = SuspendedStatement {
                     found: MatchingKeys::open(self.coll, plan, self.env)?,
                     keys: RecordKeys::default(),
                     worked: 0,
                     more: true,
-                    done: Done::default(),
+                    done: WriteOutcome::default(),
                 };
                 at.next(self)?;
                 Ok(at)
@@ -187,7 +190,7 @@ impl Selector<'_> {
         }
     }
 
-    fn go_on(&self, at: &mut Middle, work: &mut Work<'_>) -> Result<()> {
+    fn go_on(&self, at: &mut SuspendedStatement, work: &mut KeyProcessor<'_>) -> Result<()> {
         loop {
             let batch: Vec<&[u8]> = at.keys.iter().skip(at.worked).collect();
             let before = at.worked;
@@ -205,7 +208,7 @@ impl Selector<'_> {
     /// As [`Selector::each_batch`], but finds all keys before it processes the first one: a
     /// transaction sees its own writes, so a scan would meet a document again that has moved
     /// forward.
-    fn all_at_once(&self, work: &mut Work<'_>) -> Result<Done> {
+    fn all_at_once(&self, work: &mut KeyProcessor<'_>) -> Result<WriteOutcome> {
         let mut all: Vec<Vec<u8>> = Vec::new();
         self.with_plan(|plan| {
             all.clear();
@@ -214,7 +217,7 @@ impl Selector<'_> {
                 Ok(true)
             })
         })?;
-        let mut done = Done::default();
+        let mut done = WriteOutcome::default();
         for batch in all.chunks(BATCH_KEYS) {
             let keys: Vec<&[u8]> = batch.iter().map(Vec::as_slice).collect();
             work(&keys, &mut done, &mut |_| {})?;
@@ -228,11 +231,11 @@ impl Selector<'_> {
         key: &[u8],
         decide: &mut dyn FnMut(Doc<'_>) -> Result<Change>,
         log: Option<&mut StatementLog<'_>>,
-    ) -> Result<Modified> {
+    ) -> Result<ModifyOutcome> {
         let Some(transaction) = self.transaction else {
             return self.writer().modify_logged(key, decide, log);
         };
-        let mut outcome = Modified::Absent;
+        let mut outcome = ModifyOutcome::Absent;
         self.writer().modify_in(
             &[key],
             &mut |_, doc| decide(doc),
@@ -246,8 +249,8 @@ impl Selector<'_> {
     pub(super) fn modify_many(
         &self,
         keys: &[&[u8]],
-        decide: &mut Decide<'_>,
-        each: &mut dyn FnMut(usize, Modified),
+        decide: &mut DecideFn<'_>,
+        each: &mut dyn FnMut(usize, ModifyOutcome),
     ) -> Result<()> {
         match self.transaction {
             Some(transaction) => self.writer().modify_in(keys, decide, each, transaction),

@@ -2,13 +2,13 @@
 //! when its collection is replaced, the effect of an earlier attempt, and what the reply reports.
 
 use super::args::{DeleteOp, Mods, UpdateOp};
-use super::change::{Changer, delete, update};
-use super::done::Done;
-use super::selector::{Middle, Selector};
+use super::change::{UpdateSpec, delete, update};
+use super::done::WriteOutcome;
+use super::selector::{Selector, SuspendedStatement};
 use super::series_update::check_series_update;
 use crate::context::ctx::Ctx;
 use crate::context::env::CollationArg;
-use crate::context::reported::Reported;
+use crate::context::reported::ReplyState;
 use crate::context::retry::Retry;
 use crate::ddl::collection::collection;
 use crate::ddl::timeseries::Series;
@@ -55,7 +55,7 @@ pub(crate) struct WriteOptions<'n> {
     pub(crate) transaction: Option<&'n Transaction>,
     /// The saved state of a statement that changes many documents: read at the start of a run, set
     /// when the run is set aside.
-    pub(crate) middle: Option<&'n mut Option<Middle>>,
+    pub(crate) middle: Option<&'n mut Option<SuspendedStatement>>,
 }
 
 impl<'n> WriteOptions<'n> {
@@ -99,7 +99,7 @@ pub(crate) fn one_update(
     ns: &Namespace,
     op: &UpdateOp<'_>,
     mut options: WriteOptions<'_>,
-) -> Result<Done> {
+) -> Result<WriteOutcome> {
     let done = update_once(service, env, ns, op, options.reborrow());
     // A failed change of one document has changed nothing.
     if op.multi || !replaced(&done) {
@@ -114,7 +114,7 @@ fn update_once(
     ns: &Namespace,
     op: &UpdateOp<'_>,
     options: WriteOptions<'_>,
-) -> Result<Done> {
+) -> Result<WriteOutcome> {
     let Mods::Pipeline { constants, .. } = &op.mods else {
         return update_with(service, env, ns, op, options);
     };
@@ -134,7 +134,7 @@ fn update_with(
     ns: &Namespace,
     op: &UpdateOp<'_>,
     options: WriteOptions<'_>,
-) -> Result<Done> {
+) -> Result<WriteOutcome> {
     let coll = collection(service, options.operation, ns, false, options.transaction)?;
     check_middle(coll.is_some(), &options)?;
     let coll_options = coll.as_ref().map(|c| c.options());
@@ -153,17 +153,17 @@ fn update_with(
         Some(c) => Validator::of(service, options.operation.connection(), c, options.bypass)?,
         None => None,
     };
-    let changer = Changer::parse(env, &op.mods, validator)?;
+    let changer = UpdateSpec::parse(env, &op.mods, validator)?;
     let hint = Hint::parse(op.hint.unwrap_or_default())?;
     let coll = match coll {
         Some(c) => c,
         None if op.upsert => {
             match collection(service, options.operation, ns, true, options.transaction)? {
                 Some(c) => c,
-                None => return Ok(Done::default()),
+                None => return Ok(WriteOutcome::default()),
             }
         }
-        None => return Ok(Done::default()),
+        None => return Ok(WriteOutcome::default()),
     };
     let shape = ShapeParts {
         sort: op.sort,
@@ -211,7 +211,7 @@ pub(crate) fn one_delete(
     op: &DeleteOp<'_>,
     sort: Doc<'_>,
     mut options: WriteOptions<'_>,
-) -> Result<Done> {
+) -> Result<WriteOutcome> {
     let done = delete_once(service, env, ns, op, sort, options.reborrow());
     if op.multi || !replaced(&done) {
         return done;
@@ -226,7 +226,7 @@ fn delete_once(
     op: &DeleteOp<'_>,
     sort: Doc<'_>,
     options: WriteOptions<'_>,
-) -> Result<Done> {
+) -> Result<WriteOutcome> {
     let coll = collection(service, options.operation, ns, false, options.transaction)?;
     check_middle(coll.is_some(), &options)?;
     let coll_options = coll.as_ref().map(|c| c.options());
@@ -240,7 +240,7 @@ fn delete_once(
     let filter = MatchFilter::parse(&mut ParseCx::of_query(env), op.filter)?;
     let hint = Hint::parse(op.hint.unwrap_or_default())?;
     let Some(coll) = coll else {
-        return Ok(Done::default());
+        return Ok(WriteOutcome::default());
     };
     let shape = ShapeParts {
         sort,
@@ -274,7 +274,7 @@ pub(crate) fn earlier_effect(retry: &mut Option<Retry<'_>>, id: &[i32]) -> Optio
 /// Records what the reply reports of one statement. A statement that changed its only document
 /// reports just its own write. A statement without a change, on many documents, retried or failed
 /// also reports the writes of others.
-pub(crate) fn report(reported: &mut Reported, result: &Result<Done>, multi: bool) {
+pub(crate) fn report(reported: &mut ReplyState, result: &Result<WriteOutcome>, multi: bool) {
     let pos = result
         .as_ref()
         .map_or(CommitPos::default(), |done| done.pos);

@@ -25,7 +25,7 @@ const BUCKETS: &str = "system.buckets.";
 /// # Errors
 /// 73 InvalidNamespace; 20 IllegalOperation for a time series with `rawData`.
 pub(crate) fn own(cx: &Ctx<'_, '_>) -> Result<Namespace> {
-    let ns = named(cx)?;
+    let ns = read_namespace(cx)?;
     not_raw(cx, &ns)?;
     Ok(ns)
 }
@@ -36,10 +36,10 @@ pub(crate) fn own(cx: &Ctx<'_, '_>) -> Result<Namespace> {
 /// # Errors
 /// 73 InvalidNamespace.
 pub(crate) fn own_or_buckets(cx: &Ctx<'_, '_>) -> Result<Namespace> {
-    raw(cx, named(cx)?)
+    raw(cx, read_namespace(cx)?)
 }
 
-fn named(cx: &Ctx<'_, '_>) -> Result<Namespace> {
+fn read_namespace(cx: &Ctx<'_, '_>) -> Result<Namespace> {
     Namespace::new(cx.db, cx.value().as_str().unwrap_or(""))
 }
 

@@ -15,7 +15,7 @@ const SETTING: &str = "temporaryCollections";
 static SETTING_LOCK: Mutex<()> = Mutex::new(());
 
 /// A collection that is dropped together with this value, unless it was renamed to its final name.
-pub(crate) struct Temporary {
+pub(crate) struct TemporaryCollection {
     service: Arc<Service>,
     ns: Namespace,
     coll: Arc<Collection>,
@@ -48,7 +48,7 @@ fn recorded(service: &Service) -> Result<Vec<String>> {
         .collect())
 }
 
-impl Temporary {
+impl TemporaryCollection {
     /// Creates a temporary collection in the database of `target`.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl Temporary {
         operation: &Operation,
         target: &Namespace,
         options: DocBuf,
-    ) -> Result<Temporary> {
+    ) -> Result<TemporaryCollection> {
         let ns = Namespace::new(
             target.db(),
             &format!("tmp.agg_out.{:016x}", rand::random::<u64>()),
@@ -68,7 +68,7 @@ impl Temporary {
             .store
             .writer(operation)
             .create_collection(&ns, options, new_uuid())?;
-        Ok(Temporary {
+        Ok(TemporaryCollection {
             service: service.clone(),
             ns,
             coll,
@@ -95,7 +95,7 @@ impl Temporary {
     }
 }
 
-impl Drop for Temporary {
+impl Drop for TemporaryCollection {
     fn drop(&mut self) {
         // After a failure the name stays in the setting, and the next start tries again.
         let drop = || {

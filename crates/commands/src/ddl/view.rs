@@ -7,7 +7,7 @@ use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail,
 use operators::Env;
 use operators::expr::ParseCx;
 use query::pipeline::Pipeline;
-use query::stage::{Inside, Need, ParseOptions, pipeline_needs};
+use query::stage::{ParseOptions, PipelineContext, RequiredPrivilege, pipeline_needs};
 use query::stages::TABLE;
 
 /// Longest chain of views over views.
@@ -48,7 +48,7 @@ pub(crate) fn check_pipeline(
     let given = given_stages(pipeline);
     let stages = given.doc().field("p").as_array().unwrap_or(Array::EMPTY);
     let options = ParseOptions {
-        inside: Inside::View,
+        inside: PipelineContext::View,
         ..query::stages::collection_options(source.clone())
     };
     Pipeline::parse(&mut ParseCx::new(&env), stages, &options).map(|_| ())
@@ -138,7 +138,7 @@ fn involved(view: &Namespace, definition: Doc<'_>) -> Vec<Namespace> {
     let mut all = vec![source];
     for need in needs.unwrap_or_default() {
         match need {
-            Need::Read(ns) if !all.contains(&ns) => all.push(ns),
+            RequiredPrivilege::Read(ns) if !all.contains(&ns) => all.push(ns),
             _ => {}
         }
     }

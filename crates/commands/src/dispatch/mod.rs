@@ -28,7 +28,7 @@ use crate::context::retry::Retry;
 use crate::context::spent::Mark;
 use crate::request::args::{Arg, Args, check_value, duplicate_field, missing_field, unknown_field};
 use crate::request::generic::{self, Generic, Lsid};
-use crate::request::spec::{CommandTable, Counted, Spec, flag};
+use crate::request::spec::{CommandCounters, CommandTable, Spec, flag};
 use crate::request::{Outcome, Request, WaitFor};
 use crate::state::service::{REPLACED_RETRIES, Service};
 use crate::state::transactions::SessionWrites;
@@ -37,14 +37,14 @@ use body::{check_admin, database, validate};
 use default_concerns::fill_defaults;
 use hold_back::Admission;
 use model::{Doc, DocWriter, MongoError, Result, Value, bail, code};
-use observe::Ended;
+use observe::FinishedOperation;
 use operation::Link;
-use perform::{Answer, Refused, closes, perform};
+use perform::{CommandFailure, CommandResult, closes, perform};
 use std::cell::OnceCell;
 use std::sync::Arc;
 use store::Transaction;
-use transaction::Numbered;
-use turn::Turn;
+use transaction::StatementKind;
+use turn::AdmissionResult;
 
 /// Answers the requests of all connections of one service with the given table of commands.
 pub struct Dispatcher {
@@ -141,7 +141,7 @@ impl Dispatcher {
         conn: &mut Connection,
         request: &Request<'_>,
         reply: &mut Vec<u8>,
-    ) -> Answer {
+    ) -> CommandResult {
         if !request.validated {
             validate(request)?;
         }
@@ -203,7 +203,7 @@ impl Dispatcher {
                 *conn.info.spare.lock() = (op.db, op.body);
             }
             (Some(op), error) => {
-                let ended = Ended {
+                let ended = FinishedOperation {
                     request,
                     row,
                     op,
@@ -225,7 +225,7 @@ impl Dispatcher {
     }
 
     /// A command by its name.
-    fn row(&self, name: &str) -> Option<&Counted> {
+    fn row(&self, name: &str) -> Option<&CommandCounters> {
         self.commands.at(self.commands.position(name)?)
     }
 
@@ -234,7 +234,7 @@ impl Dispatcher {
         self.row(name).is_some_and(|row| row.command.is(flag))
     }
 
-    fn find(&self, body: Doc<'_>) -> Result<(&Counted, Run)> {
+    fn find(&self, body: Doc<'_>) -> Result<(&CommandCounters, Run)> {
         let Some((name, _)) = body.first() else {
             bail!(code::COMMAND_NOT_FOUND, "no such command: ''");
         };
@@ -261,7 +261,7 @@ impl Dispatcher {
         command: &'static Spec,
         run: Run,
         reply: &mut Vec<u8>,
-    ) -> Answer {
+    ) -> CommandResult {
         let (invoked, _) = request.body.first().unwrap_or_default();
         let mut generic = Generic {
             db: database(request)?,
@@ -279,15 +279,15 @@ impl Dispatcher {
             Admission::End(outcome) => return Ok(outcome),
         };
         let numbered = transaction::check(command, &generic, &self.service.config)?;
-        let holds = conn.progress.begun || numbered == Numbered::Transaction;
+        let holds = conn.progress.begun || numbered == StatementKind::Transaction;
         let _room = room::take(&self.service, request, command, &operation, holds)?;
         let _ticket = match turn::take(&self.service, conn, &operation, command, numbered)? {
-            Turn::Run(ticket) => ticket,
-            Turn::Wait(until_us) => return Ok(turn::wait(conn, failure, until_us)),
+            AdmissionResult::Run(ticket) => ticket,
+            AdmissionResult::Wait(until_us) => return Ok(turn::wait(conn, failure, until_us)),
         };
         session = generic
             .lsid
-            .filter(|_| numbered != Numbered::No)
+            .filter(|_| numbered != StatementKind::No)
             .and_then(|lsid| self.service.state.sessions.writes(&lsid.id));
         writes = session.as_ref().map(|s| s.lock());
         let (w, retried) = (writes.as_deref_mut(), &conn.progress.retried);
@@ -319,7 +319,7 @@ impl Dispatcher {
         let (failed, wrote) = (ctx.failed, ctx.reported.has_written());
         let closes = closes(&ctx, numbered, &outcome);
         drop(ctx);
-        if let (Some(w), Numbered::Transaction) = (&mut writes, numbered) {
+        if let (Some(w), StatementKind::Transaction) = (&mut writes, numbered) {
             outcome = self.end_statement(w, command, number, lsid, outcome, failed);
         }
         let done = matches!(&outcome, Ok(o) if !matches!(o, Outcome::Wait { .. }));
@@ -401,7 +401,7 @@ impl Dispatcher {
     fn join<'w>(
         &self,
         writes: Option<&'w mut SessionWrites>,
-        numbered: Numbered,
+        numbered: StatementKind,
         command: &Spec,
         generic: &Generic<'_>,
         retried: &[i32],
@@ -409,13 +409,13 @@ impl Dispatcher {
         let mut part = SessionPart::default();
         let number = generic.txn_number.unwrap_or_default();
         match (writes, numbered) {
-            (Some(w), Numbered::Retryable) => {
+            (Some(w), StatementKind::Retryable) => {
                 w.supersede(number, &self.service.state.transactions);
                 let mut retry = Retry::begin(&self.service.store, &mut w.record, number)?;
                 retry.go_on(retried);
                 part.retry = Some(retry);
             }
-            (Some(w), Numbered::Transaction) => {
+            (Some(w), StatementKind::Transaction) => {
                 part.transaction = transaction::join(&self.service, w, command, generic)
                     .map_err(|e| transaction::label(e, command))?;
                 part.session = Some(w);
@@ -433,11 +433,12 @@ impl Dispatcher {
         command: &Spec,
         number: i64,
         lsid: Option<Lsid>,
-        outcome: Answer,
+        outcome: CommandResult,
         failed: bool,
-    ) -> Answer {
+    ) -> CommandResult {
         let ends = command.is(flag::ENDS_TRANSACTION);
-        let outcome = outcome.and_then(|o| writes.charge().map(|()| o).map_err(Refused::from));
+        let outcome =
+            outcome.and_then(|o| writes.charge().map(|()| o).map_err(CommandFailure::from));
         let aborts = !ends && (failed || outcome.is_err());
         if aborts {
             writes.abort_open(&self.service.state.transactions);
@@ -450,7 +451,7 @@ impl Dispatcher {
         if let Some(lsid) = lsid.filter(|_| aborts || ends) {
             self.service.cursors.kill_transaction(&lsid.id, number);
         }
-        outcome.map_err(|refused| Refused {
+        outcome.map_err(|refused| CommandFailure {
             error: transaction::label(refused.error, command),
             again: false,
             ..refused

@@ -8,11 +8,11 @@
 //! Must not know: which commands exist, except MongoDB's names for their kinds.
 
 use crate::context::connection::Connection;
-use crate::context::held::{Held, Sequences};
+use crate::context::held::{Sequences, UnsentReply};
 use crate::context::operation_stats::{Effects, OperationStats};
 use crate::read::locks;
 use crate::read::stats::signed;
-use crate::request::spec::{Counted, OpClass};
+use crate::request::spec::{CommandCounters, OpClass};
 use crate::request::{Request, Sequence};
 use crate::state::connections::CurrentOp;
 use crate::state::counters::Documents;
@@ -21,8 +21,8 @@ use crate::state::service::Service;
 use crate::uuid::new_uuid;
 use logs::{Entry, component, id, redacted};
 use model::{Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, doc};
-use operation::Examined;
 use operation::Operation;
+use operation::ReadTotals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -32,16 +32,16 @@ const COMMAND_BYTES_MAX: usize = 16 * 1024;
 const PROFILE_BYTES: i32 = 1024 * 1024;
 
 /// An operation that has ended.
-pub(super) struct Ended<'e> {
+pub(super) struct FinishedOperation<'e> {
     pub(super) request: &'e Request<'e>,
-    pub(super) row: &'e Counted,
+    pub(super) row: &'e CommandCounters,
     pub(super) op: CurrentOp,
     pub(super) error: Option<&'e MongoError>,
     /// The reply; empty after an error.
     pub(super) reply: &'e [u8],
 }
 
-impl Ended<'_> {
+impl FinishedOperation<'_> {
     /// Counts the operation, and records it if required: now, or if its reply waits for the journal
     /// (`awaited`) when the reply is sent.
     pub(super) fn record(self, service: &Service, conn: &mut Connection, awaited: bool) {
@@ -100,8 +100,8 @@ impl Ended<'_> {
     }
 
     /// Keeps the ended operation until its reply is sent.
-    fn held(self, seen: OperationStats, ended_us: u64) -> Held {
-        let Ended {
+    fn held(self, seen: OperationStats, ended_us: u64) -> UnsentReply {
+        let FinishedOperation {
             request,
             row,
             op,
@@ -114,7 +114,7 @@ impl Ended<'_> {
             OpClass::Insert => Sequences::default(),
             _ => Sequences::of(request),
         };
-        Held {
+        UnsentReply {
             body,
             sequences,
             is_legacy: request.legacy_db.is_some(),
@@ -137,7 +137,7 @@ impl Ended<'_> {
         }
     }
 
-    fn count_documents(&self, counts: &Documents, scanned: bool, looked: Examined) {
+    fn count_documents(&self, counts: &Documents, scanned: bool, looked: ReadTotals) {
         let add = |counter: &AtomicI64, n: i64| {
             if n != 0 {
                 counter.fetch_add(n, Relaxed);
@@ -167,7 +167,7 @@ impl Ended<'_> {
 
 /// The collection that an operation works on, if it works on one. It is not validated as UTF-8,
 /// because every operation reads it.
-fn collection<'b>(row: &Counted, body: Doc<'b>) -> Option<&'b [u8]> {
+fn collection<'b>(row: &CommandCounters, body: Doc<'b>) -> Option<&'b [u8]> {
     let mut fields = body.elements();
     let named = match row.command.class {
         OpClass::GetMore => fields.find(|e| e.name == b"collection")?,
@@ -184,12 +184,12 @@ fn collection<'b>(row: &Counted, body: Doc<'b>) -> Option<&'b [u8]> {
 pub(super) fn released<'r>(
     service: &Service,
     conn: &mut Connection,
-    row_of: impl FnOnce(&str) -> Option<&'r Counted>,
+    row_of: impl FnOnce(&str) -> Option<&'r CommandCounters>,
 ) {
     let Some(held) = conn.held.take() else {
         return;
     };
-    let Held {
+    let UnsentReply {
         op,
         body,
         sequences,
@@ -221,7 +221,7 @@ pub(super) fn released<'r>(
 
 /// The facts about an operation that the log and the profile show.
 pub(super) struct Report<'t> {
-    pub(super) row: &'t Counted,
+    pub(super) row: &'t CommandCounters,
     pub(super) op: &'t CurrentOp,
     pub(super) body: Doc<'t>,
     pub(super) sequences: &'t [Sequence<'t>],
@@ -418,7 +418,7 @@ fn client_host(peer: &str) -> &str {
 }
 
 /// The command document; for a long one, only its name and the value of that field.
-fn shortened(row: &Counted, body: Doc<'_>) -> DocBuf {
+fn shortened(row: &CommandCounters, body: Doc<'_>) -> DocBuf {
     if body.len_bytes() <= COMMAND_BYTES_MAX {
         return body.to_buf();
     }

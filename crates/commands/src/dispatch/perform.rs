@@ -1,10 +1,10 @@
 //! Runs one command: its outcome, what its reply has to wait for, and whether it is run again. Must
 //! not know: which commands exist, where requests come from.
 
-use super::transaction::Numbered;
+use super::transaction::StatementKind;
 use super::{durability, reply};
 use crate::context::command::Run;
-use crate::context::connection::SetAside;
+use crate::context::connection::SuspendedWait;
 use crate::context::ctx::Ctx;
 use crate::context::progress::Progress;
 use crate::request::spec::{Spec, flag};
@@ -22,7 +22,7 @@ const SET_ASIDE_US: u64 = 5_000_000;
 const FIRST_STATEMENT_US: u64 = 50_000;
 
 /// A command that ended in an error.
-pub(super) struct Refused {
+pub(super) struct CommandFailure {
     pub(super) error: MongoError,
     /// The error reports data that is durable only from this position on.
     pub(super) due: Option<CommitPos>,
@@ -31,26 +31,26 @@ pub(super) struct Refused {
     pub(super) again: bool,
 }
 
-impl Refused {
+impl CommandFailure {
     /// Labels the error of a write that a driver may send again on its own.
-    pub(super) fn label_retryable(self, numbered: Numbered, command: &Spec) -> Refused {
+    pub(super) fn label_retryable(self, numbered: StatementKind, command: &Spec) -> CommandFailure {
         let e = &self.error;
         let is_labelled = e.labels().contains(&RETRYABLE_WRITE);
         if is_labelled || !RETRYABLE.contains(&e.code()) || !numbered.may_be_sent_again(command) {
             return self;
         }
-        Refused {
+        CommandFailure {
             error: self.error.label(RETRYABLE_WRITE),
             ..self
         }
     }
 }
 
-pub(super) type Answer = Result<Outcome, Refused>;
+pub(super) type CommandResult = Result<Outcome, CommandFailure>;
 
-impl From<MongoError> for Refused {
-    fn from(error: MongoError) -> Refused {
-        Refused {
+impl From<MongoError> for CommandFailure {
+    fn from(error: MongoError) -> CommandFailure {
+        CommandFailure {
             error,
             due: None,
             again: false,
@@ -61,18 +61,18 @@ impl From<MongoError> for Refused {
 /// Whether the command may be set aside. In a transaction, only the first statement may: no client
 /// has seen the transaction's state yet, so the statement may run again in a transaction that
 /// begins later.
-fn runs_again(cx: &Ctx<'_, '_>, numbered: Numbered) -> bool {
+fn runs_again(cx: &Ctx<'_, '_>, numbered: StatementKind) -> bool {
     let in_time = |until_us| cx.service.clock.monotonic_us() < until_us;
     let fixed = cx.generic.read_concern.as_ref().and_then(|c| c.at);
     cx.command.is(flag::RESUMABLE)
-        && (numbered != Numbered::Transaction
+        && (numbered != StatementKind::Transaction
             || cx.generic.start_transaction
                 && fixed.is_none()
                 && cx.progress.waits_until_us.is_none_or(in_time))
 }
 
 /// Runs the command. If it is set aside, the outcome is a wait without a thread.
-pub(super) fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: Numbered) -> Answer {
+pub(super) fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: StatementKind) -> CommandResult {
     // Held until this run ends, because a transaction may then hold the lock that it was woken for.
     let _woken_by = cx.conn.woken_by.take();
     // Only writers wait for locks, and commands that take long may end in a write.
@@ -87,7 +87,7 @@ pub(super) fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: Numbered) -> Ans
     }
     let now_us = cx.service.clock.monotonic_us();
     let mut left_us = cx.operation.left_us().unwrap_or(SET_ASIDE_US);
-    if numbered == Numbered::Transaction {
+    if numbered == StatementKind::Transaction {
         // The progress is dropped together with the transaction.
         let until_us = cx.progress.waits_until_us;
         let until_us = until_us.unwrap_or(now_us.saturating_add(FIRST_STATEMENT_US));
@@ -105,7 +105,7 @@ pub(super) fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: Numbered) -> Ans
     cx.progress.begun = true;
     cx.conn.progress = std::mem::take(&mut cx.progress);
     let queued = &cx.service.state.queued_writers;
-    cx.conn.set_aside = Some(SetAside::new(end.registered, queued, now_us));
+    cx.conn.set_aside = Some(SuspendedWait::new(end.registered, queued, now_us));
     Ok(Outcome::Wait {
         until_us: now_us.saturating_add(left_us.min(SET_ASIDE_US)),
         on: WaitFor::Release,
@@ -113,7 +113,7 @@ pub(super) fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: Numbered) -> Ans
 }
 
 /// Runs the command, finishes its reply, and computes what the reply has to wait for.
-fn finish(cx: &mut Ctx<'_, '_>, run: Run) -> Answer {
+fn finish(cx: &mut Ctx<'_, '_>, run: Run) -> CommandResult {
     let outcome = match run(cx) {
         Ok(outcome) => outcome,
         Err(error) => {
@@ -121,7 +121,7 @@ fn finish(cx: &mut Ctx<'_, '_>, run: Run) -> Answer {
                 && cx.command.is(flag::RUNS_AGAIN)
                 && !cx.reported.has_written();
             let due = durability::due(cx, true);
-            return Err(Refused { error, due, again });
+            return Err(CommandFailure { error, due, again });
         }
     };
     let outcome = match outcome {
@@ -160,7 +160,7 @@ fn time_of_write(cx: &Ctx<'_, '_>) -> Timestamp {
 }
 
 /// Whether the reply has to wait for the journal, and a client waits for the reply.
-pub(super) fn is_awaited(service: &Service, request: &Request<'_>, answer: &Answer) -> bool {
+pub(super) fn is_awaited(service: &Service, request: &Request<'_>, answer: &CommandResult) -> bool {
     let due = match answer {
         Ok(Outcome::Durable(pos)) => Some(CommitPos(*pos)),
         Ok(_) => None,
@@ -171,8 +171,8 @@ pub(super) fn is_awaited(service: &Service, request: &Request<'_>, answer: &Answ
 }
 
 /// Whether a fail point closes the connection after the write.
-pub(super) fn closes(ctx: &Ctx<'_, '_>, numbered: Numbered, outcome: &Answer) -> bool {
+pub(super) fn closes(ctx: &Ctx<'_, '_>, numbered: StatementKind, outcome: &CommandResult) -> bool {
     let ended = !matches!(outcome, Ok(Outcome::Wait { .. }));
-    let wrote = numbered == Numbered::Retryable && ctx.reported.has_written();
+    let wrote = numbered == StatementKind::Retryable && ctx.reported.has_written();
     ended && wrote && ctx.service.state.failpoints.after_write()
 }

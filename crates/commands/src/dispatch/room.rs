@@ -3,7 +3,7 @@
 
 use super::body::database;
 use crate::request::Request;
-use crate::request::spec::{Kinds, Spec};
+use crate::request::spec::{LatencyKind, Spec};
 use crate::state::room::{OnTimeout, Part};
 use crate::state::service::Service;
 use model::{Namespace, Result, Value};
@@ -50,9 +50,9 @@ pub(super) fn take<'s>(
         return Ok(None);
     }
     let bytes = match command.kind {
-        Kinds::Write => bytes_written(message, largest(service, request)?),
-        Kinds::Read => bytes_read(largest(service, request)?),
-        Kinds::Command => 0,
+        LatencyKind::Write => bytes_written(message, largest(service, request)?),
+        LatencyKind::Read => bytes_read(largest(service, request)?),
+        LatencyKind::Command => 0,
     };
     if bytes == 0 {
         return Ok(None);

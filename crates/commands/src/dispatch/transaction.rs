@@ -6,14 +6,14 @@ use crate::request::concern::ReadLevel;
 use crate::request::generic::Generic;
 use crate::request::spec::{Spec, flag};
 use crate::state::service::Service;
-use crate::state::transactions::{SessionWrites, Start, TRANSIENT, is_transient};
+use crate::state::transactions::{SessionWrites, TRANSIENT, TransactionOptions, is_transient};
 use model::{MongoError, Result, bail, code};
 use std::sync::Arc;
 use store::Transaction;
 
 /// The meaning of the transaction number of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Numbered {
+pub(super) enum StatementKind {
     /// The request has none, or the command belongs to no transaction.
     No,
     /// A retryable write.
@@ -22,10 +22,10 @@ pub(super) enum Numbered {
     Transaction,
 }
 
-impl Numbered {
+impl StatementKind {
     /// True when drivers may send the command again on their own.
     pub(super) fn may_be_sent_again(self, command: &Spec) -> bool {
-        self == Numbered::Retryable || command.is(flag::ENDS_TRANSACTION)
+        self == StatementKind::Retryable || command.is(flag::ENDS_TRANSACTION)
     }
 }
 
@@ -36,7 +36,11 @@ impl Numbered {
 /// another, 50768 for a command that cannot be retried, 125 CommandFailed for a commit or abort
 /// without a transaction, 263 OperationNotSupportedInTransaction for a command that is not allowed
 /// in a transaction.
-pub(super) fn check(command: &Spec, generic: &Generic<'_>, config: &Config) -> Result<Numbered> {
+pub(super) fn check(
+    command: &Spec,
+    generic: &Generic<'_>,
+    config: &Config,
+) -> Result<StatementKind> {
     let any =
         generic.txn_number.is_some() || generic.autocommit.is_some() || generic.start_transaction;
     if !any && command.is(flag::ENDS_TRANSACTION) {
@@ -47,7 +51,7 @@ pub(super) fn check(command: &Spec, generic: &Generic<'_>, config: &Config) -> R
         );
     }
     if !any {
-        return Ok(Numbered::No);
+        return Ok(StatementKind::No);
     }
     if config.replica_set.is_none() {
         bail!(
@@ -71,7 +75,7 @@ pub(super) fn check(command: &Spec, generic: &Generic<'_>, config: &Config) -> R
         );
     }
     if generic.in_transaction() {
-        return check_statement(command, generic).map(|()| Numbered::Transaction);
+        return check_statement(command, generic).map(|()| StatementKind::Transaction);
     }
     if !command.is(flag::RETRYABLE) {
         bail!(
@@ -82,7 +86,7 @@ pub(super) fn check(command: &Spec, generic: &Generic<'_>, config: &Config) -> R
             command.name
         );
     }
-    Ok(Numbered::Retryable)
+    Ok(StatementKind::Retryable)
 }
 
 fn check_statement(command: &Spec, generic: &Generic<'_>) -> Result<()> {
@@ -163,7 +167,7 @@ pub(super) fn join(
         .state
         .parameters
         .int("transactionLifetimeLimitSeconds");
-    let start = Start {
+    let start = TransactionOptions {
         view: at.as_ref(),
         expires_ms: service
             .clock

@@ -1,9 +1,9 @@
 //! The admission of an operation: it runs, waits without a thread, or is refused because the server
 //! is overloaded. Must not know: how tickets are counted.
 
-use super::transaction::Numbered;
+use super::transaction::StatementKind;
 use crate::context::connection::Connection;
-use crate::request::spec::{Kinds, Spec, flag};
+use crate::request::spec::{LatencyKind, Spec, flag};
 use crate::request::{Outcome, WaitFor};
 use crate::state::admission::{READS, Ticket, TicketAnswer, WRITES};
 use crate::state::failpoints::Failure;
@@ -12,7 +12,7 @@ use model::Result;
 use operation::Operation;
 
 /// The result of asking for admission.
-pub(super) enum Turn<'s> {
+pub(super) enum AdmissionResult<'s> {
     /// The operation runs. There is no ticket if it needs none.
     Run(Option<Ticket<'s>>),
     /// The operation waits, and asks again at this monotonic microsecond at the latest.
@@ -38,19 +38,19 @@ pub(super) fn take<'s>(
     conn: &mut Connection,
     operation: &Operation,
     command: &Spec,
-    numbered: Numbered,
-) -> Result<Turn<'s>> {
-    if numbered != Numbered::Transaction {
+    numbered: StatementKind,
+) -> Result<AdmissionResult<'s>> {
+    if numbered != StatementKind::Transaction {
         // The operation holds no lock after it has ended, so the next waiter may be woken now.
         conn.woken_by = None;
     }
     let gate = match command.kind {
-        Kinds::Read => READS,
-        Kinds::Write => WRITES,
-        Kinds::Command => return Ok(Turn::Run(None)),
+        LatencyKind::Read => READS,
+        LatencyKind::Write => WRITES,
+        LatencyKind::Command => return Ok(AdmissionResult::Run(None)),
     };
-    if numbered == Numbered::Transaction || command.is(flag::QUIET) {
-        return Ok(Turn::Run(None));
+    if numbered == StatementKind::Transaction || command.is(flag::QUIET) {
+        return Ok(AdmissionResult::Run(None));
     }
     let place = conn.place.take();
     if place.is_some() {
@@ -60,7 +60,7 @@ pub(super) fn take<'s>(
     if place.is_none() {
         let ticket = admission.at_once(gate);
         if conn.progress.begun || ticket.is_some() {
-            return Ok(Turn::Run(ticket));
+            return Ok(AdmissionResult::Run(ticket));
         }
     }
     let now_us = service.clock.monotonic_us();
@@ -71,12 +71,12 @@ pub(super) fn take<'s>(
     Ok(match asked {
         TicketAnswer::Run(ticket) => {
             conn.queued_us = Some(now_us.saturating_sub(since_us));
-            Turn::Run(Some(ticket))
+            AdmissionResult::Run(Some(ticket))
         }
         TicketAnswer::Wait(place, until_us) => {
             conn.place = Some(place);
             let left_us = operation.left_us().unwrap_or(u64::MAX);
-            Turn::Wait(until_us.min(now_us.saturating_add(left_us)))
+            AdmissionResult::Wait(until_us.min(now_us.saturating_add(left_us)))
         }
     })
 }

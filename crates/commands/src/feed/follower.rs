@@ -2,16 +2,16 @@
 //! turns it holds no resource of the engine except the snapshot from which it is built.
 
 use super::changed::each_id;
-use crate::state::search::{LiveIndex, SearchDefinition, Status};
+use crate::state::search::{IndexHandle, SearchDefinition, Status};
 use crate::state::service::Service;
 use memory::Charge;
 use model::{Doc, MongoError, Namespace, Result, Timestamp};
-use search::{Index, Place, WRITER_BYTES, Writer};
+use search::{Index, IndexLocation, WRITER_BYTES, Writer};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Collection, Concerned, Lifetime, LogConsumer, Read, ReadView, Scan, Watch};
+use store::{Collection, Lifetime, LogConsumer, NamespaceHash, ReadView, Scan, VisitResult, Watch};
 
 /// Documents read in one turn of building.
 const BUILD_DOCS: usize = 1024;
@@ -36,9 +36,9 @@ pub(super) struct Follower {
     coll: Arc<Collection>,
     definition: SearchDefinition,
     checked: search::Definition,
-    live: Arc<LiveIndex>,
+    live: Arc<IndexHandle>,
     folder: Option<PathBuf>,
-    work: Work,
+    work: FeedState,
     writer: Option<OpenWriter>,
     graphs: GraphRoom,
 }
@@ -51,16 +51,16 @@ struct GraphRoom {
     again: Option<Instant>,
 }
 
-enum Work {
+enum FeedState {
     /// Build the index from the start.
     Begin,
-    Build(Box<Building>),
-    Follow(Box<Following>),
+    Build(Box<InitialScan>),
+    Follow(Box<LogReplay>),
     /// Pause after an error, until this time.
     Rest(Instant),
 }
 
-struct Building {
+struct InitialScan {
     index: Arc<Index>,
     scan: Scan,
     /// The scan reads the state of this time.
@@ -69,7 +69,7 @@ struct Building {
     consumer: LogConsumer,
 }
 
-struct Following {
+struct LogReplay {
     index: Arc<Index>,
     consumer: LogConsumer,
     /// `None` without a log, which does not happen.
@@ -113,7 +113,7 @@ impl Follower {
         service: &Service,
         coll: &Arc<Collection>,
         definition: SearchDefinition,
-        live: Arc<LiveIndex>,
+        live: Arc<IndexHandle>,
     ) -> Result<Follower> {
         let folder = service.config.search_folder.as_ref();
         let folder = folder.map(|all| all.join(folder_name(&definition)));
@@ -123,7 +123,7 @@ impl Follower {
             definition,
             live,
             folder,
-            work: Work::Begin,
+            work: FeedState::Begin,
             writer: None,
             graphs: GraphRoom::default(),
         };
@@ -150,7 +150,7 @@ impl Follower {
         let index = Arc::new(index);
         let consumer = self.consume_from(service, at)?;
         let following = follow(service, &self.coll, index.clone(), consumer, at);
-        self.work = Work::Follow(Box::new(following));
+        self.work = FeedState::Follow(Box::new(following));
         self.live.set_status(Status::Building);
         self.live.show(Some(index), at);
         Ok(())
@@ -185,10 +185,10 @@ impl Follower {
         self.coll = coll.clone();
         match &mut self.work {
             // The watch has to follow the new name.
-            Work::Follow(f) => f.watch = watch(service, coll),
+            FeedState::Follow(f) => f.watch = watch(service, coll),
             // The scan used the old handle.
-            Work::Build(_) => self.work = Work::Begin,
-            Work::Begin | Work::Rest(_) => {}
+            FeedState::Build(_) => self.work = FeedState::Begin,
+            FeedState::Begin | FeedState::Rest(_) => {}
         }
     }
 
@@ -211,7 +211,7 @@ impl Follower {
     pub(super) fn failed(&mut self, e: &MongoError) {
         self.writer = None;
         self.live.fail(e.message());
-        self.work = Work::Rest(Instant::now() + AGAIN);
+        self.work = FeedState::Rest(Instant::now() + AGAIN);
     }
 
     pub(super) fn remove_files(&self, service: &Service) {
@@ -237,14 +237,14 @@ impl Follower {
             return Ok(false);
         }
         let result = match &mut self.work {
-            Work::Begin => self.begin(service).map(|()| true),
-            Work::Build(_) => self.build(service).map(|()| true),
-            Work::Follow(_) => self.follow(service),
-            Work::Rest(until) if *until <= Instant::now() => {
-                self.work = Work::Begin;
+            FeedState::Begin => self.begin(service).map(|()| true),
+            FeedState::Build(_) => self.build(service).map(|()| true),
+            FeedState::Follow(_) => self.follow(service),
+            FeedState::Rest(until) if *until <= Instant::now() => {
+                self.work = FeedState::Begin;
                 Ok(true)
             }
-            Work::Rest(_) => Ok(false),
+            FeedState::Rest(_) => Ok(false),
         };
         match result {
             Err(e) if e.is_collection_gone() => Ok(false),
@@ -257,8 +257,8 @@ impl Follower {
         self.live.show(None, Timestamp::from_u64(0));
         self.live.set_status(Status::Building);
         let place = match &self.folder {
-            Some(folder) => Place::Folder(folder),
-            None => Place::Memory,
+            Some(folder) => IndexLocation::Folder(folder),
+            None => IndexLocation::Memory,
         };
         let index = Arc::new(Index::create(self.checked.clone(), place)?);
         let Some((at, view)) = service.store.snapshot_at()? else {
@@ -266,7 +266,7 @@ impl Follower {
         };
         let consumer = self.consume_from(service, at)?;
         let scan = self.coll.scan(&view, false);
-        self.work = Work::Build(Box::new(Building {
+        self.work = FeedState::Build(Box::new(InitialScan {
             index,
             scan,
             at,
@@ -276,7 +276,7 @@ impl Follower {
     }
 
     fn build(&mut self, service: &Arc<Service>) -> Result<()> {
-        let Work::Build(building) = &mut self.work else {
+        let FeedState::Build(building) = &mut self.work else {
             return Ok(());
         };
         let (index, at) = (building.index.clone(), building.at);
@@ -296,16 +296,16 @@ impl Follower {
             return Ok(());
         }
         commit(&building.consumer, open, at)?;
-        if let Work::Build(built) = std::mem::replace(&mut self.work, Work::Begin) {
+        if let FeedState::Build(built) = std::mem::replace(&mut self.work, FeedState::Begin) {
             let following = follow(service, &self.coll, index, built.consumer, at);
-            self.work = Work::Follow(Box::new(following));
+            self.work = FeedState::Follow(Box::new(following));
         }
         Ok(())
     }
 
     /// Applies new changes; false when there were none.
     fn follow(&mut self, service: &Arc<Service>) -> Result<bool> {
-        let (Work::Follow(f), Some(log)) = (&mut self.work, service.store.feed()) else {
+        let (FeedState::Follow(f), Some(log)) = (&mut self.work, service.store.feed()) else {
             return Ok(false);
         };
         // First read the visible end of the log, then check whether the collection was changed up
@@ -327,11 +327,11 @@ impl Follower {
             true
         })?;
         f.consumer.pause();
-        if read == Read::Lost {
+        if read == VisitResult::Lost {
             let ns = self.coll.ns();
             let message = format!("search index of {ns}: the log no longer reaches back to it");
             service.log('W', "INDEX", &message);
-            self.work = Work::Begin;
+            self.work = FeedState::Begin;
             return Ok(true);
         }
         if !ids.is_empty() && !take_over(&mut self.writer, service, coll, f, &ids)? {
@@ -339,7 +339,7 @@ impl Follower {
             f.consumer.go_back_to(start);
             return Ok(false);
         }
-        let end = read == Read::End;
+        let end = read == VisitResult::End;
         self.settle(service, end)?;
         if !end || !ids.is_empty() {
             return Ok(true);
@@ -349,7 +349,7 @@ impl Follower {
 
     /// Builds graphs for vector search while there are no changes to apply.
     fn build_graphs(&mut self, service: &Service) -> Result<bool> {
-        let Work::Follow(f) = &mut self.work else {
+        let FeedState::Follow(f) = &mut self.work else {
             return Ok(false);
         };
         let room = &mut self.graphs;
@@ -370,7 +370,7 @@ impl Follower {
 
     /// Commits when a commit is due, and updates the reported position.
     fn settle(&mut self, service: &Service, end: bool) -> Result<()> {
-        let Work::Follow(f) = &mut self.work else {
+        let FeedState::Follow(f) = &mut self.work else {
             return Ok(());
         };
         let at = before(f.consumer.next());
@@ -409,7 +409,7 @@ fn take_over(
     slot: &mut Option<OpenWriter>,
     service: &Service,
     coll: &Collection,
-    f: &mut Following,
+    f: &mut LogReplay,
     ids: &BTreeSet<Vec<u8>>,
 ) -> Result<bool> {
     let Some(open) = open_writer(slot, service, &f.index)? else {
@@ -461,7 +461,7 @@ fn open_writer<'w>(
 fn watch(service: &Service, coll: &Collection) -> Option<Watch> {
     let ns = coll.ns();
     let log = service.store.feed()?;
-    Some(log.watch(Concerned::by(ns.db(), Some(ns.coll()))))
+    Some(log.watch(NamespaceHash::by(ns.db(), Some(ns.coll()))))
 }
 
 fn follow(
@@ -470,8 +470,8 @@ fn follow(
     index: Arc<Index>,
     consumer: LogConsumer,
     at: Timestamp,
-) -> Following {
-    Following {
+) -> LogReplay {
+    LogReplay {
         index,
         consumer,
         watch: watch(service, coll),

@@ -10,7 +10,7 @@ mod follower;
 
 use crate::state::search::SearchDefinition;
 use crate::state::service::Service;
-use crate::state::workers::Turn;
+use crate::state::workers::RoundContext;
 use follower::{CONSUMERS, Follower, consumer_name, folder_name};
 use model::{Namespace, Result};
 use std::collections::{BTreeMap, HashSet};
@@ -26,7 +26,7 @@ const REST_WITHOUT_INDEX: Duration = Duration::from_millis(250);
 const CATALOG_ROWS: usize = 256;
 
 /// Feeds all indexes until its turn ends. A store without a log has none.
-pub fn run(service: &Arc<Service>, turn: &Turn<'_>) {
+pub fn run(service: &Arc<Service>, turn: &RoundContext<'_>) {
     if !service.has_search() {
         return;
     }

@@ -193,17 +193,17 @@ impl QueryCursor {
 }
 
 /// A pipeline that writes. It keeps its progress from one run to the next.
-pub(crate) struct Writing {
+pub(crate) struct WritingCursor {
     pub(crate) cursor: QueryCursor,
     pub(crate) ns: String,
     /// The memory that it holds between two runs.
     held: Option<Arc<Charge>>,
 }
 
-impl Writing {
+impl WritingCursor {
     /// The cursor of a pipeline over `ns`.
-    pub(crate) fn new(cursor: QueryCursor, ns: String) -> Writing {
-        Writing {
+    pub(crate) fn new(cursor: QueryCursor, ns: String) -> WritingCursor {
+        WritingCursor {
             cursor,
             ns,
             held: None,

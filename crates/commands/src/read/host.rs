@@ -16,7 +16,7 @@ use operation::{ConnectionId, ended};
 use operators::expr::ParseCx;
 use query::exec::{
     BatchStream, ChangeHost, DocBatch, ExecContext, GeoIndex, Host, MatchFilter, MergeWrite,
-    OnMatch, OpenedRead, OutTarget, OutWriter, ReadRequest, Resolved, WhenNotMatched,
+    OnMatch, OpenRead, OutTarget, OutWriter, ReadRequest, ResolvedNamespace, WhenNotMatched,
 };
 use query::physical::{BucketStream, ReadOptions, each_match, open_read};
 use query::plan::AllowedIndexes;
@@ -294,20 +294,22 @@ impl StoreHost {
 }
 
 impl Host for StoreHost {
-    fn resolve(&self, ns: &Namespace) -> Result<Resolved> {
+    fn resolve(&self, ns: &Namespace) -> Result<ResolvedNamespace> {
         let Some(c) = self.collection(ns)? else {
             if system_views::is_there(&self.service, &self.view, ns)?
                 || session_records::is_theirs(ns)
             {
-                return Ok(Resolved::Collection);
+                return Ok(ResolvedNamespace::Collection);
             }
             let series = names::series_of_buckets(&self.service, &self.view, ns)?;
-            return Ok(series.map_or(Resolved::Missing, |c| Resolved::Buckets {
-                on: c.ns().clone(),
-            }));
+            return Ok(
+                series.map_or(ResolvedNamespace::Missing, |c| ResolvedNamespace::Buckets {
+                    on: c.ns().clone(),
+                }),
+            );
         };
         if !c.is_view() {
-            return Ok(Resolved::Collection);
+            return Ok(ResolvedNamespace::Collection);
         }
         let options = c.options();
         let d = options.doc();
@@ -325,13 +327,13 @@ impl Host for StoreHost {
             .field("pipeline")
             .as_array()
             .unwrap_or(model::Array::EMPTY);
-        Ok(Resolved::View {
+        Ok(ResolvedNamespace::View {
             on,
             pipeline: pipeline.as_doc().to_buf(),
         })
     }
 
-    fn open(&self, exec: &ExecContext<'_>, read: &ReadRequest<'_>) -> Result<OpenedRead> {
+    fn open(&self, exec: &ExecContext<'_>, read: &ReadRequest<'_>) -> Result<OpenRead> {
         let Some(coll) = self.collection(read.ns)? else {
             let made = if read.ns.coll() == system_views::NAME {
                 system_views::documents(&self.service, &self.view, read.ns.db())?
@@ -344,7 +346,7 @@ impl Host for StoreHost {
             for one in &made {
                 batch.push(one.doc());
             }
-            return Ok(OpenedRead {
+            return Ok(OpenRead {
                 docs: Box::new(query::exec::ReadyBatch(batch)),
                 filtered: false,
                 sorted: false,

@@ -26,7 +26,7 @@ pub(super) fn list(
     match stage {
         "$currentOp" => Ok(operations::list(
             service,
-            operations::Idle {
+            operations::IdleSelection {
                 connections: spec.field("idleConnections").truthy(),
                 cursors: spec.field("idleCursors").truthy(),
                 sessions: spec.field("idleSessions").as_bool() != Some(false),

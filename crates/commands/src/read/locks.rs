@@ -6,14 +6,14 @@
 //! Must not know: which commands exist.
 
 use crate::read::stats::signed;
-use crate::request::spec::{CommandTable, Counted, OpClass, flag};
+use crate::request::spec::{CommandCounters, CommandTable, OpClass, flag};
 use crate::state::counters::Counters;
 use model::DocWriter;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The lock modes of an operation: on the server and the database, and on the collection. `None`
 /// when it locks none of them.
-fn modes(row: &Counted) -> Option<(&'static str, &'static str)> {
+fn modes(row: &CommandCounters) -> Option<(&'static str, &'static str)> {
     let writes = row.command.is(flag::WRITE);
     let documents = !matches!(
         row.command.class,
@@ -29,7 +29,7 @@ fn modes(row: &Counted) -> Option<(&'static str, &'static str)> {
 }
 
 /// Writes the locks of one operation of this command, which waited this long for locked documents.
-pub(crate) fn write_of_one(row: &Counted, waited_us: u64, w: &mut DocWriter<'_>) {
+pub(crate) fn write_of_one(row: &CommandCounters, waited_us: u64, w: &mut DocWriter<'_>) {
     if let Some((outer, inner)) = modes(row) {
         for (resource, mode) in [
             ("Global", outer),

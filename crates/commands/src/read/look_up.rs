@@ -4,7 +4,7 @@
 use model::{DocBuf, FieldPath, Result, Value};
 use operators::expr::ParseCx;
 use query::exec::{BatchStream, ExecContext, MatchFilter, ReadRequest, SortPattern};
-use query::physical::{Read, ReadOptions, open_read};
+use query::physical::{CollectionRead, ReadOptions, open_read};
 use query::plan::Plan;
 use std::sync::Arc;
 use store::{Collection, Index, ReadView};
@@ -50,7 +50,7 @@ pub(super) fn open(
             view,
             ..Plan::scan()
         };
-        return Ok(Box::new(Read::new(coll, plan, None, None)));
+        return Ok(Box::new(CollectionRead::new(coll, plan, None, None)));
     }
     let spec = DocBuf::build(|w| {
         let mut one = w.doc(field.as_str());

@@ -16,6 +16,6 @@ pub(crate) mod settings;
 pub(crate) mod shape;
 pub(crate) mod stats;
 
-pub(crate) use cursor::{QueryCursor, Writing};
+pub(crate) use cursor::{QueryCursor, WritingCursor};
 pub(crate) use host::StoreHost;
-pub(crate) use pipeline_needs::{ViewOf, needs_of_pipeline, needs_of_view};
+pub(crate) use pipeline_needs::{View, needs_of_pipeline, needs_of_view};

@@ -1,7 +1,7 @@
 //! `$out`: writes a temporary collection, which replaces the target in one step at the end. Readers
 //! see the old or the new collection; after a failure the old one is unchanged.
 
-use crate::ddl::temporary::Temporary;
+use crate::ddl::temporary::TemporaryCollection;
 use crate::ddl::{names, timeseries};
 use crate::rules::document_id::with_id;
 use crate::rules::validator::Validator;
@@ -18,7 +18,7 @@ pub(super) struct Out {
     target: Namespace,
     /// The options and indexes of the target at the start.
     before: Option<Shape>,
-    fresh: Temporary,
+    fresh: TemporaryCollection,
     operation: Arc<Operation>,
     validator: Option<Validator>,
 }
@@ -71,7 +71,7 @@ impl Out {
             (None, Some(t)) => model::doc! { "timeseries": t },
             (None, None) => DocBuf::new(),
         };
-        let fresh = Temporary::create(service, operation, &target.ns, options)?;
+        let fresh = TemporaryCollection::create(service, operation, &target.ns, options)?;
         let writer = fresh.coll().writer(operation);
         if existing.is_none() {
             timeseries::add_own_index(writer)?;

@@ -5,7 +5,7 @@ use crate::request::asked::RightsRequest;
 use auth::Action::{self, *};
 use auth::Target;
 use model::{Array, Namespace, Result};
-use query::stage::{Need, ParseOptions, PipelineSource, Report, SessionUser, Subject};
+use query::stage::{ParseOptions, PipelineSource, Report, RequiredPrivilege, SessionUser, Subject};
 use query::stages::{collection_options, database_options};
 
 /// Checks a pipeline over a collection of the request's database (`None`: over the database).
@@ -26,7 +26,7 @@ pub(crate) fn needs_of_pipeline(
 
 /// The definition of a view.
 #[derive(Clone, Copy)]
-pub(crate) struct ViewOf<'a> {
+pub(crate) struct View<'a> {
     /// The collection or view that it reads, in the same database.
     pub(crate) source: &'a str,
     /// The stages; null elements are ignored.
@@ -41,7 +41,7 @@ pub(crate) struct ViewOf<'a> {
 pub(crate) fn needs_of_view(
     asked: &RightsRequest<'_, '_>,
     view: &Namespace,
-    of: ViewOf<'_>,
+    of: View<'_>,
 ) -> Result<()> {
     if !asked.may(Target::Collection(view.db(), view.coll()), &[Find]) {
         return Ok(());
@@ -57,11 +57,11 @@ fn check(asked: &RightsRequest<'_, '_>, pipeline: Array<'_>, options: &ParseOpti
     needs.iter().try_for_each(|need| check_need(asked, need))
 }
 
-fn check_need(asked: &RightsRequest<'_, '_>, need: &Need) -> Result<()> {
+fn check_need(asked: &RightsRequest<'_, '_>, need: &RequiredPrivilege) -> Result<()> {
     match need {
-        Need::Read(ns) => asked.needs_at(ns, &[Find]),
-        Need::Search => Ok(()),
-        Need::Write {
+        RequiredPrivilege::Read(ns) => asked.needs_at(ns, &[Find]),
+        RequiredPrivilege::Search => Ok(()),
+        RequiredPrivilege::Write {
             ns,
             inserts,
             updates,
@@ -71,10 +71,12 @@ fn check_need(asked: &RightsRequest<'_, '_>, need: &Need) -> Result<()> {
             let actions: Vec<Action> = kinds.iter().filter(|k| k.0).map(|k| k.1).collect();
             asked.needs_to_write(Target::Collection(ns.db(), ns.coll()), &actions)
         }
-        Need::Changes(None) => asked.needs(Target::AnyNormal, &[ChangeStream, Find]),
-        Need::Changes(Some(source)) => asked.needs(target(source), &[ChangeStream, Find]),
-        Need::Told(subject, source) => check_told(asked, *subject, source),
-        Need::Server(report) => check_report(asked, report),
+        RequiredPrivilege::Changes(None) => asked.needs(Target::AnyNormal, &[ChangeStream, Find]),
+        RequiredPrivilege::Changes(Some(source)) => {
+            asked.needs(target(source), &[ChangeStream, Find])
+        }
+        RequiredPrivilege::Told(subject, source) => check_told(asked, *subject, source),
+        RequiredPrivilege::Server(report) => check_report(asked, report),
     }
 }
 

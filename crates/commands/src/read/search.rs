@@ -57,7 +57,7 @@ fn find(
         let hits = found
             .map(|index| wanted.run(&index, &mut check))
             .transpose()?;
-        return Ok(stream(coll, view, hits, Shown::Vectors));
+        return Ok(stream(coll, view, hits, HitOutput::Vectors));
     }
     let mut wanted = Search::parse(stage, spec)?;
     let found = index_of(service, coll.as_ref(), wanted.index());
@@ -92,7 +92,7 @@ fn find(
         .map(|index| wanted.run(index, &mut check))
         .transpose()?;
     let stored = found.filter(|_| wanted.returns_stored());
-    Ok(stream(coll, view, hits, Shown::Search { stored }))
+    Ok(stream(coll, view, hits, HitOutput::Search { stored }))
 }
 
 /// The documents of a synonym collection in the same database.
@@ -164,10 +164,10 @@ fn stream(
     coll: Option<Arc<Collection>>,
     view: ReadView,
     hits: Option<Hits>,
-    shown: Shown,
+    shown: HitOutput,
 ) -> Box<dyn BatchStream> {
     match coll.zip(hits) {
-        Some((coll, hits)) => Box::new(Found {
+        Some((coll, hits)) => Box::new(HitStream {
             coll,
             view,
             hits,
@@ -178,15 +178,15 @@ fn stream(
 }
 
 /// The documents of hits, best hits first.
-struct Found {
+struct HitStream {
     coll: Arc<Collection>,
     view: ReadView,
     hits: Hits,
-    shown: Shown,
+    shown: HitOutput,
 }
 
 /// What is returned for each document.
-enum Shown {
+enum HitOutput {
     /// The document and the score of `$vectorSearch`.
     Vectors,
     /// The document and all metadata of `$search`. With `stored`, only the fields of the document
@@ -194,11 +194,11 @@ enum Shown {
     Search { stored: Option<Arc<search::Index>> },
 }
 
-impl Found {
+impl HitStream {
     /// Adds a document with its metadata to a batch.
-    fn give(&self, hit: &search::Found, doc: model::Doc<'_>, out: &mut DocBatch) {
+    fn give(&self, hit: &search::SearchHit, doc: model::Doc<'_>, out: &mut DocBatch) {
         let score = f64::from(hit.score);
-        let Shown::Search { stored } = &self.shown else {
+        let HitOutput::Search { stored } = &self.shown else {
             let meta = model::doc! { "vectorSearchScore": score, "score": score };
             return out.push_with_meta(doc, Some(meta.doc()));
         };
@@ -221,7 +221,7 @@ impl Found {
     }
 }
 
-impl BatchStream for Found {
+impl BatchStream for HitStream {
     fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         while !out.is_full() && !self.hits.is_empty() {
             exec.env.check_interrupt()?;

@@ -1,7 +1,7 @@
 //! Sizes of collections, for `collStats`, `dbStats` and `$collStats`.
 
 use crate::ddl::{names, system_views};
-use crate::request::spec::Kinds;
+use crate::request::spec::LatencyKind;
 use crate::state::service::Service;
 use metrics::LatencyCounts;
 use model::{Doc, DocBuf, DocWriter, Namespace, Number, Result, Value, bail, code};
@@ -181,9 +181,9 @@ pub(crate) fn stage(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<
             let mut l = w.doc("latencyStats");
             let used = service.counters.of(&ns.to_string());
             for (name, kind) in [
-                ("reads", Kinds::Read),
-                ("writes", Kinds::Write),
-                ("commands", Kinds::Command),
+                ("reads", LatencyKind::Read),
+                ("writes", LatencyKind::Write),
+                ("commands", LatencyKind::Command),
             ] {
                 let counts = used.as_ref().map(|u| u.latency(kind));
                 write_latency(&counts.unwrap_or_default(), histograms, &mut l.doc(name));

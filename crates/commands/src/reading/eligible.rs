@@ -4,7 +4,7 @@
 use crate::request::Request;
 use crate::state::service::Service;
 use model::{Array, Doc, Namespace, Value};
-use query::stage::{Need, pipeline_needs};
+use query::stage::{RequiredPrivilege, pipeline_needs};
 use query::stages::collection_options;
 
 /// The kind of a request that is executed here.
@@ -89,8 +89,8 @@ fn reads_only(db: &str, coll: &str, pipeline: Array<'_>) -> bool {
     let Ok(ns) = Namespace::new(db, coll) else {
         return false;
     };
-    let is_read = |need: &Need| match need {
-        Need::Read(ns) => ns.db() == db && !ns.coll().starts_with(OWN_COLLECTIONS),
+    let is_read = |need: &RequiredPrivilege| match need {
+        RequiredPrivilege::Read(ns) => ns.db() == db && !ns.coll().starts_with(OWN_COLLECTIONS),
         _ => false,
     };
     let needs = pipeline_needs(pipeline, &collection_options(ns));

@@ -32,16 +32,16 @@ const FINAL: &[i32] = &[
 ];
 
 /// Executes reads over an engine that another process writes to.
-pub struct Reading {
+pub struct ReadService {
     dispatcher: Dispatcher,
     follower: Arc<dyn Follower>,
 }
 
-impl Reading {
+impl ReadService {
     /// Creates the reads of a service whose store was opened by [`store::Store::follow`] with the
     /// same `follower`.
-    pub fn new(dispatcher: Dispatcher, follower: Arc<dyn Follower>) -> Reading {
-        Reading {
+    pub fn new(dispatcher: Dispatcher, follower: Arc<dyn Follower>) -> ReadService {
+        ReadService {
             dispatcher,
             follower,
         }
@@ -62,7 +62,7 @@ impl Reading {
         eligible::kind_of(self.service(), request).is_some()
     }
 
-    /// Executes a request for which [`Reading::is_for`] returned true.
+    /// Executes a request for which [`ReadService::is_for`] returned true.
     ///
     /// # Output
     /// False when the request has to be forwarded to the holder; nothing was appended to `reply`
@@ -156,7 +156,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Logs in the user that `status`, the holder's reply to [`Reading::who`] on the client's
+    /// Logs in the user that `status`, the holder's reply to [`ReadService::who`] on the client's
     /// connection, contains. False when the holder has to execute this connection's reads: no user
     /// is logged in, the user is of `$external`, or the user's restrictions do not allow this
     /// address.

@@ -10,7 +10,7 @@ use auth::{Action, Target};
 use model::{Doc, Namespace, Result, Value};
 
 /// Checks the authorization of a command inside another one.
-pub(crate) type CheckInner<'s> = dyn Fn(Doc<'_>) -> Result<()> + 's;
+pub(crate) type NestedCheck<'s> = dyn Fn(Doc<'_>) -> Result<()> + 's;
 
 /// A request whose authorization is checked before its command runs.
 pub struct RightsRequest<'s, 'a> {
@@ -27,7 +27,7 @@ pub struct RightsRequest<'s, 'a> {
     /// The user.
     pub(crate) user: Option<&'s User>,
     /// Checks a command inside this one on the same database.
-    pub(crate) inner: &'s CheckInner<'s>,
+    pub(crate) inner: &'s NestedCheck<'s>,
 }
 
 impl<'a> RightsRequest<'_, 'a> {

@@ -75,7 +75,7 @@ pub enum OpClass {
 /// Kinds of commands in `opLatencies` and `latencyStats`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Kinds {
+pub enum LatencyKind {
     Read,
     Write,
     Command,
@@ -89,7 +89,7 @@ pub enum Durability {
     /// Everything that the command may have read, if its read concern promises durable data.
     Reads,
     /// If the acknowledgement is by the journal: the command's own writes, or everything if the
-    /// reply reports the writes of others (see [`crate::context::reported::Reported`]).
+    /// reply reports the writes of others (see [`crate::context::reported::ReplyState`]).
     OwnWrites,
     /// Everything, if the acknowledgement is by the journal.
     Everything,
@@ -131,7 +131,7 @@ pub struct Spec {
     /// The operation counter that it increments.
     pub class: OpClass,
     /// Whether it reads, writes or does neither, in MongoDB's latency counters.
-    pub kind: Kinds,
+    pub kind: LatencyKind,
     /// What its reply waits for.
     pub durability: Durability,
     /// The name that stands for a collection in namespaces when the command has none.
@@ -153,13 +153,13 @@ impl Spec {
 
 /// All commands of a server by name and alias, with their execution counts.
 pub struct CommandTable {
-    rows: Vec<Counted>,
+    rows: Vec<CommandCounters>,
     by_name: FxHashMap<&'static str, usize>,
     not_built: &'static [&'static str],
 }
 
 /// A command and its execution counts.
-pub struct Counted {
+pub struct CommandCounters {
     /// The command.
     pub command: &'static Spec,
     total: AtomicI64,
@@ -168,7 +168,7 @@ pub struct Counted {
     pub latency: OpLatency,
 }
 
-impl Counted {
+impl CommandCounters {
     /// Executions.
     pub fn total(&self) -> i64 {
         self.total.load(Ordering::Relaxed)
@@ -179,7 +179,7 @@ impl Counted {
     }
     /// True for a command that reads or writes documents.
     pub(crate) fn is_of_kind(&self) -> bool {
-        self.command.kind != Kinds::Command
+        self.command.kind != LatencyKind::Command
     }
     /// Executions that ended with an error.
     pub fn failed(&self) -> i64 {
@@ -199,8 +199,8 @@ impl CommandTable {
         commands: impl Iterator<Item = &'static Spec>,
         not_built: &'static [&'static str],
     ) -> CommandTable {
-        let rows: Vec<Counted> = commands
-            .map(|command| Counted {
+        let rows: Vec<CommandCounters> = commands
+            .map(|command| CommandCounters {
                 command,
                 total: AtomicI64::new(0),
                 failed: AtomicI64::new(0),
@@ -222,7 +222,7 @@ impl CommandTable {
     }
 
     /// The command with this name or alias.
-    pub fn find(&self, name: &str) -> Option<&Counted> {
+    pub fn find(&self, name: &str) -> Option<&CommandCounters> {
         self.rows.get(self.position(name)?)
     }
 
@@ -232,12 +232,12 @@ impl CommandTable {
     }
 
     /// The command at this position.
-    pub fn at(&self, position: usize) -> Option<&Counted> {
+    pub fn at(&self, position: usize) -> Option<&CommandCounters> {
         self.rows.get(position)
     }
 
     /// All commands in the order in which they were given.
-    pub fn all(&self) -> impl Iterator<Item = &Counted> {
+    pub fn all(&self) -> impl Iterator<Item = &CommandCounters> {
         self.rows.iter()
     }
 
@@ -247,7 +247,7 @@ impl CommandTable {
             Some((_, Value::Document(inner))) => self.find(inner.first()?.0),
             _ => None,
         };
-        let secret = |row: &Counted| row.command.is(flag::SECRET);
+        let secret = |row: &CommandCounters| row.command.is(flag::SECRET);
         command.is(flag::SECRET) || inner().is_some_and(secret)
     }
 

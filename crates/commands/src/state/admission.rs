@@ -108,14 +108,14 @@ impl Drop for Ticket<'_> {
 }
 
 /// A place in the queue, given up when dropped.
-pub(crate) struct Place {
+pub(crate) struct QueueEntry {
     admission: Arc<Admission>,
     kind: usize,
     number: u64,
     pub(crate) since_us: u64,
 }
 
-impl Drop for Place {
+impl Drop for QueueEntry {
     fn drop(&mut self) {
         let gate = &self.admission.gates[self.kind];
         let mut queue = gate.queue.lock();
@@ -135,7 +135,7 @@ pub(crate) enum TicketAnswer<'g> {
     Run(Ticket<'g>),
     /// The operation waits in its place, and asks again at this monotonic microsecond at the
     /// latest.
-    Wait(Place, u64),
+    Wait(QueueEntry, u64),
 }
 
 impl Gate {
@@ -338,7 +338,7 @@ impl Admission {
     pub(crate) fn ask<'g>(
         self: &'g Arc<Self>,
         kind: usize,
-        before: Option<Place>,
+        before: Option<QueueEntry>,
         link: Option<&Arc<dyn Link>>,
         now_us: u64,
         patience_us: u64,
@@ -384,7 +384,12 @@ impl Admission {
         ))
     }
 
-    fn queue(self: &Arc<Self>, kind: usize, link: Option<&Arc<dyn Link>>, now_us: u64) -> Place {
+    fn queue(
+        self: &Arc<Self>,
+        kind: usize,
+        link: Option<&Arc<dyn Link>>,
+        now_us: u64,
+    ) -> QueueEntry {
         let gate = &self.gates[kind];
         gate.waiting.fetch_add(1, SeqCst);
         gate.counts.queued.fetch_add(1, Relaxed);
@@ -392,7 +397,7 @@ impl Admission {
         queue.next += 1;
         let number = queue.next;
         queue.waiting.push_back((number, link.cloned()));
-        Place {
+        QueueEntry {
             admission: Arc::clone(self),
             kind,
             number,
@@ -400,7 +405,7 @@ impl Admission {
         }
     }
 
-    fn waited(&self, place: &Place, now_us: u64) {
+    fn waited(&self, place: &QueueEntry, now_us: u64) {
         let us = now_us.saturating_sub(place.since_us);
         let us = i64::try_from(us).unwrap_or(i64::MAX);
         let counts = &self.gates[place.kind].counts;

@@ -38,7 +38,7 @@ pub(super) struct EventFilter {
     pub(super) changed: Timestamp,
 }
 
-pub(super) struct Running {
+pub(super) struct ActiveAudit {
     pub(super) to: Arc<logs::Audit>,
     pub(super) runtime: bool,
     pub(super) wanted: ArcSwap<EventFilter>,
@@ -48,14 +48,14 @@ pub(super) struct Running {
 /// The audit; it is off until it is started.
 #[derive(Default)]
 pub struct Audit {
-    pub(super) running: OnceLock<Running>,
+    pub(super) running: OnceLock<ActiveAudit>,
     /// The end of the server has been reported, with the client that requested it.
     pub(super) ending: AtomicBool,
 }
 
 impl Audit {
     #[inline]
-    pub(super) fn running(&self) -> Option<&Running> {
+    pub(super) fn running(&self) -> Option<&ActiveAudit> {
         self.running.get()
     }
 

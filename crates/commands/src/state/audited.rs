@@ -3,7 +3,7 @@
 //! Promises: an event is written before the reply to the request that caused it. Must not know:
 //! where events are written, and how.
 
-use super::audit::{AuditSettings, EventFilter, Matches, Running};
+use super::audit::{ActiveAudit, AuditSettings, EventFilter, Matches};
 use super::connections::ConnectionInfo;
 use super::service::Service;
 use crate::access::user::User;
@@ -49,7 +49,7 @@ impl Service {
         {
             wanted = self.event_filter_of(row.doc())?;
         }
-        let running = Running {
+        let running = ActiveAudit {
             to: settings.to,
             runtime: settings.runtime,
             wanted: ArcSwap::from_pointee(wanted),

@@ -1,6 +1,6 @@
 //! Counts of operations, as `serverStatus` shows them. Plain relaxed atomics.
 
-use crate::request::spec::{Kinds, OpClass};
+use crate::request::spec::{LatencyKind, OpClass};
 use metrics::{LatencyCounts, OpLatency};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ pub struct Documents {
 
 impl NamespaceUse {
     /// Adds one operation.
-    pub(crate) fn add(&self, class: OpClass, kind: Kinds, us: u64) {
+    pub(crate) fn add(&self, class: OpClass, kind: LatencyKind, us: u64) {
         let (time, count) = &self.tallies[class as usize];
         time.fetch_add(i64::try_from(us).unwrap_or(i64::MAX), Relaxed);
         count.fetch_add(1, Relaxed);
@@ -72,14 +72,14 @@ impl NamespaceUse {
         })
     }
     /// Latencies of a kind.
-    pub fn latency(&self, kind: Kinds) -> LatencyCounts {
+    pub fn latency(&self, kind: LatencyKind) -> LatencyCounts {
         self.latencies[kind as usize].counts()
     }
 }
 
 /// The namespace that a connection has used last; repeated use needs no lookup.
 #[derive(Default)]
-pub(crate) struct LastUsed {
+pub(crate) struct NamespaceCache {
     db: String,
     coll: String,
     used: Option<Arc<NamespaceUse>>,
@@ -168,7 +168,7 @@ impl Counters {
     }
 }
 
-impl LastUsed {
+impl NamespaceCache {
     /// The counters of a collection; `None` for a name that is not text.
     pub(crate) fn of(
         &mut self,

@@ -62,7 +62,7 @@ pub trait Cursor: Send {
 
 /// Where new documents for a cursor come from.
 #[derive(Clone, Debug)]
-pub enum Tails {
+pub enum Tail {
     /// A capped collection, by its identity.
     Capped([u8; 16]),
     /// The log of changes.
@@ -91,7 +91,7 @@ pub struct CursorInfo {
     /// The cursor waits for data.
     pub await_data: bool,
     /// The source of new documents, for a cursor that tails.
-    pub tails: Option<Tails>,
+    pub tails: Option<Tail>,
     /// The cursor was opened with a read concern that promises durable data.
     pub durable_reads: bool,
     /// The cursor reads a fixed state of the data, so no change of the catalog ends it.
@@ -326,7 +326,7 @@ impl Cursors {
                 .and_then(|r| r.strip_prefix('.'))
                 .is_some_and(|c| coll.is_none_or(|x| x == c))
         };
-        let goes_on = |info: &CursorInfo| info.fixed || matches!(info.tails, Some(Tails::Log(_)));
+        let goes_on = |info: &CursorInfo| info.fixed || matches!(info.tails, Some(Tail::Log(_)));
         self.end_where(|_, info| matches(&info.ns) && !goes_on(info), Some(why));
     }
 

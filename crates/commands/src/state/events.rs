@@ -218,7 +218,7 @@ impl Service {
             if let Err(e) = result {
                 let error = match &attempt.reason {
                     Some(reason) => format!("{}: {reason}", e.code_name()),
-                    None => named(e),
+                    None => format_error(e),
                 };
                 w.put("error", error.as_str());
             }
@@ -466,7 +466,7 @@ impl Service {
                 .put("index", spec.field("name"))
                 .put("durationMillis", time_ms);
             if let Err(e) = result {
-                w.put("error", self.shown(&named(e)));
+                w.put("error", self.shown(&format_error(e)));
             }
         }));
     }
@@ -542,6 +542,6 @@ impl Service {
 }
 
 /// The error as `Name: message`.
-fn named(e: &MongoError) -> String {
+fn format_error(e: &MongoError) -> String {
     format!("{}: {}", e.code_name(), e.message())
 }

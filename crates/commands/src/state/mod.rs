@@ -125,7 +125,7 @@ pub struct State {
     /// Used and total bytes of the file system that holds the data; set by a server that has one.
     pub disk_bytes: OnceLock<DiskBytes>,
     /// Counts of requests on a server whose data another server holds.
-    pub reads_here: reads_here::ReadsHere,
+    pub reads_here: reads_here::ForwardCounters,
     /// Whether a backup cursor is open.
     pub backups: Arc<backups::Backups>,
     /// Default read and write concern, set by `setDefaultRWConcern`.
@@ -174,7 +174,7 @@ impl Default for State {
             replica_set_id: Default::default(),
             plan_filters: Default::default(),
             disk_bytes: OnceLock::new(),
-            reads_here: reads_here::ReadsHere::default(),
+            reads_here: reads_here::ForwardCounters::default(),
             backups: Arc::default(),
             default_concerns: concerns::DefaultConcerns::default(),
             queued_writers: Arc::default(),

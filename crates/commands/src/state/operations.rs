@@ -12,7 +12,7 @@ use operation::Progress;
 
 /// What is listed in addition to running operations.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Idle {
+pub(crate) struct IdleSelection {
     /// Idle connections and background workers; workers belong to no user.
     pub(crate) connections: bool,
     /// Cursors between two commands.
@@ -23,7 +23,7 @@ pub(crate) struct Idle {
 
 /// One document per running operation, and one per idle object of the requested kinds. `of`
 /// restricts the list to one user and leaves out workers.
-pub(crate) fn list(service: &Service, idle: Idle, of: Option<&[u8; 32]>) -> Vec<DocBuf> {
+pub(crate) fn list(service: &Service, idle: IdleSelection, of: Option<&[u8; 32]>) -> Vec<DocBuf> {
     let is_of = |owner: &[u8; 32]| of.is_none_or(|o| o == owner);
     let connections = service.connections.list();
     let mut all: Vec<DocBuf> = connections

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// When a parameter may be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SetAt {
+pub enum SetPhase {
     /// Never; it is read-only.
     Never,
     /// At the start only.
@@ -38,13 +38,13 @@ pub struct Parameter {
     /// Name.
     pub name: &'static str,
     /// When it may be set.
-    pub set_at: SetAt,
+    pub set_at: SetPhase,
     default: Default,
     /// Smallest number allowed.
     min: i64,
 }
 
-const fn p(name: &'static str, set_at: SetAt, default: Default) -> Parameter {
+const fn p(name: &'static str, set_at: SetPhase, default: Default) -> Parameter {
     Parameter {
         name,
         set_at,
@@ -63,183 +63,220 @@ impl Parameter {
 pub static PARAMETERS: &[Parameter] = &[
     p(
         "KeysRotationIntervalSec",
-        SetAt::Startup,
+        SetPhase::Startup,
         Default::Int(7_776_000),
     ),
     p(
         "ShardingTaskExecutorPoolReplicaSetMatching",
-        SetAt::Both,
+        SetPhase::Both,
         Default::Str("automatic"),
     ),
-    p("admissionQueueTimeMaxMS", SetAt::Both, Default::Int(10_000)).at_least(1),
-    p("allowDiskUseByDefault", SetAt::Both, Default::Bool(true)),
+    p(
+        "admissionQueueTimeMaxMS",
+        SetPhase::Both,
+        Default::Int(10_000),
+    )
+    .at_least(1),
+    p("allowDiskUseByDefault", SetPhase::Both, Default::Bool(true)),
     p(
         "auditAuthorizationSuccess",
-        SetAt::Both,
+        SetPhase::Both,
         Default::Bool(false),
     ),
-    p("authSchemaVersion", SetAt::Never, Default::Int(5)),
+    p("authSchemaVersion", SetPhase::Never, Default::Int(5)),
     p(
         "authenticationMechanisms",
-        SetAt::Startup,
+        SetPhase::Startup,
         Default::Strs(&["MONGODB-X509", "SCRAM-SHA-1", "SCRAM-SHA-256"]),
     ),
-    p("automationServiceDescriptor", SetAt::Both, Default::Str("")),
+    p(
+        "automationServiceDescriptor",
+        SetPhase::Both,
+        Default::Str(""),
+    ),
     p(
         "clientCursorMonitorFrequencySecs",
-        SetAt::Both,
+        SetPhase::Both,
         Default::Int(4),
     ),
-    p("connPoolMaxConnsPerHost", SetAt::Startup, Default::Int(200)),
-    p("cursorTimeoutMillis", SetAt::Both, Default::Int(600_000)),
+    p(
+        "connPoolMaxConnsPerHost",
+        SetPhase::Startup,
+        Default::Int(200),
+    ),
+    p("cursorTimeoutMillis", SetPhase::Both, Default::Int(600_000)),
     p(
         "enableLocalhostAuthBypass",
-        SetAt::Startup,
+        SetPhase::Startup,
         Default::Bool(true),
     ),
-    p("enableTestCommands", SetAt::Startup, Default::Bool(false)),
+    p(
+        "enableTestCommands",
+        SetPhase::Startup,
+        Default::Bool(false),
+    ),
     p(
         "featureCompatibilityVersion",
-        SetAt::Never,
+        SetPhase::Never,
         Default::Computed,
     ),
-    p("internalInsertMaxBatchSize", SetAt::Both, Default::Int(500)),
+    p(
+        "internalInsertMaxBatchSize",
+        SetPhase::Both,
+        Default::Int(500),
+    ),
     p(
         "internalQueryExecYieldIterations",
-        SetAt::Both,
+        SetPhase::Both,
         Default::Int(1000),
     ),
     p(
         "internalQueryMaxBlockingSortMemoryUsageBytes",
-        SetAt::Both,
+        SetPhase::Both,
         Default::Long(104_857_600),
     ),
     p(
         "internalQueryJavaScriptFnTimeoutMillis",
-        SetAt::Both,
+        SetPhase::Both,
         Default::Int(60_000),
     )
     .at_least(1),
     p(
         "internalQueryJavaScriptHeapSizeLimitMB",
-        SetAt::Both,
+        SetPhase::Both,
         Default::Int(100),
     )
     .at_least(1),
     p(
         "internalQueryMaxJsEmitBytes",
-        SetAt::Both,
+        SetPhase::Both,
         Default::Int(104_857_600),
     )
     .at_least(1),
     // The largest number means that only `--memory` limits; 9.0 has a lower limit.
     p(
         "internalQueryMaxMemoryUsageBytesPerOperation",
-        SetAt::Both,
+        SetPhase::Both,
         Default::Long(i64::MAX),
     )
     .at_least(1),
     p(
         "internalQueryPlannerEnableHashIntersection",
-        SetAt::Both,
+        SetPhase::Both,
         Default::Bool(false),
     ),
     p(
         "internalQueryFrameworkControl",
-        SetAt::Both,
+        SetPhase::Both,
         Default::Str("forceClassicEngine"),
     ),
-    p("internalQueryStatsRateLimit", SetAt::Both, Default::Int(0)),
-    p("journalCommitInterval", SetAt::Both, Default::Int(100)),
+    p(
+        "internalQueryStatsRateLimit",
+        SetPhase::Both,
+        Default::Int(0),
+    ),
+    p("journalCommitInterval", SetPhase::Both, Default::Int(100)),
     p(
         "localLogicalSessionTimeoutMinutes",
-        SetAt::Startup,
+        SetPhase::Startup,
         Default::Int(30),
     ),
-    p("logComponentVerbosity", SetAt::Both, Default::Computed),
-    p("logLevel", SetAt::Both, Default::Int(0)),
+    p("logComponentVerbosity", SetPhase::Both, Default::Computed),
+    p("logLevel", SetPhase::Both, Default::Int(0)),
     p(
         "logicalSessionRefreshMillis",
-        SetAt::Startup,
+        SetPhase::Startup,
         Default::Int(300_000),
     ),
-    p("maxBSONDepth", SetAt::Startup, Default::Int(180)),
+    p("maxBSONDepth", SetPhase::Startup, Default::Int(180)),
     // 0 means no limit.
     p(
         "maxConcurrentMultiDocumentTransactions",
-        SetAt::Both,
+        SetPhase::Both,
         Default::Long(0),
     )
     .at_least(0),
     p(
         "maxIndexBuildMemoryUsageMegabytes",
-        SetAt::Both,
+        SetPhase::Both,
         Default::Int(200),
     ),
-    p("maxNumActiveUserIndexBuilds", SetAt::Both, Default::Int(3)),
-    p("maxSessions", SetAt::Startup, Default::Int(1_000_000)),
+    p(
+        "maxNumActiveUserIndexBuilds",
+        SetPhase::Both,
+        Default::Int(3),
+    ),
+    p("maxSessions", SetPhase::Startup, Default::Int(1_000_000)),
     p(
         "maxTransactionLockRequestTimeoutMillis",
-        SetAt::Both,
+        SetPhase::Both,
         Default::Int(5),
     ),
     p(
         "minSnapshotHistoryWindowInSeconds",
-        SetAt::Both,
+        SetPhase::Both,
         Default::Int(300),
     ),
-    p("notablescan", SetAt::Both, Default::Bool(false)),
+    p("notablescan", SetPhase::Both, Default::Bool(false)),
     // Read by the code that starts the server; kept for `getParameter`.
-    p("oidcIdentityProviders", SetAt::Startup, Default::Strs(&[])),
-    p("periodicNoopIntervalSecs", SetAt::Both, Default::Int(10)),
+    p(
+        "oidcIdentityProviders",
+        SetPhase::Startup,
+        Default::Strs(&[]),
+    ),
+    p("periodicNoopIntervalSecs", SetPhase::Both, Default::Int(10)),
     p(
         "profileOperationResourceConsumptionMetrics",
-        SetAt::Startup,
+        SetPhase::Startup,
         Default::Bool(false),
     ),
-    p("quiet", SetAt::Both, Default::Bool(false)),
-    p("redactClientLogData", SetAt::Both, Default::Bool(false)),
-    p("replWriterThreadCount", SetAt::Startup, Default::Int(16)),
-    p("requireApiVersion", SetAt::Both, Default::Bool(false)),
-    p("saslHostName", SetAt::Startup, Default::Str("")),
-    p("saslServiceName", SetAt::Startup, Default::Str("mongodb")),
-    p("scramIterationCount", SetAt::Both, Default::Int(10_000)),
+    p("quiet", SetPhase::Both, Default::Bool(false)),
+    p("redactClientLogData", SetPhase::Both, Default::Bool(false)),
+    p("replWriterThreadCount", SetPhase::Startup, Default::Int(16)),
+    p("requireApiVersion", SetPhase::Both, Default::Bool(false)),
+    p("saslHostName", SetPhase::Startup, Default::Str("")),
+    p(
+        "saslServiceName",
+        SetPhase::Startup,
+        Default::Str("mongodb"),
+    ),
+    p("scramIterationCount", SetPhase::Both, Default::Int(10_000)),
     p(
         "scramSHA256IterationCount",
-        SetAt::Both,
+        SetPhase::Both,
         Default::Int(15_000),
     ),
-    p("syncdelay", SetAt::Both, Default::Double(60.0)),
-    p("tcmallocReleaseRate", SetAt::Both, Default::Double(1.0)),
-    p("tlsMode", SetAt::Startup, Default::Str("disabled")),
+    p("syncdelay", SetPhase::Both, Default::Double(60.0)),
+    p("tcmallocReleaseRate", SetPhase::Both, Default::Double(1.0)),
+    p("tlsMode", SetPhase::Startup, Default::Str("disabled")),
     p(
         "transactionLifetimeLimitSeconds",
-        SetAt::Both,
+        SetPhase::Both,
         Default::Int(60),
     ),
     p(
         "ttlIndexDeleteTargetDocs",
-        SetAt::Both,
+        SetPhase::Both,
         Default::Long(50_000),
     )
     .at_least(0),
     p(
         "ttlIndexDeleteTargetTimeMS",
-        SetAt::Both,
+        SetPhase::Both,
         Default::Long(1000),
     )
     .at_least(0),
-    p("ttlMonitorEnabled", SetAt::Both, Default::Bool(true)),
-    p("ttlMonitorSleepSecs", SetAt::Both, Default::Int(60)).at_least(1),
+    p("ttlMonitorEnabled", SetPhase::Both, Default::Bool(true)),
+    p("ttlMonitorSleepSecs", SetPhase::Both, Default::Int(60)).at_least(1),
     p(
         "wiredTigerConcurrentReadTransactions",
-        SetAt::Both,
+        SetPhase::Both,
         Default::Int(128),
     )
     .at_least(1),
     p(
         "wiredTigerConcurrentWriteTransactions",
-        SetAt::Both,
+        SetPhase::Both,
         Default::Int(128),
     )
     .at_least(1),
@@ -321,7 +358,7 @@ impl Parameters {
                 "attempted to set unrecognized parameter [{name}]"
             );
         };
-        if !matches!(row.set_at, SetAt::Both | SetAt::Runtime) {
+        if !matches!(row.set_at, SetPhase::Both | SetPhase::Runtime) {
             bail!(
                 code::ILLEGAL_OPERATION,
                 "not allowed to change [{name}] at runtime"
@@ -336,7 +373,7 @@ impl Parameters {
     /// As [`Parameters::set`].
     pub fn set_at_startup(&self, name: &str, value: Value<'_>) -> Result<()> {
         match Parameters::find(name) {
-            Some(row) if matches!(row.set_at, SetAt::Both | SetAt::Startup) => {
+            Some(row) if matches!(row.set_at, SetPhase::Both | SetPhase::Startup) => {
                 self.put(row, value).map(|_| ())
             }
             _ => bail!(

@@ -17,7 +17,7 @@ pub struct ProfileLevel {
 
 /// The thresholds of slow operations, for all databases.
 #[derive(Clone, Copy, Debug)]
-pub struct Slow {
+pub struct SlowThreshold {
     /// Duration in milliseconds above which an operation is slow.
     pub ms: i32,
     /// Fraction of the slow operations that is recorded.
@@ -29,7 +29,7 @@ struct Settings {
     levels: BTreeMap<String, ProfileLevel>,
     /// The level of databases for which no command has set one.
     level: i32,
-    slow: Slow,
+    slow: SlowThreshold,
 }
 
 /// The profiling settings.
@@ -43,7 +43,7 @@ pub struct Profile {
 
 impl Default for Profile {
     fn default() -> Profile {
-        let slow = Slow {
+        let slow = SlowThreshold {
             ms: 100,
             sample_rate: 1.0,
         };
@@ -81,7 +81,7 @@ impl Profile {
     }
 
     /// The level of a database, and the thresholds of slow operations.
-    pub fn of(&self, db: &str) -> (ProfileLevel, Slow) {
+    pub fn of(&self, db: &str) -> (ProfileLevel, SlowThreshold) {
         let settings = self.settings.lock();
         let level = settings.levels.get(db).cloned().unwrap_or(ProfileLevel {
             level: settings.level,
@@ -91,7 +91,7 @@ impl Profile {
     }
 
     /// Sets the level of a database and the thresholds; with `None` the level stays.
-    pub fn set(&self, db: &str, level: Option<ProfileLevel>, slow: Slow) {
+    pub fn set(&self, db: &str, level: Option<ProfileLevel>, slow: SlowThreshold) {
         self.change(|settings| {
             if let Some(level) = level {
                 settings.levels.insert(db.to_owned(), level);

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 
 /// Counts since the start.
 #[derive(Debug, Default)]
-pub struct ReadsHere {
+pub struct ForwardCounters {
     /// Requests that this server has executed.
     pub executed: AtomicU64,
     /// Requests that were forwarded to the server that holds the data.

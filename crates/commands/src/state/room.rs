@@ -25,16 +25,16 @@ const LOOK: Duration = Duration::from_millis(20);
 const ALONE: Duration = Duration::from_secs(1);
 
 /// The memory for operations on large documents.
-pub struct Room {
+pub struct LargeBudget {
     bytes: usize,
     /// The memory of all operations, messages and replies.
     memory: Arc<Budget>,
-    state: Mutex<Taken>,
+    state: Mutex<BudgetState>,
     freed: Condvar,
 }
 
 #[derive(Default)]
-struct Taken {
+struct BudgetState {
     bytes: usize,
     next: u64,
     waiting: VecDeque<u64>,
@@ -54,7 +54,7 @@ pub(crate) enum OnTimeout {
 
 /// Reserved room, returned when dropped.
 pub(crate) struct Part<'r> {
-    room: &'r Room,
+    room: &'r LargeBudget,
     bytes: usize,
 }
 
@@ -80,10 +80,10 @@ pub struct RoomMetrics {
     pub refused: u64,
 }
 
-impl Room {
+impl LargeBudget {
     /// Half of this memory; the rest is for messages, cursors and operations on small documents.
-    pub fn new(memory: &Arc<Budget>) -> Room {
-        Room {
+    pub fn new(memory: &Arc<Budget>) -> LargeBudget {
+        LargeBudget {
             bytes: memory.stats().limit_bytes / 2,
             memory: Arc::clone(memory),
             state: Mutex::default(),
@@ -180,8 +180,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(20);
 
-    fn of(bytes: usize) -> Room {
-        Room::new(&Arc::new(Budget::new(2 * bytes, 2 * bytes)))
+    fn of(bytes: usize) -> LargeBudget {
+        LargeBudget::new(&Arc::new(Budget::new(2 * bytes, 2 * bytes)))
     }
 
     fn ok() -> Result<()> {
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn memory_held_by_messages_delays_operations_only_for_a_time() {
         let memory = Arc::new(Budget::new(200, 200));
-        let room = Room::new(&memory);
+        let room = LargeBudget::new(&memory);
         let message = memory.charge();
         message.set(150);
         let begun = Instant::now();

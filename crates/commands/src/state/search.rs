@@ -109,12 +109,12 @@ impl Status {
 }
 
 /// One index of this process.
-pub struct LiveIndex {
+pub struct IndexHandle {
     pub(crate) version: i64,
-    now: Mutex<Now>,
+    now: Mutex<IndexStatus>,
 }
 
-struct Now {
+struct IndexStatus {
     status: Status,
     /// The reason of the failure.
     message: Option<String>,
@@ -124,11 +124,11 @@ struct Now {
     position: Timestamp,
 }
 
-impl LiveIndex {
-    fn new(version: i64) -> LiveIndex {
-        LiveIndex {
+impl IndexHandle {
+    fn new(version: i64) -> IndexHandle {
+        IndexHandle {
             version,
-            now: Mutex::new(Now {
+            now: Mutex::new(IndexStatus {
                 status: Status::Pending,
                 message: None,
                 index: None,
@@ -172,7 +172,7 @@ impl LiveIndex {
 /// All search indexes, and the collections whose definitions the feeder has to check.
 #[derive(Default)]
 pub struct SearchIndexes {
-    live: Mutex<BTreeMap<String, Arc<LiveIndex>>>,
+    live: Mutex<BTreeMap<String, Arc<IndexHandle>>>,
     changed: Mutex<BTreeSet<Namespace>>,
     woken: Condvar,
     searches: AtomicU64,
@@ -217,14 +217,14 @@ impl SearchIndexes {
 
     /// The running index of a definition. It is created when there is none or only one of another
     /// version.
-    pub(crate) fn live(&self, definition: &SearchDefinition) -> Arc<LiveIndex> {
+    pub(crate) fn live(&self, definition: &SearchDefinition) -> Arc<IndexHandle> {
         let mut live = self.live.lock();
         let version = definition.version();
         let known = live.get(definition.id()).filter(|l| l.version == version);
         if let Some(known) = known {
             return known.clone();
         }
-        let new = Arc::new(LiveIndex::new(version));
+        let new = Arc::new(IndexHandle::new(version));
         live.insert(definition.id().to_owned(), new.clone());
         new
     }
@@ -261,7 +261,7 @@ impl SearchIndexes {
             failed: self.searches_failed.load(Ordering::Relaxed),
             ..SearchFigures::default()
         };
-        let live: Vec<Arc<LiveIndex>> = self.live.lock().values().cloned().collect();
+        let live: Vec<Arc<IndexHandle>> = self.live.lock().values().cloned().collect();
         for one in live {
             let (status, index) = {
                 let now = one.now.lock();

@@ -7,7 +7,7 @@ use super::counters::Counters;
 use super::cursors::Cursors;
 use super::machine::Host;
 use super::parameters::Parameters;
-use super::room::Room;
+use super::room::LargeBudget;
 use super::search::SearchIndexes;
 use super::sessions::Session;
 use super::ttl::Ttl;
@@ -37,7 +37,7 @@ pub struct Service {
     /// Counters of operations.
     pub counters: Counters,
     /// Room for operations on large documents.
-    pub room: Room,
+    pub room: LargeBudget,
     /// Open cursors.
     pub cursors: Arc<Cursors>,
     /// Operations that wait for data in capped collections.
@@ -113,7 +113,7 @@ impl Service {
             started_us: clock.monotonic_us(),
             started_ms,
             counters: Counters::default(),
-            room: Room::new(&config.memory),
+            room: LargeBudget::new(&config.memory),
             cursors: Arc::default(),
             capped_waiters: Arc::default(),
             ttl: Ttl::default(),

@@ -30,12 +30,12 @@ enum State {
     /// The session's last number does not belong to a transaction.
     #[default]
     None,
-    Open(i64, Open),
+    Open(i64, TransactionState),
     Committed(i64, CommitPos),
     Aborted(i64),
 }
 
-struct Open {
+struct TransactionState {
     /// `None` while the first statement waits for locks; the transaction is started again
     /// afterwards.
     transaction: Option<Arc<Transaction>>,
@@ -87,7 +87,7 @@ impl TransactionCounts {
         &self.lasted
     }
 
-    fn ended(&self, open: &Open, count: &AtomicI64) {
+    fn ended(&self, open: &TransactionState, count: &AtomicI64) {
         count.fetch_add(1, Relaxed);
         let us = u64::try_from(open.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.lasted.record(us);
@@ -116,7 +116,7 @@ impl TransactionCounts {
 }
 
 /// The parameters of a new transaction.
-pub struct Start<'s> {
+pub struct TransactionOptions<'s> {
     /// The state that it reads; `None` is the current state.
     pub view: Option<&'s ReadView>,
     /// The time at which it is aborted if it is still open, milliseconds since the epoch.
@@ -182,7 +182,7 @@ impl SessionWrites {
         &mut self,
         store: &Store,
         number: i64,
-        how: Start<'_>,
+        how: TransactionOptions<'_>,
         counts: &TransactionCounts,
     ) -> Result<Arc<Transaction>> {
         match store.begin_retryable(&mut self.record, number)? {
@@ -199,7 +199,7 @@ impl SessionWrites {
         counts.check_open(how.open_max)?;
         let transaction = Arc::new(store.begin_transaction(how.view)?);
         counts.started.fetch_add(1, Relaxed);
-        let open = Open {
+        let open = TransactionState {
             transaction: Some(Arc::clone(&transaction)),
             expires_ms: how.expires_ms,
             began: Instant::now(),

@@ -14,7 +14,7 @@ use store::Collection;
 #[derive(Debug, Default)]
 pub struct Ttl {
     /// The tracked namespaces, with the number of their latest tracking.
-    tracked: Mutex<Tracked>,
+    tracked: Mutex<TrackedNamespaces>,
     /// Completed passes over all collections.
     pub passes: AtomicI64,
     /// Rounds within passes: in each, every collection gets its share of the time.
@@ -26,7 +26,7 @@ pub struct Ttl {
 }
 
 #[derive(Debug, Default)]
-struct Tracked {
+struct TrackedNamespaces {
     last: u64,
     at: FxHashMap<Namespace, u64>,
 }

@@ -26,7 +26,7 @@ impl CappedWaiters {
         uuid: [u8; 16],
         connection: i64,
         link: Option<Arc<dyn Link>>,
-    ) -> Waiting {
+    ) -> WaiterGuard {
         self.waiting
             .lock()
             .entry(uuid)
@@ -36,7 +36,7 @@ impl CappedWaiters {
         // Pairs with the fence in `wake_readers`: either the insert sees the count or the second
         // read sees the document.
         fence(Ordering::SeqCst);
-        Waiting {
+        WaiterGuard {
             waiters: Arc::clone(self),
             uuid,
             connection,
@@ -67,13 +67,13 @@ impl CappedWaiters {
 }
 
 /// A registered waiter; the registration ends when it is dropped.
-pub(crate) struct Waiting {
+pub(crate) struct WaiterGuard {
     waiters: Arc<CappedWaiters>,
     uuid: [u8; 16],
     connection: i64,
 }
 
-impl Drop for Waiting {
+impl Drop for WaiterGuard {
     fn drop(&mut self) {
         let mut all = self.waiters.waiting.lock();
         if let Some(list) = all.get_mut(&self.uuid) {

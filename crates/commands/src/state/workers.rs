@@ -10,15 +10,15 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The parameters of a worker's turn.
 #[derive(Clone, Copy)]
-pub struct Turn<'t> {
+pub struct RoundContext<'t> {
     go_on: &'t dyn Fn() -> bool,
     progress: &'t Progress,
 }
 
-impl<'t> Turn<'t> {
+impl<'t> RoundContext<'t> {
     /// A turn of the worker with this progress; it ends when `go_on` returns false.
-    pub fn new(go_on: &'t dyn Fn() -> bool, progress: &'t Progress) -> Turn<'t> {
-        Turn { go_on, progress }
+    pub fn new(go_on: &'t dyn Fn() -> bool, progress: &'t Progress) -> RoundContext<'t> {
+        RoundContext { go_on, progress }
     }
 
     /// False when the worker has to end.

@@ -15,15 +15,15 @@ use model::{Bump, Doc, Result};
 use operators::Env;
 use pace::{Pace, nap};
 use query::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
-use query::physical::Read;
-use rule::{Expired, Rule, Rules};
+use query::physical::CollectionRead;
+use rule::{ExpiryQuery, Rule, Rules};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 use store::{
-    Change, Collection, Modified, ReadView, Scan, SeriesRead, SeriesScan, WriteClass, Writer,
+    Change, Collection, ModifyOutcome, ReadView, Scan, SeriesRead, SeriesScan, WriteClass, Writer,
 };
 
 /// Documents deleted between two reads of the clock.
@@ -82,21 +82,21 @@ struct Task {
     entry: Entry,
     coll: Arc<Collection>,
     rule: Rule,
-    walk: Option<(Expired, Walk)>,
+    walk: Option<(ExpiryQuery, ExpiryScan)>,
     /// Time spent without pauses.
     spent: Duration,
 }
 
 /// How the expired documents are found. Between batches it holds no resource of the engine.
-enum Walk {
-    Planned(Box<Read>),
+enum ExpiryScan {
+    Planned(Box<CollectionRead>),
     All(Box<Scan>),
     /// Deletes whole buckets.
     Series(Box<SeriesScan>),
 }
 
 /// The result of a task's turn.
-enum Turn {
+enum BatchResult {
     /// No expired documents are left.
     Done,
     /// There may be more expired documents.
@@ -149,8 +149,8 @@ impl Monitor {
                     return;
                 }
                 match self.turn(service, &mut task, now_ms, &mut pace, go_on) {
-                    Ok(Turn::More) => tasks.push_back(task),
-                    Ok(Turn::Done) => {}
+                    Ok(BatchResult::More) => tasks.push_back(task),
+                    Ok(BatchResult::Done) => {}
                     // The next pass uses the new state of the collection.
                     Err(e) if e.is_collection_gone() => {}
                     Err(e) if !go_on() => drop(e),
@@ -221,7 +221,7 @@ impl Monitor {
         now_ms: i64,
         pace: &mut Pace,
         go_on: &dyn Fn() -> bool,
-    ) -> Result<Turn> {
+    ) -> Result<BatchResult> {
         let docs_max =
             u64::try_from(service.state.parameters.int("ttlIndexDeleteTargetDocs")).unwrap_or(0);
         let ms_max =
@@ -232,9 +232,9 @@ impl Monitor {
             None => {
                 let expired = task.rule.at(&task.coll, now_ms)?;
                 if expired.reads_all && self.read_again.contains_key(&task.coll.uuid()) {
-                    return Ok(Turn::Done);
+                    return Ok(BatchResult::Done);
                 }
-                let walk = Walk::open(&task.coll, &expired);
+                let walk = ExpiryScan::open(&task.coll, &expired);
                 (expired, walk)
             }
         };
@@ -242,7 +242,7 @@ impl Monitor {
         let operation = service.own_operation();
         loop {
             if !go_on() {
-                return Ok(Turn::Done);
+                return Ok(BatchResult::Done);
             }
             if service.state.fsync_locks.load(Acquire) > 0 {
                 nap(LOOK_EVERY, go_on);
@@ -261,21 +261,21 @@ impl Monitor {
                         Instant::now() + task.spent * READ_ALL_SHARE,
                     );
                 }
-                return Ok(Turn::Done);
+                return Ok(BatchResult::Done);
             }
             let time_is_up = ms_max > 0 && began.elapsed() >= Duration::from_millis(ms_max);
             if time_is_up || docs_max > 0 && deleted >= docs_max {
                 if !expired.remembers {
                     task.walk = Some((expired, walk));
                 }
-                return Ok(Turn::More);
+                return Ok(BatchResult::More);
             }
         }
     }
 }
 
-impl Walk {
-    fn open(coll: &Arc<Collection>, expired: &Expired) -> Walk {
+impl ExpiryScan {
+    fn open(coll: &Arc<Collection>, expired: &ExpiryQuery) -> ExpiryScan {
         // A bucket is deleted once the last measurement that it may contain has expired.
         let until = expired.until_ms.saturating_sub(coll.bucket_span_ms());
         let read = SeriesRead {
@@ -283,27 +283,27 @@ impl Walk {
             ..SeriesRead::default()
         };
         if let Some(scan) = coll.scan_series(&ReadView::LATEST, read, None) {
-            return Walk::Series(Box::new(scan));
+            return ExpiryScan::Series(Box::new(scan));
         }
         if expired.reads_all {
             let all = coll.scan_keys(&ReadView::LATEST, None, None, false);
-            return Walk::All(Box::new(all));
+            return ExpiryScan::All(Box::new(all));
         }
         let (plan, filter) = (expired.plan.clone(), expired.filter.clone());
-        let docs = Read::new(coll.clone(), plan, Some(filter), None);
-        Walk::Planned(Box::new(docs.with_fields(vec!["_id".to_owned()])))
+        let docs = CollectionRead::new(coll.clone(), plan, Some(filter), None);
+        ExpiryScan::Planned(Box::new(docs.with_fields(vec!["_id".to_owned()])))
     }
 
     /// The keys of the next expired documents, and whether there may be more.
     fn next(
         &mut self,
         coll: &Collection,
-        expired: &Expired,
+        expired: &ExpiryQuery,
         host: &StoreHost,
     ) -> Result<(Vec<Vec<u8>>, bool)> {
         let mut keys = Vec::new();
         match self {
-            Walk::Planned(docs) => {
+            ExpiryScan::Planned(docs) => {
                 let mut found = DocBatch::new();
                 found.set_max_docs(BATCH_DOCS);
                 let more = docs.next_batch(&ExecContext::new(&expired.env, host), &mut found)?;
@@ -314,7 +314,7 @@ impl Walk {
                 }
                 Ok((keys, more))
             }
-            Walk::All(_) | Walk::Series(_) => {
+            ExpiryScan::All(_) | ExpiryScan::Series(_) => {
                 let (mut arena, mut failed) = (Bump::new(), None);
                 let each = &mut |row: store::Row<'_>| {
                     arena.reset();
@@ -326,17 +326,17 @@ impl Walk {
                     failed.is_none()
                 };
                 let more = match self {
-                    Walk::All(scan) => {
+                    ExpiryScan::All(scan) => {
                         let more = scan.visit(STEP_DOCS, each);
                         scan.pause();
                         more
                     }
-                    Walk::Series(scan) => {
+                    ExpiryScan::Series(scan) => {
                         let more = scan.visit(STEP_DOCS, each);
                         scan.pause();
                         more
                     }
-                    Walk::Planned(_) => Ok(false),
+                    ExpiryScan::Planned(_) => Ok(false),
                 }?;
                 failed.map_or(Ok((keys, more)), Err)
             }
@@ -368,7 +368,8 @@ fn delete(
             Change::Keep
         })
     };
-    let mut count = |_: usize, done| deleted += u64::from(matches!(done, Modified::Deleted(_)));
+    let mut count =
+        |_: usize, done| deleted += u64::from(matches!(done, ModifyOutcome::Deleted(_)));
     let done = coll.modify_many(&keys, &mut decide, &mut count);
     // When a delete fails, the documents before it are deleted.
     service.ttl.count_deleted(deleted);
@@ -409,7 +410,9 @@ mod tests {
             .unwrap();
         let expired = Rules::of(&c).rules[0].at(&c, 1_000_000).unwrap();
         let host = StoreHost::new(service.clone(), None, None);
-        let (keys, _) = Walk::open(&c, &expired).next(&c, &expired, &host).unwrap();
+        let (keys, _) = ExpiryScan::open(&c, &expired)
+            .next(&c, &expired, &host)
+            .unwrap();
         assert_eq!(keys.len(), 2);
         let fresh = doc! { "_id": 2i32, "at": Value::Date(2_000_000) };
         writer

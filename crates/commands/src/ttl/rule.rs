@@ -85,7 +85,7 @@ impl Rules {
 }
 
 /// A rule at a point in time: a filter of the expired documents, and the way to find them.
-pub(super) struct Expired {
+pub(super) struct ExpiryQuery {
     pub(super) filter: Arc<MatchFilter>,
     pub(super) plan: Plan,
     pub(super) env: Env,
@@ -101,7 +101,7 @@ pub(super) struct Expired {
 impl Rule {
     /// # Errors
     /// Those of the planner.
-    pub(super) fn at(&self, c: &Collection, now_ms: i64) -> Result<Expired> {
+    pub(super) fn at(&self, c: &Collection, now_ms: i64) -> Result<ExpiryQuery> {
         let (path, seconds, index) = match self {
             Rule::Index(index, n) => (
                 index.fields().first().map_or("", |f| f.path.as_str()),
@@ -145,7 +145,7 @@ impl Rule {
         // Buckets are found by their start times.
         let reads_all = matches!(plan.access, Access::Collection { .. }) && !c.is_series();
         let remembers = plan.index.as_ref().is_some_and(|i| i.is_multikey());
-        Ok(Expired {
+        Ok(ExpiryQuery {
             filter,
             plan,
             env,

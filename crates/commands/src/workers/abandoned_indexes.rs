@@ -1,6 +1,6 @@
 //! Removes indexes whose builds were abandoned.
 
-use super::worker::{Next, Worker};
+use super::worker::{NextRound, Worker};
 
 pub(super) static WORKER: Worker = Worker {
     error: ("INDEX", "an abandoned index could not be removed"),
@@ -8,7 +8,7 @@ pub(super) static WORKER: Worker = Worker {
         Box::new(|service, _| {
             let operation = service.own_operation();
             service.store.writer(&operation).sweep_abandoned()?;
-            Ok(Next::Again)
+            Ok(NextRound::Again)
         })
     })
 };

@@ -1,6 +1,6 @@
 //! Adjusts how many operations run at the same time to the measured throughput.
 
-use super::worker::{Next, Worker};
+use super::worker::{NextRound, Worker};
 
 pub(super) static WORKER: Worker = Worker::short("admission", || {
     Box::new(|service, _| {
@@ -9,6 +9,6 @@ pub(super) static WORKER: Worker = Worker::short("admission", || {
             .map(|kind| parameters.int(&format!("wiredTigerConcurrent{kind}Transactions")));
         let now_us = service.clock.monotonic_us();
         service.state.admission.adapt(now_us, most);
-        Ok(Next::Again)
+        Ok(NextRound::Again)
     })
 });

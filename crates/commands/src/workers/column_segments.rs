@@ -1,9 +1,9 @@
 //! Builds the segments of column indexes of open collections, and rebuilds segments with many
 //! changed documents. No operation waits for it: where segments are missing, documents are read.
 
-use super::worker::{Class, Next, Worker, never};
+use super::worker::{Class, NextRound, Worker, never};
 use crate::state::service::Service;
-use crate::state::workers::Turn;
+use crate::state::workers::RoundContext;
 use model::Result;
 use query::segments::build_next;
 use std::collections::HashMap;
@@ -18,14 +18,20 @@ pub(super) static WORKER: Worker = Worker {
     is_due_early: never,
     work: || {
         let mut done = HashMap::new();
-        Box::new(move |service, turn| build_all(service, turn, &mut done).map(|()| Next::Again))
+        Box::new(move |service, turn| {
+            build_all(service, turn, &mut done).map(|()| NextRound::Again)
+        })
     },
     error: ("INDEX", "a segment of a column index could not be made"),
 };
 
 /// Builds missing segments. `done` has, for each index with nothing left to build, the change count
 /// of its collection at that time.
-fn build_all(service: &Service, turn: &Turn<'_>, done: &mut HashMap<u32, u64>) -> Result<()> {
+fn build_all(
+    service: &Service,
+    turn: &RoundContext<'_>,
+    done: &mut HashMap<u32, u64>,
+) -> Result<()> {
     let has_columns = |coll: &Collection| coll.indexes().iter().any(|i| i.is_columns());
     let collections = service.store.open_collections(&has_columns);
     let mut kept = HashMap::new();
@@ -60,7 +66,7 @@ fn build(
     service: &Service,
     coll: &Arc<Collection>,
     index: &Arc<Index>,
-    turn: &Turn<'_>,
+    turn: &RoundContext<'_>,
 ) -> Result<bool> {
     let operation = service.own_operation();
     while turn.goes_on() {

@@ -1,11 +1,11 @@
 //! Ends cursors that were not used for `cursorTimeoutMillis`.
 
-use super::worker::{Next, Worker};
+use super::worker::{NextRound, Worker};
 
 pub(super) static WORKER: Worker = Worker::short("cursors", || {
     Box::new(|service, _| {
         let timeout_ms = service.state.parameters.int("cursorTimeoutMillis");
         service.cursors.expire(service.clock.now_ms(), timeout_ms);
-        Ok(Next::Again)
+        Ok(NextRound::Again)
     })
 });

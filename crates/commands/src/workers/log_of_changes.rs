@@ -1,7 +1,7 @@
 //! Deletes the oldest entries of the log of changes, and writes the time to the log while there are
 //! no writes, so that the operation time advances.
 
-use super::worker::{Next, Worker};
+use super::worker::{NextRound, Worker};
 use crate::state::service::Service;
 use model::{Result, Timestamp};
 
@@ -12,7 +12,7 @@ pub(super) static WORKER: Worker = Worker {
     error: ("REPL", "the log could not be kept"),
     is_due_early: |service| service.store.feed().is_some_and(|log| log.is_to_be_cut()),
     ..Worker::short("logOfChanges", || {
-        Box::new(|service, _| keep_log(service).map(|()| Next::Again))
+        Box::new(|service, _| keep_log(service).map(|()| NextRound::Again))
     })
 };
 

@@ -6,9 +6,9 @@ mod schedule;
 mod worker;
 
 use crate::state::service::Service;
-pub use crate::state::workers::{Progress, Turn, Workers};
+pub use crate::state::workers::{Progress, RoundContext, Workers};
 pub use schedule::{Schedule, run};
-pub use worker::{Class, Next, Work, Worker, never};
+pub use worker::{Class, NextRound, Worker, WorkerFn, never};
 
 /// A worker by its name.
 pub fn find(name: &str) -> Option<&'static Worker> {

@@ -1,10 +1,10 @@
 //! Logs how many refused connections got no line.
 
-use super::worker::{Next, Worker};
+use super::worker::{NextRound, Worker};
 
 pub(super) static WORKER: Worker = Worker::short("refusals", || {
     Box::new(|service, _| {
         service.tell_left_out();
-        Ok(Next::Again)
+        Ok(NextRound::Again)
     })
 });

@@ -2,7 +2,7 @@
 //! large collection itself: in each round one collection that queries ask for and that has no
 //! sample or has changed since.
 
-use super::worker::{Class, Next, Worker, never};
+use super::worker::{Class, NextRound, Worker, never};
 use crate::state::service::Service;
 use model::{Namespace, Result};
 use query::plan::PlanCache;
@@ -15,7 +15,7 @@ pub(super) static WORKER: Worker = Worker {
     is_due_early: never,
     work: || {
         let mut last = None;
-        Box::new(move |service, _| draw_next(service, &mut last).map(|()| Next::Again))
+        Box::new(move |service, _| draw_next(service, &mut last).map(|()| NextRound::Again))
     },
     error: ("QUERY", "a sample of documents could not be drawn"),
 };

@@ -1,8 +1,8 @@
 //! Schedules the rounds of workers. Must not know: threads, what workers do.
 
-use super::worker::{Next, Work, Worker};
+use super::worker::{NextRound, Worker, WorkerFn};
 use crate::state::service::Service;
-use crate::state::workers::{Progress, Turn};
+use crate::state::workers::{Progress, RoundContext};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 const AFTER_PANIC: Duration = Duration::from_secs(1);
 
 /// Workers that take turns on one thread.
-pub struct Schedule(Vec<Due>);
+pub struct Schedule(Vec<ScheduledWorker>);
 
 /// A worker and the time of its next round.
-struct Due {
+struct ScheduledWorker {
     worker: &'static Worker,
-    work: Work,
+    work: WorkerFn,
     progress: Arc<Progress>,
     /// `None` when the worker has ended.
     at: Option<Instant>,
@@ -25,7 +25,7 @@ struct Due {
 impl Schedule {
     /// Starts workers; all are due at once.
     pub fn new(service: &Service, workers: impl IntoIterator<Item = &'static Worker>) -> Schedule {
-        let due = |worker: &'static Worker| Due {
+        let due = |worker: &'static Worker| ScheduledWorker {
             worker,
             work: (worker.work)(),
             progress: service.state.workers.start(worker.name),
@@ -68,26 +68,26 @@ pub fn run(
     }
 }
 
-impl Due {
+impl ScheduledWorker {
     fn is_due(&self, service: &Service) -> bool {
         self.at
             .is_some_and(|at| at <= Instant::now() || (self.worker.is_due_early)(service))
     }
 
     fn round(&mut self, service: &Arc<Service>, go_on: &dyn Fn() -> bool) {
-        let Due {
+        let ScheduledWorker {
             worker,
             work,
             progress,
             at,
         } = self;
-        let turn = Turn::new(go_on, progress);
+        let turn = RoundContext::new(go_on, progress);
         let round = || progress.round(service.clock.as_ref(), || work(service, &turn));
         let (component, text) = worker.error;
         *at = Some(Instant::now() + worker.period);
         match catch_unwind(AssertUnwindSafe(round)) {
-            Ok(Ok(Next::Again)) => {}
-            Ok(Ok(Next::Ended)) => *at = None,
+            Ok(Ok(NextRound::Again)) => {}
+            Ok(Ok(NextRound::Ended)) => *at = None,
             // A worker that was told to end may return an error.
             Ok(Err(_)) if !go_on() => {}
             Ok(Err(e)) => {

@@ -1,6 +1,6 @@
 //! Builds search indexes and follows the log for them.
 
-use super::worker::{Class, Next, Worker, never};
+use super::worker::{Class, NextRound, Worker, never};
 use std::time::Duration;
 
 pub(super) static WORKER: Worker = Worker {
@@ -12,7 +12,7 @@ pub(super) static WORKER: Worker = Worker {
         Box::new(|service, turn| {
             // The feeder schedules itself, because changes wake it.
             crate::feed::run(service, turn);
-            Ok(Next::Ended)
+            Ok(NextRound::Ended)
         })
     },
     error: ("INDEX", "search indexes could not be followed"),

@@ -1,6 +1,6 @@
 //! Removes the retry records of ended sessions.
 
-use super::worker::{Next, Worker};
+use super::worker::{NextRound, Worker};
 
 pub(super) static WORKER: Worker = Worker {
     error: ("WRITE", "records of sessions could not be removed"),
@@ -11,7 +11,7 @@ pub(super) static WORKER: Worker = Worker {
                 let is_open = |id: &[u8; 16]| sessions.contains(id);
                 service.store.sweep_sessions(&is_open)?;
             }
-            Ok(Next::Again)
+            Ok(NextRound::Again)
         })
     })
 };

@@ -1,12 +1,12 @@
 //! Ends sessions that were not used for half an hour.
 
-use super::worker::{Next, Worker};
+use super::worker::{NextRound, Worker};
 
 pub(super) static WORKER: Worker = Worker::short("sessions", || {
     Box::new(|service, _| {
         for id in service.state.sessions.idle(service.clock.now_ms()) {
             service.end_session(&id);
         }
-        Ok(Next::Again)
+        Ok(NextRound::Again)
     })
 });

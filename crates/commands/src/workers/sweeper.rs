@@ -1,9 +1,9 @@
 //! Frees the space of dropped collections and indexes if the engine has not done so; after the
 //! start also that of documents and index entries that belong to nothing in the catalog.
 
-use super::worker::{Class, Next, Worker, never};
+use super::worker::{Class, NextRound, Worker, never};
 use crate::state::service::Service;
-use crate::state::workers::Turn;
+use crate::state::workers::RoundContext;
 use model::Result;
 use operation::interrupted;
 use std::time::Duration;
@@ -20,13 +20,13 @@ pub(super) static WORKER: Worker = Worker {
         let mut is_first = true;
         Box::new(move |service, turn| {
             let unowned = std::mem::take(&mut is_first);
-            sweep(service, unowned, turn).map(|()| Next::Again)
+            sweep(service, unowned, turn).map(|()| NextRound::Again)
         })
     },
     error: ("STORAGE", "dropped data could not be looked through"),
 };
 
-fn sweep(service: &Service, unowned: bool, turn: &Turn<'_>) -> Result<()> {
+fn sweep(service: &Service, unowned: bool, turn: &RoundContext<'_>) -> Result<()> {
     let stop = || match turn.goes_on() {
         true => Ok(()),
         false => Err(interrupted()),

@@ -1,6 +1,6 @@
 //! Aborts transactions whose time is over.
 
-use super::worker::{Next, Worker};
+use super::worker::{NextRound, Worker};
 use crate::state::service::Service;
 
 pub(super) static WORKER: Worker = Worker::short("transactions", || {
@@ -8,7 +8,7 @@ pub(super) static WORKER: Worker = Worker::short("transactions", || {
         if service.state.transactions.open() > 0 {
             abort_expired(service);
         }
-        Ok(Next::Again)
+        Ok(NextRound::Again)
     })
 });
 

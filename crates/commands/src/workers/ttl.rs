@@ -1,6 +1,6 @@
 //! Deletes expired documents on its own thread, so that a long pass delays no other worker.
 
-use super::worker::{Class, Next, Worker, never};
+use super::worker::{Class, NextRound, Worker, never};
 use crate::ttl::Monitor;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(super) static WORKER: Worker = Worker {
         let mut monitor = Monitor::default();
         Box::new(move |service, turn| {
             let passed = monitor.pass_if_due(service, &|| turn.goes_on());
-            passed.map(|()| Next::Again)
+            passed.map(|()| NextRound::Again)
         })
     },
     error: ("INDEX", "collections with TTL could not all be found"),

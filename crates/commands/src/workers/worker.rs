@@ -1,13 +1,13 @@
 //! The definition of a background worker. Must not know: which workers exist, threads.
 
 use crate::state::service::Service;
-use crate::state::workers::Turn;
+use crate::state::workers::RoundContext;
 use model::Result;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The work of one round, with the state that it keeps between rounds.
-pub type Work = Box<dyn FnMut(&Arc<Service>, &Turn<'_>) -> Result<Next> + Send>;
+pub type WorkerFn = Box<dyn FnMut(&Arc<Service>, &RoundContext<'_>) -> Result<NextRound> + Send>;
 
 /// A background worker, as data.
 pub struct Worker {
@@ -20,7 +20,7 @@ pub struct Worker {
     /// Whether a round is due before the period ends; checked when the thread is unparked.
     pub is_due_early: fn(&Service) -> bool,
     /// Creates the work function.
-    pub work: fn() -> Work,
+    pub work: fn() -> WorkerFn,
     /// The log component of its errors, and the beginning of the log line.
     pub error: (&'static str, &'static str),
 }
@@ -36,7 +36,7 @@ pub enum Class {
 
 /// What follows a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextRound {
     /// Another round after the period.
     Again,
     /// Nothing: this server has no work for the worker.
@@ -45,7 +45,7 @@ pub enum Next {
 
 impl Worker {
     /// A worker with short rounds, one per second.
-    pub const fn short(name: &'static str, work: fn() -> Work) -> Worker {
+    pub const fn short(name: &'static str, work: fn() -> WorkerFn) -> Worker {
         Worker {
             name,
             class: Class::Shared,

@@ -2,7 +2,7 @@
 //! by which drivers back off; operations that need no ticket continue.
 
 use crate::interrupts::{code, fill};
-use crate::observability::{Seen, int};
+use crate::observability::{LoggingServer, int};
 use model::{Doc, DocBuf, doc};
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ fn long_read(ms: i32) -> DocBuf {
 
 #[test]
 fn a_waiter_for_a_ticket_times_out_while_others_continue() {
-    let mut s = Seen::new();
+    let mut s = LoggingServer::new();
     fill(s.server(), 10);
-    let set = |s: &mut Seen, name: &str, to: i32| {
+    let set = |s: &mut LoggingServer, name: &str, to: i32| {
         let reply = s.run(
             "admin",
             &format!(r#"{{"setParameter": 1, "{name}": {to}}}"#),
         );
         assert_eq!(code(&reply), 0, "{reply:?}");
     };
-    let reads = |s: &mut Seen, path: &str| {
+    let reads = |s: &mut LoggingServer, path: &str| {
         let status = s.run("admin", r#"{"serverStatus": 1}"#);
         int(&status, &format!("queues.execution.read.{path}"))
     };

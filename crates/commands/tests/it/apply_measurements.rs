@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use commands::{Config, Dispatcher, StoreHooks, SystemClock};
 use model::{Doc, DocBuf, Value, doc};
-use storage::observe::{Call, Observed, Observer};
+use storage::observe::{Call, ObservedEngine, Observer};
 use storage::{Caps, MemoryEngine};
 
 use crate::behaviour::{logging_store, send, serve, store};
@@ -91,7 +91,7 @@ fn the_log_of_a_time_series_is_played_with_few_steps_for_each_entry() {
     let entries = batch(&source, "local", &find);
     assert_eq!(entries.len(), 4000 + 280);
 
-    let engine = Arc::new(Observed::new(
+    let engine = Arc::new(ObservedEngine::new(
         Arc::new(MemoryEngine::new()),
         Steps::default(),
     ));

@@ -6,7 +6,7 @@ use commands::{Config, Dispatcher, SystemClock};
 use model::DocBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use storage::observe::{Call, Observed, Observer};
+use storage::observe::{Call, ObservedEngine, Observer};
 use storage::{Caps, MemoryEngine, Table};
 
 fn run(s: &Dispatcher, command: &str) -> DocBuf {
@@ -18,11 +18,11 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// Runs a job when a build begins to read documents.
 #[derive(Default)]
-struct DuringBuild {
+struct BuildObserver {
     job: Mutex<Option<Job>>,
 }
 
-impl Observer for DuringBuild {
+impl Observer for BuildObserver {
     fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
         if let Call::Cursor {
             table: Table::Doc,
@@ -41,9 +41,9 @@ impl Observer for DuringBuild {
 /// Regression: a second createIndexes of the same index succeeded before the first had failed.
 #[test]
 fn a_second_build_of_the_same_index_ends_as_the_first() {
-    let engine = Arc::new(Observed::new(
+    let engine = Arc::new(ObservedEngine::new(
         Arc::new(MemoryEngine::new()),
-        DuringBuild::default(),
+        BuildObserver::default(),
     ));
     let language = Arc::new(commands::StoreHooks::new(Arc::new(SystemClock::default())));
     let s = serve(
@@ -79,9 +79,9 @@ fn a_second_build_of_the_same_index_ends_as_the_first() {
 /// currentOp shows the progress of a running build.
 #[test]
 fn operations_show_how_far_a_build_has_come() {
-    let engine = Arc::new(Observed::new(
+    let engine = Arc::new(ObservedEngine::new(
         Arc::new(MemoryEngine::new()),
-        DuringBuild::default(),
+        BuildObserver::default(),
     ));
     let language = Arc::new(commands::StoreHooks::new(Arc::new(SystemClock::default())));
     let s = serve(

@@ -1,8 +1,8 @@
 //! A small random generator for tests with a fixed seed.
 
-pub(crate) struct Chance(pub(crate) u64);
+pub(crate) struct Rng(pub(crate) u64);
 
-impl Chance {
+impl Rng {
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.0 = self
             .0

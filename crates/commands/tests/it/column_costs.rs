@@ -36,7 +36,7 @@ fn group(filter: Json) -> Json {
 }
 
 /// The plan and the execution statistics of an explained command.
-struct Shown {
+struct ExplainOutput {
     stage: String,
     keys: u64,
     docs: u64,
@@ -57,7 +57,7 @@ fn number(of: &Json) -> f64 {
     text.map_or(0.0, |text| text.parse().expect("a number"))
 }
 
-fn shown(server: &mut Server, command: &Json) -> Shown {
+fn shown(server: &mut Server, command: &Json) -> ExplainOutput {
     let reply = server.ok(&json!({ "explain": command, "verbosity": "executionStats" }));
     let whole = match reply.get("stages") {
         Some(stages) => stages[0]["$cursor"].clone(),
@@ -68,7 +68,7 @@ fn shown(server: &mut Server, command: &Json) -> Shown {
     let at = |name: &str| number(&stage[name]);
     let rejected = whole["queryPlanner"]["rejectedPlans"].as_array();
     let name = |stage: &Json| stage["stage"].as_str().unwrap_or("none").to_owned();
-    Shown {
+    ExplainOutput {
         keys: number(&stats["totalKeysExamined"]) as u64,
         docs: number(&stats["totalDocsExamined"]) as u64,
         rows: at("rowsFromSegments") as u64,
@@ -86,7 +86,7 @@ fn shown(server: &mut Server, command: &Json) -> Shown {
 }
 
 /// Checks that every rejected plan costs more.
-fn costs_least(shown: &Shown, others: &[&str]) {
+fn costs_least(shown: &ExplainOutput, others: &[&str]) {
     let names: Vec<&str> = shown.rejected.iter().map(|(name, _)| &name[..]).collect();
     assert_eq!(names, others, "{}", shown.stage);
     assert!(

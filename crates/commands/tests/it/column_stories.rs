@@ -5,13 +5,13 @@
 //! `QUARRY_COLUMNS=n` runs n rounds instead of a few; `QUARRY_SEED=n` begins with another seed.
 
 use crate::column_indexes::{Server, lowest, with};
-use crate::columns::{Dice, PATHS, document, filter, group};
+use crate::columns::{PATHS, Rng, document, filter, group};
 use serde_json::{Value as Json, json};
 
 const QUICK_ROUNDS: u64 = 10;
 const STEPS: usize = 120;
 
-fn index(g: &mut Dice) -> Json {
+fn index(g: &mut Rng) -> Json {
     let mut key = serde_json::Map::new();
     match g.roll(3) {
         0 => _ = key.insert("$**".to_owned(), json!("columnstore")),
@@ -28,7 +28,7 @@ fn index(g: &mut Dice) -> Json {
 }
 
 /// A random find, count or distinct.
-fn question(g: &mut Dice) -> Json {
+fn question(g: &mut Rng) -> Json {
     let query = match g.roll(2) {
         0 => json!({}),
         _ => filter(g, 2),
@@ -72,8 +72,8 @@ fn question(g: &mut Dice) -> Json {
 }
 
 /// The history of one collection.
-struct Story {
-    g: Dice,
+struct CollectionHistory {
+    g: Rng,
     server: Server,
     /// Ids come in random order.
     clustered: bool,
@@ -85,9 +85,9 @@ struct Story {
     failed: usize,
 }
 
-impl Story {
-    fn new(seed: u64) -> Story {
-        let mut g = Dice(seed.wrapping_mul(0x1000_0000_01B3));
+impl CollectionHistory {
+    fn new(seed: u64) -> CollectionHistory {
+        let mut g = Rng(seed.wrapping_mul(0x1000_0000_01B3));
         let mut server = Server::new();
         let clustered = g.roll(2) == 0;
         if clustered {
@@ -96,7 +96,7 @@ impl Story {
         } else {
             server.ok(&json!({ "create": "c" }));
         }
-        Story {
+        CollectionHistory {
             plain: g.roll(3) == 0,
             g,
             server,
@@ -273,7 +273,7 @@ fn column_indexes_give_what_documents_give() {
     let (mut answered, mut failed, mut rows, mut documents) = (0, 0, 0, 0);
     let mut found = 0;
     for seed in first..first + rounds {
-        let mut story = Story::new(seed);
+        let mut story = CollectionHistory::new(seed);
         let some = 20 + story.g.roll(80);
         let docs = story.documents(some);
         if story.g.roll(2) == 0 {

@@ -11,9 +11,9 @@ const QUICK_ROUNDS: u64 = 40;
 const GROUPS_A_ROUND: usize = 25;
 
 /// Splitmix64.
-pub(crate) struct Dice(pub(crate) u64);
+pub(crate) struct Rng(pub(crate) u64);
 
-impl Dice {
+impl Rng {
     pub(crate) fn roll(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -32,7 +32,7 @@ pub(crate) const PATHS: &[&str] = &[
 
 /// A random value of any type. Doubles are multiples of one half, so that sums do not depend on the
 /// order.
-fn scalar(g: &mut Dice) -> Json {
+fn scalar(g: &mut Rng) -> Json {
     match g.roll(28) {
         0 => json!(null),
         1 => json!({ "$undefined": true }),
@@ -55,7 +55,7 @@ fn scalar(g: &mut Dice) -> Json {
     }
 }
 
-fn value(g: &mut Dice, depth: usize) -> Json {
+fn value(g: &mut Rng, depth: usize) -> Json {
     match g.roll(if depth == 0 { 6 } else { 10 }) {
         0..=5 => scalar(g),
         6 => (0..g.roll(3)).map(|_| value(g, depth - 1)).collect(),
@@ -71,7 +71,7 @@ fn value(g: &mut Dice, depth: usize) -> Json {
     }
 }
 
-pub(crate) fn document(g: &mut Dice, id: usize, plain: bool) -> Json {
+pub(crate) fn document(g: &mut Rng, id: usize, plain: bool) -> Json {
     let mut o = serde_json::Map::new();
     o.insert("_id".to_owned(), json!(id as i32));
     for k in ["b", "a", "d", "c"] {
@@ -83,15 +83,15 @@ pub(crate) fn document(g: &mut Dice, id: usize, plain: bool) -> Json {
     Json::Object(o)
 }
 
-fn path(g: &mut Dice) -> String {
+fn path(g: &mut Rng) -> String {
     format!("${}", g.pick(PATHS))
 }
 
-fn expression(g: &mut Dice, depth: usize) -> Json {
+fn expression(g: &mut Rng, depth: usize) -> Json {
     if depth == 0 {
         return json!(path(g));
     }
-    let below = |g: &mut Dice| expression(g, depth - 1);
+    let below = |g: &mut Rng| expression(g, depth - 1);
     match g.roll(16) {
         0 => json!({ "$literal": scalar(g) }),
         1 => json!({ g.pick(&["$add", "$subtract", "$multiply"]): [below(g), 2] }),
@@ -111,7 +111,7 @@ fn expression(g: &mut Dice, depth: usize) -> Json {
     }
 }
 
-fn condition(g: &mut Dice) -> Json {
+fn condition(g: &mut Rng) -> Json {
     let ops = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"];
     match g.roll(9) {
         0..=4 => json!({ g.pick(&ops): scalar_operand(g) }),
@@ -123,7 +123,7 @@ fn condition(g: &mut Dice) -> Json {
 }
 
 /// A random value for comparisons in filters.
-fn scalar_operand(g: &mut Dice) -> Json {
+fn scalar_operand(g: &mut Rng) -> Json {
     loop {
         let v = scalar(g);
         if v.get("$undefined").is_none() && v.get("$regularExpression").is_none() {
@@ -132,7 +132,7 @@ fn scalar_operand(g: &mut Dice) -> Json {
     }
 }
 
-pub(crate) fn filter(g: &mut Dice, depth: usize) -> Json {
+pub(crate) fn filter(g: &mut Rng, depth: usize) -> Json {
     match g.roll(if depth == 0 { 5 } else { 9 }) {
         5 => json!({ "$or": [filter(g, depth - 1), filter(g, depth - 1)] }),
         6 => json!({ "$and": [filter(g, depth - 1), filter(g, depth - 1)] }),
@@ -148,7 +148,7 @@ pub(crate) fn filter(g: &mut Dice, depth: usize) -> Json {
     }
 }
 
-pub(crate) fn group(g: &mut Dice) -> Json {
+pub(crate) fn group(g: &mut Rng) -> Json {
     let id = match g.roll(6) {
         0 => json!(null),
         1 => json!({ "p": path(g), "q": expression(g, 1) }),
@@ -227,7 +227,7 @@ fn columns_and_documents_give_the_same() {
     let first = number("QUARRY_SEED").unwrap_or(1);
     let (mut answered, mut failed) = (0, 0);
     for seed in first..first + rounds {
-        let mut g = Dice(seed.wrapping_mul(0x1000_0000_01B3));
+        let mut g = Rng(seed.wrapping_mul(0x1000_0000_01B3));
         let plain = g.roll(3) == 0;
         let docs: Vec<Json> = (0..5 + g.roll(60))
             .map(|i| document(&mut g, i, plain))
@@ -263,7 +263,7 @@ fn columns_and_documents_give_the_same() {
 /// More documents than an insertion order is kept for.
 fn large() -> Server {
     let mut server = Server::new();
-    let mut g = Dice(7);
+    let mut g = Rng(7);
     for chunk in 0..70 {
         let docs: Vec<Json> = (0..1000)
             .map(|i| {

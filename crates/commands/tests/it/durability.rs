@@ -7,27 +7,27 @@ use commands::{Config, Connection, Dispatcher, Outcome, Request, Sequence, Syste
 use model::{Binary, DocBuf, Value, doc};
 use std::sync::Arc;
 use storage::{Engine, MemoryEngine};
-use storage::{HeldJournal, Observed};
+use storage::{HeldJournal, ObservedEngine};
 use store::Store;
 
 /// A server whose journal is held back after the setup is durable.
-struct Held {
-    engine: Arc<Observed<HeldJournal>>,
+struct HeldServer {
+    engine: Arc<ObservedEngine<HeldJournal>>,
     service: Arc<Dispatcher>,
     conn: Connection,
 }
 
-impl Held {
-    fn new(setup: &[DocBuf]) -> Held {
-        Held::over(Config::default(), setup)
+impl HeldServer {
+    fn new(setup: &[DocBuf]) -> HeldServer {
+        HeldServer::over(Config::default(), setup)
     }
 
-    fn over(config: Config, setup: &[DocBuf]) -> Held {
-        let engine = Arc::new(Observed::new(
+    fn over(config: Config, setup: &[DocBuf]) -> HeldServer {
+        let engine = Arc::new(ObservedEngine::new(
             Arc::new(MemoryEngine::new()),
             HeldJournal::default(),
         ));
-        let mut held = Held::on(engine, config);
+        let mut held = HeldServer::on(engine, config);
         for command in setup {
             held.run(command);
         }
@@ -35,13 +35,13 @@ impl Held {
         held
     }
 
-    fn on(engine: Arc<Observed<HeldJournal>>, config: Config) -> Held {
+    fn on(engine: Arc<ObservedEngine<HeldJournal>>, config: Config) -> HeldServer {
         let language =
             Arc::new(commands::StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30));
         let store = Arc::new(Store::open(engine.clone(), language).expect("a store"));
         let service = serve(config, store);
         let conn = service.connect("127.0.0.1:1");
-        Held {
+        HeldServer {
             engine,
             service,
             conn,
@@ -49,8 +49,8 @@ impl Held {
     }
 
     /// Ends the process; another one opens the data that the operating system still has.
-    fn restarted(self) -> Held {
-        Held::on(self.engine, Config::default())
+    fn restarted(self) -> HeldServer {
+        HeldServer::on(self.engine, Config::default())
     }
 
     fn run(&mut self, command: &DocBuf) -> (Outcome, DocBuf) {
@@ -124,13 +124,13 @@ fn with(mut command: DocBuf, name: &str, value: DocBuf) -> DocBuf {
 
 #[test]
 fn an_update_without_a_change_waits_for_the_write_that_it_found() {
-    let mut s = Held::new(&[insert(1)]);
+    let mut s = HeldServer::new(&[insert(1)]);
     let set = || update(doc! { "_id": 1i32 }, doc! { "$set": { "n": 5i32 } }, false);
     let pos = s.write(&set());
     let reply = s.waits(pos, &set());
     assert_eq!((n(&reply, "n"), n(&reply, "nModified")), (1, 0));
     // `j: true` also applies on a server whose replies do not wait by default.
-    let mut alone = Held::over(
+    let mut alone = HeldServer::over(
         Config {
             replica_set: None,
             ..Config::default()
@@ -145,7 +145,7 @@ fn an_update_without_a_change_waits_for_the_write_that_it_found() {
 
 #[test]
 fn an_update_that_finds_nothing_waits_for_the_delete_it_saw() {
-    let mut s = Held::new(&[insert(1)]);
+    let mut s = HeldServer::new(&[insert(1)]);
     let pos =
         s.write(&doc! { "delete": "c", "deletes": [{ "q": { "_id": 1i32 }, "limit": 1i32 }] });
     let reply = s.waits(
@@ -157,7 +157,7 @@ fn an_update_that_finds_nothing_waits_for_the_delete_it_saw() {
 
 #[test]
 fn an_upsert_that_changes_nothing_waits() {
-    let mut s = Held::new(&[insert(1)]);
+    let mut s = HeldServer::new(&[insert(1)]);
     let upsert = || update(doc! { "_id": 7i32 }, doc! { "$set": { "n": 5i32 } }, true);
     let pos = s.write(&upsert());
     let reply = s.waits(pos, &upsert());
@@ -166,7 +166,7 @@ fn an_upsert_that_changes_nothing_waits() {
 
 #[test]
 fn an_update_of_many_waits_for_those_it_left() {
-    let mut s = Held::new(&[insert(1), insert(2)]);
+    let mut s = HeldServer::new(&[insert(1), insert(2)]);
     let pos = s.write(&update(
         doc! { "_id": 2i32 },
         doc! { "$set": { "n": 5i32 } },
@@ -180,7 +180,7 @@ fn an_update_of_many_waits_for_those_it_left() {
 
 #[test]
 fn a_duplicate_key_waits_for_the_document_it_met() {
-    let mut s = Held::new(&[insert(1)]);
+    let mut s = HeldServer::new(&[insert(1)]);
     let pos = s.write(&insert(2));
     let reply = s.waits(pos, &insert(2));
     assert!(reply.doc().contains("writeErrors"));
@@ -192,7 +192,7 @@ fn a_duplicate_key_waits_for_the_document_it_met() {
 fn a_duplicate_key_of_a_find_and_modify_waits() {
     let index = doc! { "createIndexes": "c", "indexes": [{ "key": { "u": 1i32 }, "name": "u",
     "unique": true }] };
-    let mut s = Held::new(&[insert(1), index]);
+    let mut s = HeldServer::new(&[insert(1), index]);
     let pos = s.write(&doc! { "insert": "c", "documents": [{ "_id": 2i32, "u": 5i32 }] });
     // The reply is an error of the whole command.
     let reply = s.waits(
@@ -205,7 +205,7 @@ fn a_duplicate_key_of_a_find_and_modify_waits() {
 
 #[test]
 fn a_delete_that_finds_nothing_waits() {
-    let mut s = Held::new(&[insert(1)]);
+    let mut s = HeldServer::new(&[insert(1)]);
     for limit in [0i32, 1] {
         let pos = s.write(&insert(9));
         let gone = || doc! { "delete": "c", "deletes": [{ "q": { "_id": 9i32 }, "limit": limit }] };
@@ -218,7 +218,7 @@ fn a_delete_that_finds_nothing_waits() {
 
 #[test]
 fn a_find_and_modify_that_finds_or_changes_nothing_waits() {
-    let mut s = Held::new(&[insert(1)]);
+    let mut s = HeldServer::new(&[insert(1)]);
     let set = || {
         doc! { "findAndModify": "c", "query": { "_id": 1i32 },
         "update": { "$set": { "n": 5i32 } }, "new": true }
@@ -241,7 +241,7 @@ fn a_find_and_modify_that_finds_or_changes_nothing_waits() {
 
 #[test]
 fn a_retry_answered_from_the_record_waits_for_the_first_try() {
-    let mut s = Held::new(&[insert(1)]);
+    let mut s = HeldServer::new(&[insert(1)]);
     let numbered = |mut c: DocBuf, number: i64| {
         c.put(
             "lsid",
@@ -271,7 +271,7 @@ fn a_retry_answered_from_the_record_waits_for_the_first_try() {
 
 #[test]
 fn a_bulk_write_that_changes_nothing_waits() {
-    let mut s = Held::new(&[insert(1)]);
+    let mut s = HeldServer::new(&[insert(1)]);
     let bulk = || {
         doc! { "bulkWrite": 1i32, "nsInfo": [{ "ns": "db.c" }],
         "ops": [{ "update": 0i32, "filter": { "_id": 1i32 },
@@ -286,7 +286,7 @@ fn a_bulk_write_that_changes_nothing_waits() {
 
 #[test]
 fn a_write_that_reports_itself_alone_waits_for_itself_alone() {
-    let mut s = Held::new(&[insert(1), insert(2)]);
+    let mut s = HeldServer::new(&[insert(1), insert(2)]);
     let own = s.write(&update(
         doc! { "_id": 1i32 },
         doc! { "$set": { "n": 5i32 } },
@@ -305,7 +305,7 @@ fn a_write_that_reports_itself_alone_waits_for_itself_alone() {
 
 #[test]
 fn a_schema_change_that_finds_its_work_done_waits() {
-    let mut s = Held::new(&[insert(1)]);
+    let mut s = HeldServer::new(&[insert(1)]);
     let pos = s.write(&doc! { "create": "d" });
     s.waits(pos, &doc! { "create": "d" });
     // An error reports the existing collection as well.
@@ -319,7 +319,7 @@ fn a_schema_change_that_finds_its_work_done_waits() {
 #[test]
 fn reads_that_ask_for_majority_wait_for_what_they_return() {
     for level in ["majority", "linearizable", "snapshot"] {
-        let mut s = Held::new(&[insert(1), insert(2), insert(3)]);
+        let mut s = HeldServer::new(&[insert(1), insert(2), insert(3)]);
         let pos = s.write(&update(
             doc! { "_id": 1i32 },
             doc! { "$set": { "n": 5i32 } },
@@ -353,8 +353,8 @@ fn get_more_waits_as_its_cursor_does() {
         doc! { "find": "c", "batchSize": 1i32 },
         doc! { "aggregate": "c", "pipeline": [], "cursor": { "batchSize": 1i32 } },
     ] {
-        let mut s = Held::new(&[insert(1), insert(2), insert(3)]);
-        let open = |s: &mut Held, level: &str| {
+        let mut s = HeldServer::new(&[insert(1), insert(2), insert(3)]);
+        let open = |s: &mut HeldServer, level: &str| {
             let (_, reply) = s.run(&with(read.clone(), "readConcern", doc! { "level": level }));
             reply
                 .doc()
@@ -376,7 +376,7 @@ fn get_more_waits_as_its_cursor_does() {
 
 #[test]
 fn a_pipeline_that_writes_waits_also_when_it_fails() {
-    let mut s = Held::new(&[insert(1)]);
+    let mut s = HeldServer::new(&[insert(1)]);
     let pos = s.write(&doc! { "insert": "target", "documents": [{ "_id": 1i32 }] });
     let fails = doc! { "aggregate": "c", "pipeline": [{ "$merge": { "into": "target",
     "whenMatched": "fail" } }], "cursor": {} };
@@ -395,7 +395,7 @@ fn a_standalone_server_acknowledges_a_majority_by_its_journal() {
         replica_set: None,
         ..Config::default()
     };
-    let mut s = Held::over(standalone, &[insert(1)]);
+    let mut s = HeldServer::over(standalone, &[insert(1)]);
     let asked = |id, concern| with(insert(id), "writeConcern", concern);
     s.at_once(&insert(2));
     s.at_once(&asked(3, doc! { "w": 1i32 }));
@@ -415,7 +415,7 @@ fn default_concerns_apply_to_commands_that_bring_none() {
     let set = doc! { "setDefaultRWConcern": 1i32, "$db": "admin",
     "defaultReadConcern": { "level": "majority" },
     "defaultWriteConcern": { "w": 1i32, "j": false } };
-    let mut s = Held::new(&[insert(1), set]).restarted();
+    let mut s = HeldServer::new(&[insert(1), set]).restarted();
     s.engine.observer().hold(s.engine.durable_pos());
     s.at_once(&insert(2));
     let mut majority = insert(3);
@@ -447,7 +447,7 @@ fn default_concerns_apply_to_commands_that_bring_none() {
 }
 
 /// The documents of the profile, read by another client.
-fn profiled(s: &Held, comment: &str) -> Vec<DocBuf> {
+fn profiled(s: &HeldServer, comment: &str) -> Vec<DocBuf> {
     let mut other = s.service.connect("127.0.0.1:2");
     let find = doc! {
         "find": "system.profile", "filter": { "command.comment": comment }, "$db": "db"
@@ -467,7 +467,7 @@ const WAITED: &str = "waitForWriteConcernDurationMillis";
 
 #[test]
 fn an_operation_is_logged_after_its_wait_for_the_journal() {
-    let mut s = Held::new(&[insert(1), doc! { "profile": 2i32 }]);
+    let mut s = HeldServer::new(&[insert(1), doc! { "profile": 2i32 }]);
     let commands = [
         ("inserts", insert(2), "ninserted"),
         (
@@ -513,7 +513,7 @@ fn an_operation_is_logged_after_its_wait_for_the_journal() {
 
 #[test]
 fn the_command_is_shown_whole_although_its_bytes_are_gone() {
-    let mut s = Held::new(&[insert(1), doc! { "profile": 2i32 }]);
+    let mut s = HeldServer::new(&[insert(1), doc! { "profile": 2i32 }]);
     let filler = "x".repeat(2000);
     let statement = doc! { "q": { "_id": 1i32 }, "u": { "$set": { "n": 5i32 } } };
     for (comment, more) in [("short", ""), ("long", filler.as_str())] {
@@ -547,7 +547,7 @@ fn the_command_is_shown_whole_although_its_bytes_are_gone() {
 
 #[test]
 fn an_operation_is_slow_when_its_wait_makes_it_slow() {
-    let mut s = Held::new(&[insert(1), doc! { "profile": 1i32, "slowms": 20i32 }]);
+    let mut s = HeldServer::new(&[insert(1), doc! { "profile": 1i32, "slowms": 20i32 }]);
     for (comment, id, ms) in [("quick", 2, 0), ("slow", 3, 40)] {
         let mut command = insert(id);
         command.put("comment", comment);

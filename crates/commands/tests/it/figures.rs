@@ -5,8 +5,8 @@
 use crate::behaviour::send;
 use crate::interrupts::{code, json};
 use crate::metrics_reference::{MOVES, server};
-use crate::observability::{Seen, int};
-use crate::tails::Bell;
+use crate::observability::{LoggingServer, int};
+use crate::tails::ConnectionWaker;
 use crate::truths::batch;
 use commands::{Connection, Dispatcher, Outcome, Request, ttl};
 use model::{Doc, Value};
@@ -165,7 +165,7 @@ fn add(prefix: &str, d: Doc<'_>, all: &mut Figures) {
 }
 
 /// Reads all figures.
-fn look(s: &mut Seen, all: &mut Figures) {
+fn look(s: &mut LoggingServer, all: &mut Figures) {
     for (db, name, command) in [
         ("admin", "serverStatus", r#"{"serverStatus": 1}"#),
         ("admin", "top", r#"{"top": 1}"#),
@@ -187,32 +187,32 @@ fn look(s: &mut Seen, all: &mut Figures) {
 }
 
 /// The same for the documents of the profile. This is a read, which may wait for a ticket.
-fn look_at_profile(s: &mut Seen, all: &mut Figures) {
+fn look_at_profile(s: &mut LoggingServer, all: &mut Figures) {
     let rows = batch(&s.ok(r#"{"find": "system.profile", "batchSize": 10000}"#));
     rows.iter().for_each(|row| add("profile", row.doc(), all));
 }
 
 /// A client whose operation may wait without a thread.
-struct Waiting {
+struct WaitingClient {
     conn: Connection,
     command: model::DocBuf,
 }
 
-impl Waiting {
-    fn begin(s: &Seen, command: &str) -> Waiting {
-        let bell = Arc::new(Bell::default());
+impl WaitingClient {
+    fn begin(s: &LoggingServer, command: &str) -> WaitingClient {
+        let bell = Arc::new(ConnectionWaker::default());
         let conn = s.server().connect_linked("127.0.0.1:5", Some(bell));
         let mut command = json(command);
         if !command.doc().contains("$db") {
             command.put("$db", "db");
         }
-        let mut one = Waiting { conn, command };
+        let mut one = WaitingClient { conn, command };
         assert!(one.step(s, false), "{:?} does not wait", one.command);
         one
     }
 
     /// Whether the operation still waits.
-    fn step(&mut self, s: &Seen, waited: bool) -> bool {
+    fn step(&mut self, s: &LoggingServer, waited: bool) -> bool {
         let mut request = Request::new(self.command.doc());
         request.waited = waited;
         let mut reply = Vec::new();
@@ -225,7 +225,7 @@ const SESSION: &str = r#""lsid": {"id": {"$binary": {"base64": "AAECAwQFBgcICQoL
     "subType": "04"}}}, "autocommit": false"#;
 
 /// A transaction that other operations wait for, and an aborted one.
-fn transactions(s: &mut Seen, all: &mut Figures) {
+fn transactions(s: &mut LoggingServer, all: &mut Figures) {
     let begin = |n: i32| format!(r#""txnNumber": {{"$numberLong": "{n}"}}, {SESSION}"#);
     let change = |n: i32, rest: &str| {
         format!(
@@ -236,7 +236,7 @@ fn transactions(s: &mut Seen, all: &mut Figures) {
     };
     s.ok(&change(1, r#", "startTransaction": true"#));
     let write = r#"{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"y": 1}}}]}"#;
-    let mut other = Waiting::begin(s, write);
+    let mut other = WaitingClient::begin(s, write);
     std::thread::sleep(Duration::from_millis(1010));
     look(s, all);
     let end = |name: &str, n: i32| format!(r#"{{"{name}": 1, {}}}"#, begin(n));
@@ -247,14 +247,14 @@ fn transactions(s: &mut Seen, all: &mut Figures) {
 }
 
 /// Open cursors, cursors that wait for data, and one that times out.
-fn cursors(s: &mut Seen, all: &mut Figures) {
+fn cursors(s: &mut LoggingServer, all: &mut Figures) {
     s.ok(r#"{"find": "c", "batchSize": 1, "noCursorTimeout": true}"#);
     s.ok(r#"{"insert": "d", "documents": [{"a": 1}]}"#);
     let opened = s.ok(r#"{"find": "d", "tailable": true, "awaitData": true}"#);
     let id = int(&opened, "cursor.id");
     let more =
         format!(r#"{{"getMore": {{"$numberLong": "{id}"}}, "collection": "d", "maxTimeMS": 5}}"#);
-    let mut tail = Waiting::begin(s, &more);
+    let mut tail = WaitingClient::begin(s, &more);
     look(s, all);
     std::thread::sleep(Duration::from_millis(10));
     assert!(!tail.step(s, true));
@@ -271,7 +271,7 @@ fn cursors(s: &mut Seen, all: &mut Figures) {
 }
 
 /// Expiring documents, and a TTL index with an invalid expiry.
-fn expiry(s: &mut Seen) {
+fn expiry(s: &mut LoggingServer) {
     s.ok(r#"{"createIndexes": "ttl", "indexes": [
         {"key": {"at": 1}, "name": "at", "expireAfterSeconds": 0}]}"#);
     s.ok(r#"{"insert": "ttl", "documents": [{"at": {"$date": "2001-01-01T00:00:00Z"}}]}"#);
@@ -280,7 +280,7 @@ fn expiry(s: &mut Seen) {
 }
 
 /// Waits until a figure of serverStatus is not zero.
-fn wait_for(s: &mut Seen, path: &str) {
+fn wait_for(s: &mut LoggingServer, path: &str) {
     let until = std::time::Instant::now() + Duration::from_secs(30);
     while int(&s.run("admin", r#"{"serverStatus": 1}"#), path) == 0 {
         assert!(std::time::Instant::now() < until, "{path} stays 0");
@@ -289,8 +289,8 @@ fn wait_for(s: &mut Seen, path: &str) {
 }
 
 /// Operations of one kind that wait for the only ticket, and a refused one.
-fn tickets(s: &mut Seen, all: &mut Figures, parameter: &str, busy: &str, other: &str) {
-    let set = |s: &mut Seen, name: &str, to: i32| {
+fn tickets(s: &mut LoggingServer, all: &mut Figures, parameter: &str, busy: &str, other: &str) {
+    let set = |s: &mut LoggingServer, name: &str, to: i32| {
         let reply = s.run(
             "admin",
             &format!(r#"{{"setParameter": 1, "{name}": {to}}}"#),

@@ -3,7 +3,7 @@
 
 use crate::interrupts::json;
 use crate::tails;
-use crate::transactions::{Client, FIND, Linked, Server, code, pairs};
+use crate::transactions::{Client, FIND, Server, WaitingClient, code, pairs};
 use crate::waiting::number;
 use model::{Binary, DocBuf, doc};
 
@@ -41,7 +41,7 @@ fn a_waiting_first_statement_runs_once_on_the_committed_state() {
     for commits in [true, false] {
         let s = Server::with(2);
         let mut holder = holding(&s, 1);
-        let (mut client, inc) = (Linked::new(&s), first(INC, 2));
+        let (mut client, inc) = (WaitingClient::new(&s), first(INC, 2));
         assert_eq!(client.run(&s, &inc, false), None);
         assert!(!client.bell.take());
         // Its changes were undone, so others may change the document meanwhile.
@@ -84,7 +84,7 @@ fn a_waiting_first_statement_runs_once_on_the_committed_state() {
 fn it_is_a_conflict_when_the_time_is_over_and_where_it_must_not_run_again() {
     let s = Server::with(2);
     let mut holder = holding(&s, 1);
-    let (mut client, inc) = (Linked::new(&s), first(INC, 2));
+    let (mut client, inc) = (WaitingClient::new(&s), first(INC, 2));
     assert_eq!(client.run(&s, &inc, false), None);
     s.advance_ms(49);
     assert_eq!(client.run(&s, &inc, true), None);
@@ -118,11 +118,11 @@ fn waiters_are_woken_one_after_the_other() {
     let mut holder = holding(&s, 1);
     let misses = r#"{"update": "c", "updates": [
         {"q": {"a": 0}, "u": {"$inc": {"a": 1}}}]}"#;
-    let mut waiting: Vec<(Linked, DocBuf, u8)> = [INC, misses, INC, INC]
+    let mut waiting: Vec<(WaitingClient, DocBuf, u8)> = [INC, misses, INC, INC]
         .into_iter()
         .zip(2u8..)
         .map(|(command, session)| {
-            let (mut client, command) = (Linked::new(&s), first(command, session));
+            let (mut client, command) = (WaitingClient::new(&s), first(command, session));
             assert_eq!(client.run(&s, &command, false), None);
             (client, command, session)
         })
@@ -130,9 +130,10 @@ fn waiters_are_woken_one_after_the_other() {
     // The client of the third one disconnects.
     waiting.remove(2);
     assert_eq!(code(&holder.commit()), 0);
-    let rung = |w: &[(Linked, DocBuf, u8)]| w.iter().map(|w| w.0.bell.take()).collect::<Vec<_>>();
+    let rung =
+        |w: &[(WaitingClient, DocBuf, u8)]| w.iter().map(|w| w.0.bell.take()).collect::<Vec<_>>();
     assert_eq!(rung(&waiting), [true, false, false]);
-    let go_on = |(client, command, _): &mut (Linked, DocBuf, u8)| {
+    let go_on = |(client, command, _): &mut (WaitingClient, DocBuf, u8)| {
         let r = client.run(&s, command, true).expect("a reply");
         assert_eq!(code(&r), 0, "{r:?}");
     };
@@ -183,10 +184,10 @@ fn a_hot_document_has_no_conflicts_while_there_is_time() {
 fn an_abort_ends_the_wait_for_good() {
     let s = Server::with(2);
     let mut holder = holding(&s, 1);
-    let (mut client, inc) = (Linked::new(&s), first(INC, 2));
+    let (mut client, inc) = (WaitingClient::new(&s), first(INC, 2));
     assert_eq!(client.run(&s, &inc, false), None);
     // From another connection, as a driver does when it has given up the first one.
-    let r = Linked::new(&s).run(&s, &end("abortTransaction", 2), false);
+    let r = WaitingClient::new(&s).run(&s, &end("abortTransaction", 2), false);
     assert_eq!(code(&r.expect("a reply")), 0);
     assert_eq!(code(&holder.commit()), 0);
     let r = client.run(&s, &inc, true).expect("a reply");

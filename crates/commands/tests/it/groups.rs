@@ -1,7 +1,7 @@
 //! `$sort` and `$group` that keep the first or last document of each group read an index loosely,
 //! with the same results as when all documents are sorted and grouped.
 
-use crate::chance::Chance;
+use crate::chance::Rng;
 use crate::standalone::Standalone;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
@@ -189,7 +189,7 @@ fn keys(arrays: bool) -> Vec<Json> {
     keys
 }
 
-fn documents(chance: &mut Chance, number: u64, keys: &[Json]) -> Vec<Json> {
+fn documents(chance: &mut Rng, number: u64, keys: &[Json]) -> Vec<Json> {
     (0..number)
         .map(|n| {
             let mut document = json!({ "_id": n, "b": (n * 37) % 211, "c": n % 3 });
@@ -249,7 +249,7 @@ fn loose_scans_give_what_sorting_and_grouping_gives() {
     let (mut loose, mut compared) = (0, 0);
     for (round, index) in indexes.iter().enumerate() {
         for arrays in [false, true] {
-            let mut chance = Chance(round as u64 * 2 + u64::from(arrays));
+            let mut chance = Rng(round as u64 * 2 + u64::from(arrays));
             let mut server = Standalone::new();
             let documents = documents(&mut chance, 211, &keys(arrays));
             let mut index = index.clone();

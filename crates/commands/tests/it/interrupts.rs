@@ -402,13 +402,13 @@ fn index_builds_stop_and_leave_nothing() {
 
 /// Runs a job at one chosen read of the clock, to reach the middle of a command.
 #[derive(Default)]
-struct LooksCounted {
+struct CountingClock {
     looks: AtomicUsize,
     at: AtomicUsize,
     then: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
-impl Clock for LooksCounted {
+impl Clock for CountingClock {
     fn now_ms(&self) -> i64 {
         let look = 1 + self.looks.fetch_add(1, Ordering::Relaxed);
         if look == self.at.load(Ordering::Relaxed) {
@@ -425,7 +425,7 @@ impl Clock for LooksCounted {
 /// is about to be parked: a kill at that moment must not make the batch look like the last one.
 #[test]
 fn a_cursor_killed_behind_its_last_check_is_an_error() {
-    let clock = Arc::new(LooksCounted::default());
+    let clock = Arc::new(CountingClock::default());
     let hooks = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())));
     let store = Arc::new(Store::open(Arc::new(MemoryEngine::default()), hooks).unwrap());
     let service = Service::new(Config::default(), clock.clone(), store).shared();

@@ -96,4 +96,5 @@ mod writes;
 
 /// The allocator of the server, so that the memory of operations is counted.
 #[global_allocator]
-static ALLOCATOR: ::memory::Counting<std::alloc::System> = ::memory::Counting(std::alloc::System);
+static ALLOCATOR: ::memory::CountingAllocator<std::alloc::System> =
+    ::memory::CountingAllocator(std::alloc::System);

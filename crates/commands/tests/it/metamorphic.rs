@@ -13,9 +13,9 @@ const QUICK_ROUNDS: u64 = 150;
 const PIPELINES_A_ROUND: usize = 12;
 
 /// Splitmix64.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn roll(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -39,7 +39,7 @@ const PATHS: &[&str] = &[
 ];
 const OWN: &[&str] = &["a", "b", "c", "d", "e"];
 
-fn scalar(g: &mut Dice) -> Json {
+fn scalar(g: &mut Rng) -> Json {
     match g.roll(12) {
         0 => json!(null),
         1 | 2 => json!((g.roll(12) as f64 - 4.0) / 2.0),
@@ -49,7 +49,7 @@ fn scalar(g: &mut Dice) -> Json {
     }
 }
 
-fn object(g: &mut Dice) -> Json {
+fn object(g: &mut Rng) -> Json {
     let mut o = serde_json::Map::new();
     for k in ["x", "y"] {
         if g.chance(75) {
@@ -60,7 +60,7 @@ fn object(g: &mut Dice) -> Json {
 }
 
 /// Only `b` and `d` have arrays, so that few documents have two arrays in one compound index.
-fn document(g: &mut Dice, id: i32) -> Json {
+fn document(g: &mut Rng, id: i32) -> Json {
     let mut o = serde_json::Map::new();
     o.insert("_id".to_owned(), json!(id));
     if g.chance(85) {
@@ -93,7 +93,7 @@ fn document(g: &mut Dice, id: i32) -> Json {
 }
 
 /// A wildcard index over all fields, over some, or after another field.
-fn wildcard(g: &mut Dice) -> Json {
+fn wildcard(g: &mut Rng) -> Json {
     let (key, projection) = match g.roll(6) {
         0 => (json!({ "c.$**": 1 }), None),
         1 => (json!({ "$**": g.sign() }), Some(json!({ "a": 1, "d": 1 }))),
@@ -111,7 +111,7 @@ fn wildcard(g: &mut Dice) -> Json {
     spec
 }
 
-fn index(g: &mut Dice) -> Json {
+fn index(g: &mut Rng) -> Json {
     let fields = ["a", "a", "b", "c", "e", "e", "c.x", "d.x", "_id"];
     let mut key = serde_json::Map::new();
     for _ in 0..1 + g.roll(3) {
@@ -137,7 +137,7 @@ fn index(g: &mut Dice) -> Json {
     spec
 }
 
-fn condition(g: &mut Dice) -> Json {
+fn condition(g: &mut Rng) -> Json {
     let ops = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"];
     match g.roll(14) {
         0..=5 => json!({ g.pick(&ops): scalar(g) }),
@@ -153,9 +153,9 @@ fn condition(g: &mut Dice) -> Json {
 }
 
 /// A condition for which an index is likely to be used.
-fn likely(g: &mut Dice) -> Json {
+fn likely(g: &mut Rng) -> Json {
     let field = g.pick(&["a", "a", "e", "e", "c.x", "_id", "b"]);
-    let small = |g: &mut Dice| json!(g.roll(4) as i32 - 1);
+    let small = |g: &mut Rng| json!(g.roll(4) as i32 - 1);
     match g.roll(5) {
         0 => json!({ field: { "$in": [small(g), small(g), small(g)] } }),
         1 => json!({ field: { g.pick(&["$gt", "$lte", "$gte"]): small(g) } }),
@@ -164,7 +164,7 @@ fn likely(g: &mut Dice) -> Json {
     }
 }
 
-fn filter(g: &mut Dice, depth: usize) -> Json {
+fn filter(g: &mut Rng, depth: usize) -> Json {
     match g.roll(if depth == 0 { 14 } else { 18 }) {
         14 | 15 if g.chance(70) => {
             json!({ "$or": (0..2 + g.roll(2)).map(|_| likely(g)).collect::<Json>() })
@@ -191,7 +191,7 @@ fn filter(g: &mut Dice, depth: usize) -> Json {
     }
 }
 
-fn expression(g: &mut Dice) -> Json {
+fn expression(g: &mut Rng) -> Json {
     match g.roll(8) {
         0 => json!({ "$literal": scalar(g) }),
         1 => json!({ "$ifNull": [format!("${}", g.pick(PATHS)), 7] }),
@@ -205,7 +205,7 @@ fn expression(g: &mut Dice) -> Json {
 
 /// Known properties of the documents at a point in the pipeline.
 #[derive(Clone, Copy)]
-struct Known {
+struct Properties {
     /// Their order is determined.
     total: bool,
     /// Their `_id` values are distinct.
@@ -214,7 +214,7 @@ struct Known {
     loose: bool,
 }
 
-fn sort(g: &mut Dice, known: &mut Known) -> Json {
+fn sort(g: &mut Rng, known: &mut Properties) -> Json {
     let mut s = serde_json::Map::new();
     for _ in 0..g.roll(3) {
         s.insert(
@@ -227,7 +227,7 @@ fn sort(g: &mut Dice, known: &mut Known) -> Json {
     json!({ "$sort": s })
 }
 
-fn project(g: &mut Dice, known: &mut Known) -> Json {
+fn project(g: &mut Rng, known: &mut Properties) -> Json {
     let mut o = serde_json::Map::new();
     let mut named: Vec<&str> = Vec::new();
     let include = g.chance(65);
@@ -260,7 +260,7 @@ fn project(g: &mut Dice, known: &mut Known) -> Json {
     json!({ "$project": o })
 }
 
-fn add_fields(g: &mut Dice) -> Json {
+fn add_fields(g: &mut Rng) -> Json {
     let mut o = serde_json::Map::new();
     for _ in 0..1 + g.roll(2) {
         o.insert(g.pick(&["a", "k", "n", "e", "w"]).to_owned(), expression(g));
@@ -268,7 +268,7 @@ fn add_fields(g: &mut Dice) -> Json {
     json!({ "$addFields": o })
 }
 
-fn group(g: &mut Dice, known: &mut Known) -> Json {
+fn group(g: &mut Rng, known: &mut Properties) -> Json {
     let id = match g.roll(5) {
         0 => json!(null),
         1 => json!({ "p": "$a", "q": "$e" }),
@@ -278,7 +278,7 @@ fn group(g: &mut Dice, known: &mut Known) -> Json {
     };
     let mut o = json!({ "_id": id, "n": { "$sum": 1 } });
     if g.chance(25) {
-        *known = Known {
+        *known = Properties {
             total: false,
             unique: true,
             loose: known.loose,
@@ -297,7 +297,7 @@ fn group(g: &mut Dice, known: &mut Known) -> Json {
             o.as_object_mut().map(|o| o.remove("k"));
         }
     }
-    *known = Known {
+    *known = Properties {
         total: false,
         unique: true,
         loose: known.loose,
@@ -305,7 +305,7 @@ fn group(g: &mut Dice, known: &mut Known) -> Json {
     json!({ "$group": o })
 }
 
-fn window(g: &mut Dice, known: &mut Known) -> Json {
+fn window(g: &mut Rng, known: &mut Properties) -> Json {
     let by = format!("${}", g.pick(&["a", "e", "c.x"]));
     known.total = false;
     if known.unique {
@@ -316,7 +316,7 @@ fn window(g: &mut Dice, known: &mut Known) -> Json {
 }
 
 /// One random step, which may have several stages.
-fn stages(g: &mut Dice, known: &mut Known, depth: usize, out: &mut Vec<Json>) {
+fn stages(g: &mut Rng, known: &mut Properties, depth: usize, out: &mut Vec<Json>) {
     match g.roll(if depth == 0 { 22 } else { 26 }) {
         0..=4 => out.push(json!({ "$match": filter(g, 2) })),
         n @ 5..=8 => {
@@ -375,7 +375,7 @@ fn stages(g: &mut Dice, known: &mut Known, depth: usize, out: &mut Vec<Json>) {
             }
         },
         20 => {
-            *known = Known {
+            *known = Properties {
                 total: true,
                 unique: false,
                 loose: known.loose,
@@ -388,7 +388,7 @@ fn stages(g: &mut Dice, known: &mut Known, depth: usize, out: &mut Vec<Json>) {
             let mut inner = Vec::new();
             some_stages(
                 g,
-                &mut Known {
+                &mut Properties {
                     total: false,
                     unique: true,
                     loose: false,
@@ -397,7 +397,7 @@ fn stages(g: &mut Dice, known: &mut Known, depth: usize, out: &mut Vec<Json>) {
                 2,
                 &mut inner,
             );
-            *known = Known {
+            *known = Properties {
                 total: false,
                 unique: false,
                 loose: true,
@@ -408,7 +408,7 @@ fn stages(g: &mut Dice, known: &mut Known, depth: usize, out: &mut Vec<Json>) {
             let (mut x, mut y) = (Vec::new(), Vec::new());
             some_stages(g, &mut known.clone(), 0, 2, &mut x);
             some_stages(g, &mut known.clone(), 0, 2, &mut y);
-            *known = Known {
+            *known = Properties {
                 total: true,
                 unique: false,
                 loose: true,
@@ -419,7 +419,7 @@ fn stages(g: &mut Dice, known: &mut Known, depth: usize, out: &mut Vec<Json>) {
     }
 }
 
-fn lookup(g: &mut Dice, known: &mut Known, depth: usize, out: &mut Vec<Json>) {
+fn lookup(g: &mut Rng, known: &mut Properties, depth: usize, out: &mut Vec<Json>) {
     let fields = ["a", "b", "e", "_id", "c.x", "d.x"];
     known.loose = true;
     let mut l = json!({ "from": "o", "as": g.pick(&["k", "d", "w"]), "localField": g.pick(&fields),
@@ -431,7 +431,7 @@ fn lookup(g: &mut Dice, known: &mut Known, depth: usize, out: &mut Vec<Json>) {
         }
         some_stages(
             g,
-            &mut Known {
+            &mut Properties {
                 total: false,
                 unique: true,
                 loose: false,
@@ -450,7 +450,7 @@ fn lookup(g: &mut Dice, known: &mut Known, depth: usize, out: &mut Vec<Json>) {
     let name = l["as"].as_str().unwrap_or_default().to_owned();
     out.push(json!({ "$lookup": l }));
     if g.chance(50) {
-        *known = Known {
+        *known = Properties {
             total: false,
             unique: false,
             loose: true,
@@ -465,7 +465,13 @@ fn lookup(g: &mut Dice, known: &mut Known, depth: usize, out: &mut Vec<Json>) {
     }
 }
 
-fn some_stages(g: &mut Dice, known: &mut Known, depth: usize, most: usize, out: &mut Vec<Json>) {
+fn some_stages(
+    g: &mut Rng,
+    known: &mut Properties,
+    depth: usize,
+    most: usize,
+    out: &mut Vec<Json>,
+) {
     for _ in 0..1 + g.roll(most) {
         stages(g, known, depth, out);
     }
@@ -544,7 +550,7 @@ impl Side {
 
 struct Question {
     command: Json,
-    known: Known,
+    known: Properties,
 }
 
 impl Question {
@@ -564,10 +570,10 @@ impl Question {
     }
 }
 
-fn questions(g: &mut Dice) -> Vec<Question> {
+fn questions(g: &mut Rng) -> Vec<Question> {
     let mut all = Vec::new();
     for _ in 0..PIPELINES_A_ROUND {
-        let mut known = Known {
+        let mut known = Properties {
             total: false,
             unique: true,
             loose: false,
@@ -580,12 +586,12 @@ fn questions(g: &mut Dice) -> Vec<Question> {
             known,
         });
     }
-    let loose = Known {
+    let loose = Properties {
         total: false,
         unique: true,
         loose: false,
     };
-    let total = Known {
+    let total = Properties {
         total: true,
         ..loose
     };
@@ -608,7 +614,7 @@ fn questions(g: &mut Dice) -> Vec<Question> {
         } }),
             known: loose,
         });
-        let mut order = Known { ..loose };
+        let mut order = Properties { ..loose };
         let sort = sort(g, &mut order)["$sort"].clone();
         let mut find = json!({ "find": "c", "filter": f, "sort": sort, "batchSize": 100_000 });
         if g.chance(50) {
@@ -706,7 +712,7 @@ fn plans_and_rewrites_change_no_result() {
     let (mut asked, mut answered) = (0, 0);
     let mut met = std::collections::BTreeSet::new();
     for seed in first..first + rounds {
-        let mut g = Dice(seed.wrapping_mul(0x1000_0000_01B3));
+        let mut g = Rng(seed.wrapping_mul(0x1000_0000_01B3));
         let size = 4 + g.roll(30);
         let mut docs: Vec<Json> = (0..size).map(|i| document(&mut g, i as i32)).collect();
         let mut other: Vec<Json> = (0..g.roll(12))
@@ -715,7 +721,7 @@ fn plans_and_rewrites_change_no_result() {
         let mut indexes: Vec<Json> = (0..1 + g.roll(6))
             .map(|_| json!({ "spec": index(&mut g), "other": g.chance(25) }))
             .collect();
-        let mut h = Dice(!seed);
+        let mut h = Rng(!seed);
         if h.chance(40) {
             indexes.push(json!({ "spec": wildcard(&mut h), "other": h.chance(25) }));
         }

@@ -2,7 +2,7 @@
 //! describes as a counter changes when the counted event happens.
 
 use crate::interrupts::fill;
-use crate::observability::Seen;
+use crate::observability::LoggingServer;
 use commands::state::Network;
 use model::{Doc, Value};
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ fn flatten(prefix: &str, d: Doc<'_>, all: &mut BTreeMap<String, f64>) {
 }
 
 /// The current values of all metrics.
-fn metrics(s: &mut Seen) -> BTreeMap<String, f64> {
+fn metrics(s: &mut LoggingServer) -> BTreeMap<String, f64> {
     let mut all = BTreeMap::new();
     for (db, command) in [
         ("admin", r#"{"serverStatus": 1}"#),
@@ -58,8 +58,8 @@ fn metrics(s: &mut Seen) -> BTreeMap<String, f64> {
     all
 }
 
-pub(crate) fn server() -> Seen {
-    let s = Seen::new();
+pub(crate) fn server() -> LoggingServer {
+    let s = LoggingServer::new();
     let state = &s.service().state;
     // A real server sets this; each read of the metrics counts as bytes.
     let bytes = AtomicU64::new(1000);

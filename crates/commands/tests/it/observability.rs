@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::Instant;
 use storage::MemoryEngine;
 
-pub(crate) struct Seen {
+pub(crate) struct LoggingServer {
     server: Arc<Dispatcher>,
     conn: Connection,
     log: Arc<Log>,
 }
 
-impl Seen {
-    pub(crate) fn new() -> Seen {
+impl LoggingServer {
+    pub(crate) fn new() -> LoggingServer {
         let log = Arc::new(Log::new());
         let config = Config {
             log: Arc::clone(&log),
@@ -26,7 +26,7 @@ impl Seen {
         let store = store::Store::open(Arc::new(MemoryEngine::new()), language);
         let server = serve(config, Arc::new(store.expect("an empty store")));
         let conn = server.connect("127.0.0.1:77");
-        Seen { server, conn, log }
+        LoggingServer { server, conn, log }
     }
 
     pub(crate) fn run(&mut self, db: &str, command: &str) -> DocBuf {
@@ -86,7 +86,7 @@ fn text(d: &DocBuf, name: &str) -> String {
 
 #[test]
 fn level_two_records_every_operation_with_what_it_looked_at() {
-    let mut s = Seen::new();
+    let mut s = LoggingServer::new();
     fill(&s.server, 100);
     s.ok(r#"{"createIndexes": "c", "indexes": [{"key": {"b": 1}, "name": "b_1"}]}"#);
     assert_eq!(int(&s.ok(r#"{"profile": 2}"#), "was"), 0);
@@ -148,7 +148,7 @@ fn level_two_records_every_operation_with_what_it_looked_at() {
 
 #[test]
 fn only_slow_or_matching_operations_are_logged() {
-    let mut s = Seen::new();
+    let mut s = LoggingServer::new();
     fill(&s.server, 10);
     s.ok(r#"{"find": "c"}"#);
     assert!(s.lines(51803).is_empty(), "{:?}", s.lines(51803));
@@ -196,7 +196,7 @@ fn only_slow_or_matching_operations_are_logged() {
 
 #[test]
 fn with_redaction_no_value_of_a_client_is_in_the_log() {
-    let mut s = Seen::new();
+    let mut s = LoggingServer::new();
     let on = r#"{"setParameter": 1, "redactClientLogData": true}"#;
     assert_eq!(code(&s.run("admin", on)), 0);
     s.ok(r#"{"profile": 0, "slowms": -1}"#);
@@ -227,7 +227,7 @@ fn with_redaction_no_value_of_a_client_is_in_the_log() {
 
 #[test]
 fn changes_of_the_catalog_are_logged() {
-    let mut s = Seen::new();
+    let mut s = LoggingServer::new();
     s.ok(r#"{"insert": "c", "documents": [{"_id": 1, "b": 1}, {"_id": 2, "b": 1}]}"#);
     s.ok(r#"{"create": "d", "capped": true, "size": 4096}"#);
     assert_eq!(s.lines(20320).len(), 2);
@@ -257,15 +257,15 @@ fn changes_of_the_catalog_are_logged() {
 /// Checks the count and the time of every metric with the operations that it measures.
 #[test]
 fn latencies_and_counts_move_with_every_kind_of_operation() {
-    let mut s = Seen::new();
+    let mut s = LoggingServer::new();
     fill(&s.server, 300);
-    let status = |s: &mut Seen| s.run("admin", r#"{"serverStatus": 1}"#);
-    let top = |s: &mut Seen| {
+    let status = |s: &mut LoggingServer| s.run("admin", r#"{"serverStatus": 1}"#);
+    let top = |s: &mut LoggingServer| {
         let reply = s.run("admin", r#"{"top": 1}"#);
         let totals = reply.doc().field("totals").as_doc().expect("totals");
         totals.field("db.c").as_doc().expect("db.c").to_buf()
     };
-    let latency = |s: &mut Seen| {
+    let latency = |s: &mut LoggingServer| {
         let reply = s.ok(r#"{"aggregate": "c", "cursor": {},
                 "pipeline": [{"$collStats": {"latencyStats": {"histograms": true}}}]}"#);
         let cursor = reply.doc().field("cursor").as_doc().expect("a cursor");
@@ -343,7 +343,7 @@ fn latencies_and_counts_move_with_every_kind_of_operation() {
 
 #[test]
 fn the_log_is_shown_by_get_log_and_connections_are_counted() {
-    let mut s = Seen::new();
+    let mut s = LoggingServer::new();
     let service = Arc::clone(s.server.service());
     let other = s.server.connect("127.0.0.1:78");
     service.connected(&other.info);
@@ -373,7 +373,7 @@ fn the_log_is_shown_by_get_log_and_connections_are_counted() {
 
 #[test]
 fn successful_and_failed_logins_are_logged() {
-    let mut s = Seen::new();
+    let mut s = LoggingServer::new();
     assert_eq!(
         code(&s.run(
             "admin",
@@ -399,7 +399,7 @@ fn successful_and_failed_logins_are_logged() {
 
 #[test]
 fn waiting_for_data_is_no_slow_operation() {
-    let mut s = Seen::new();
+    let mut s = LoggingServer::new();
     s.ok(r#"{"create": "t", "capped": true, "size": 4096}"#);
     s.ok(r#"{"insert": "t", "documents": [{"_id": 1}]}"#);
     let opened = s.ok(r#"{"find": "t", "tailable": true, "awaitData": true}"#);

@@ -8,7 +8,7 @@ use commands::{Config, Connection, Dispatcher};
 use model::DocBuf;
 use std::sync::Arc;
 
-struct Planned {
+struct PlanServer {
     server: Arc<Dispatcher>,
     conn: Connection,
 }
@@ -16,11 +16,11 @@ struct Planned {
 /// Both fields have an index.
 const BOTH: &str = r#"{"find": "c", "filter": {"a": 5, "b": 5}}"#;
 
-impl Planned {
-    fn new() -> Planned {
+impl PlanServer {
+    fn new() -> PlanServer {
         let server = serve(Config::default(), store());
         let conn = server.connect("127.0.0.1:77");
-        let mut s = Planned { server, conn };
+        let mut s = PlanServer { server, conn };
         let documents: Vec<String> = (0..40)
             .map(|n| format!(r#"{{"_id": {n}, "a": {}, "b": {}}}"#, n % 10, n % 20))
             .collect();
@@ -56,7 +56,7 @@ impl Planned {
 
 #[test]
 fn a_plan_that_had_rivals_is_kept_and_becomes_active_by_its_second_run() {
-    let mut s = Planned::new();
+    let mut s = PlanServer::new();
     s.ok(&format!(r#"{{"explain": {BOTH}}}"#));
     assert!(s.entries().is_empty(), "explain leaves no trace");
     s.ok(r#"{"find": "c", "filter": {"a": 5}}"#);
@@ -99,7 +99,7 @@ fn a_plan_that_had_rivals_is_kept_and_becomes_active_by_its_second_run() {
 
 #[test]
 fn an_active_plan_is_taken_without_comparing_until_it_does_badly() {
-    let mut s = Planned::new();
+    let mut s = PlanServer::new();
     s.ok(BOTH);
     s.ok(BOTH);
     assert!(s.is_cached());
@@ -121,7 +121,7 @@ fn an_active_plan_is_taken_without_comparing_until_it_does_badly() {
 
 #[test]
 fn changes_of_indexes_and_clearing_forget() {
-    let mut s = Planned::new();
+    let mut s = PlanServer::new();
     let sorted = r#"{"find": "c", "filter": {"a": 5, "b": 5}, "sort": {"z": 1}}"#;
     s.ok(BOTH);
     s.ok(sorted);
@@ -154,7 +154,7 @@ fn changes_of_indexes_and_clearing_forget() {
 
 #[test]
 fn writes_counts_and_pipelines_use_the_same_plans() {
-    let mut s = Planned::new();
+    let mut s = PlanServer::new();
     s.ok(r#"{"count": "c", "query": {"a": 5, "b": 5}}"#);
     s.ok(r#"{"aggregate": "c", "pipeline": [{"$match": {"a": 5, "b": 5}}], "cursor": {}}"#);
     assert!(s.is_cached());
@@ -167,7 +167,7 @@ fn writes_counts_and_pipelines_use_the_same_plans() {
 
 #[test]
 fn no_more_than_a_thousand_shapes_are_kept() {
-    let mut s = Planned::new();
+    let mut s = PlanServer::new();
     for n in 0..1100 {
         let projection = format!(r#""projection": {{"p{n}": 1}}"#);
         s.ok(&BOTH.replace(r#""find": "c","#, &format!(r#""find": "c", {projection},"#)));

@@ -2,7 +2,7 @@
 //! indexes; each is run by the chosen plan and by every other one. The measure is the number of
 //! index entries and documents examined. `QUARRY_PLANNER_QUERIES=500` runs more queries than usual.
 
-use crate::chance::Chance;
+use crate::chance::Rng;
 use crate::standalone::Standalone;
 use serde_json::{Value as Json, json};
 
@@ -10,7 +10,7 @@ const DOCUMENTS: u64 = 5_000;
 const QUERIES: usize = 60;
 
 /// A random number below `n`; small numbers are far more likely, approximately by Zipf's law.
-fn skewed(chance: &mut Chance, n: u64) -> u64 {
+fn skewed(chance: &mut Rng, n: u64) -> u64 {
     let part = chance.below(1 << 20) as f64 / f64::from(1 << 20);
     ((n as f64).powf(part) - 1.0) as u64
 }
@@ -35,7 +35,7 @@ fn filled() -> Standalone {
         .map(|(n, key)| json!({ "name": format!("i{n}"), "key": key }))
         .collect();
     server.ok(&json!({ "createIndexes": "c", "indexes": indexes }));
-    let mut chance = Chance(7);
+    let mut chance = Rng(7);
     for chunk in 0..DOCUMENTS / 1000 {
         let documents: Vec<Json> = (0..1000)
             .map(|n| {
@@ -58,8 +58,8 @@ fn filled() -> Standalone {
     server
 }
 
-fn condition(chance: &mut Chance, field: &str) -> Json {
-    let value = |chance: &mut Chance| match field {
+fn condition(chance: &mut Rng, field: &str) -> Json {
+    let value = |chance: &mut Rng| match field {
         "a" => skewed(chance, 1000),
         "b" => skewed(chance, 100),
         "c" => chance.below(5),
@@ -75,7 +75,7 @@ fn condition(chance: &mut Chance, field: &str) -> Json {
     }
 }
 
-fn query(chance: &mut Chance) -> Json {
+fn query(chance: &mut Rng) -> Json {
     let fields = ["a", "b", "c", "d", "e", "tags"];
     let mut filter = json!({});
     for _ in 0..1 + chance.below(3) {
@@ -106,7 +106,7 @@ fn work(server: &mut Standalone, find: &Json) -> Option<(u64, String)> {
 #[test]
 fn chosen_plans_are_close_to_the_best() {
     let mut server = filled();
-    let mut chance = Chance(42);
+    let mut chance = Rng(42);
     let asked = std::env::var("QUARRY_PLANNER_QUERIES").ok();
     let queries = asked.and_then(|n| n.parse().ok()).unwrap_or(QUERIES).max(1);
     let mut ratios = Vec::with_capacity(queries);

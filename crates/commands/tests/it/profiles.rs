@@ -8,13 +8,13 @@ use commands::{Config, Connection, Dispatcher, Profile, StoreHooks, SystemClock}
 use model::DocBuf;
 use std::sync::Arc;
 
-struct Followed {
+struct ProfiledServer {
     server: Arc<Dispatcher>,
     conn: Connection,
 }
 
-impl Followed {
-    fn new(profile: Profile) -> Followed {
+impl ProfiledServer {
+    fn new(profile: Profile) -> ProfiledServer {
         let hooks = StoreHooks::new(Arc::new(SystemClock::default())).following(profile);
         let engine = Arc::new(storage::MemoryEngine::new());
         let store = store::Store::open(engine, Arc::new(hooks)).expect("an empty store");
@@ -24,7 +24,7 @@ impl Followed {
         };
         let server = serve(config, Arc::new(store));
         let conn = server.connect("127.0.0.1:77");
-        Followed { server, conn }
+        ProfiledServer { server, conn }
     }
 
     fn run(&mut self, db: &str, command: &str) -> DocBuf {
@@ -56,7 +56,7 @@ fn each_release_tells_its_own_versions() {
         (Profile::V8_2, "8.2.0", 27, "8.2", "9.0"),
         (Profile::V9_0, "9.0.0", 29, "9.0", "8.2"),
     ] {
-        let mut s = Followed::new(profile);
+        let mut s = ProfiledServer::new(profile);
         let build = s.ok(r#"{"buildInfo": 1}"#);
         assert_eq!(build.doc().field("version").as_str(), Some(version));
         let status = s.run("admin", r#"{"serverStatus": 1}"#);
@@ -111,7 +111,7 @@ fn what_8_3_added_is_known_in_every_profile() {
         ),
     ];
     for profile in Profile::ALL {
-        let mut s = Followed::new(profile);
+        let mut s = ProfiledServer::new(profile);
         for (expression, wanted) in rows {
             let reply = s.ok(&pipeline(&format!(
                 r#"{{"$project": {{"v": {expression}}}}}"#
@@ -135,8 +135,16 @@ fn what_9_0_does_otherwise_is_as_before_under_8_2() {
     let group = r#"{"$group": {"_id": 1, "": {"$sum": 1}}}"#;
     for (stage, old, new) in [(text, 241, 0), (object, 241, 0), (group, 0, 15998)] {
         let command = pipeline(stage);
-        assert_eq!(Followed::new(Profile::V8_2).code(&command), old, "{stage}");
-        assert_eq!(Followed::new(Profile::V9_0).code(&command), new, "{stage}");
+        assert_eq!(
+            ProfiledServer::new(Profile::V8_2).code(&command),
+            old,
+            "{stage}"
+        );
+        assert_eq!(
+            ProfiledServer::new(Profile::V9_0).code(&command),
+            new,
+            "{stage}"
+        );
     }
 }
 
@@ -152,7 +160,7 @@ fn write_error(reply: &DocBuf) -> DocBuf {
 #[test]
 fn errors_of_geospatial_keys_tell_what_failed_since_9_0() {
     for (profile, refused) in [(Profile::V8_2, 16755), (Profile::V9_0, 510)] {
-        let mut s = Followed::new(profile);
+        let mut s = ProfiledServer::new(profile);
         s.ok(r#"{"createIndexes": "g", "indexes": [{"key": {"p.at": "2dsphere"}, "name": "p"}]}"#);
         let error = write_error(&s.run(
             "db",
@@ -191,7 +199,7 @@ fn places_of_measurements_are_points() {
     for (profile, unreadable, no_point) in
         [(Profile::V8_2, 183_934, 183_493), (Profile::V9_0, 511, 511)]
     {
-        let mut s = Followed::new(profile);
+        let mut s = ProfiledServer::new(profile);
         s.ok(r#"{"create": "m", "timeseries": {"timeField": "t"}}"#);
         s.ok(r#"{"createIndexes": "m", "indexes": [{"key": {"loc": "2dsphere"}, "name": "p"}]}"#);
         for taken in [
@@ -228,7 +236,7 @@ fn lookup_finds_null_in_arrays_since_9_0() {
             (Profile::V8_2, ["[ 3, 4 ]", "[ 3, 4 ]", "[ 2 ]"]),
             (Profile::V9_0, ["[ 0, 1, 3, 4 ]", "[ 0, 1, 3, 4 ]", "[ 2 ]"]),
         ] {
-            let mut s = Followed::new(profile);
+            let mut s = ProfiledServer::new(profile);
             if indexed {
                 s.ok(r#"{"createIndexes": "f", "indexes": [{"key": {"c.d": 1}, "name": "i"}]}"#);
             }
@@ -259,13 +267,13 @@ fn a_constraint_holds_for_every_document() {
     let prepare = r#"{"collMod": "c", "prepareConstraintValidationLevel": true}"#;
     let upgrade = r#"{"collMod": "c", "validationLevel": "constraint"}"#;
     let bypass = r#"{"insert": "c", "documents": [{"a": 1}], "bypassDocumentValidation": true}"#;
-    let mut old = Followed::new(Profile::V8_2);
+    let mut old = ProfiledServer::new(Profile::V8_2);
     assert_eq!(old.code(create), 2);
     old.ok(r#"{"create": "c"}"#);
     assert_eq!(old.code(prepare), 40415);
     assert_eq!(old.code(upgrade), 2);
 
-    let mut s = Followed::new(Profile::V9_0);
+    let mut s = ProfiledServer::new(Profile::V9_0);
     let warn = create.replace(
         r#""constraint""#,
         r#""constraint", "validationAction": "warn""#,
@@ -326,7 +334,7 @@ fn settings_of_a_query_come_with_it_since_9_0() {
     let find = |settings: &str| {
         format!(r#"{{"find": "c", "filter": {{"a": 1, "b": 1}}, "querySettings": {settings}}}"#)
     };
-    let mut old = Followed::new(Profile::V8_2);
+    let mut old = ProfiledServer::new(Profile::V8_2);
     assert_eq!(old.code(&find("{}")), 7746900);
     let aggregate = r#"{"aggregate": "c", "pipeline": [], "cursor": {}, "querySettings": {}}"#;
     assert_eq!(old.code(aggregate), 7923000);
@@ -335,13 +343,13 @@ fn settings_of_a_query_come_with_it_since_9_0() {
         7923001
     );
 
-    let mut s = Followed::new(Profile::V9_0);
+    let mut s = ProfiledServer::new(Profile::V9_0);
     s.ok(r#"{"insert": "c", "documents": [{"a": 1, "b": 1}]}"#);
     s.ok(
         r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"},
         {"key": {"b": 1}, "name": "b"}]}"#,
     );
-    let plan = |s: &mut Followed, command: &str| {
+    let plan = |s: &mut ProfiledServer, command: &str| {
         let text = s
             .ok(&format!(r#"{{"explain": {command}}}"#))
             .doc()
@@ -387,7 +395,7 @@ fn open_transactions_are_bounded_since_9_0() {
     let get = r#"{"getParameter": 1, "maxConcurrentMultiDocumentTransactions": 1}"#;
     let set = r#"{"setParameter": 1, "maxConcurrentMultiDocumentTransactions": 2}"#;
     for (profile, built_in) in [(Profile::V8_2, 0), (Profile::V9_0, 10_000)] {
-        let mut s = Followed::new(profile);
+        let mut s = ProfiledServer::new(profile);
         s.ok(r#"{"create": "c"}"#);
         let name = "maxConcurrentMultiDocumentTransactions";
         assert_eq!(int(&s.run("admin", get), name), built_in);
@@ -405,10 +413,10 @@ fn the_memory_of_an_operation_is_bounded_by_a_parameter() {
     let name = "internalQueryMaxMemoryUsageBytesPerOperation";
     let get = format!(r#"{{"getParameter": 1, "{name}": 1}}"#);
     assert_eq!(
-        int(&Followed::new(Profile::V8_2).run("admin", &get), name),
+        int(&ProfiledServer::new(Profile::V8_2).run("admin", &get), name),
         i64::MAX
     );
-    let mut s = Followed::new(Profile::V9_0);
+    let mut s = ProfiledServer::new(Profile::V9_0);
     assert!(int(&s.run("admin", &get), name) >= 1 << 30);
     let big = r#"{"aggregate": 1, "cursor": {}, "pipeline": [{"$documents": [{}]},
         {"$project": {"n": {"$size": {"$range": [0, 3000000]}}}}]}"#;
@@ -450,7 +458,7 @@ fn null_is_found_in_arrays_whatever_index_there_is() {
     ];
     for index in [None].into_iter().chain(indexes.map(Some)) {
         for profile in Profile::ALL {
-            let mut s = Followed::new(profile);
+            let mut s = ProfiledServer::new(profile);
             if let Some(index) = index {
                 s.ok(&format!(
                     r#"{{"createIndexes": "c", "indexes": [{index}]}}"#

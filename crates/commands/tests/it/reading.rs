@@ -4,7 +4,8 @@
 use crate::behaviour::{send, serve};
 use crate::interrupts::{code, json};
 use commands::{
-    Config, Connection, Dispatcher, Reading, Request, Service, StoreHooks, SystemClock, registry,
+    Config, Connection, Dispatcher, ReadService, Request, Service, StoreHooks, SystemClock,
+    registry,
 };
 use model::{Doc, DocBuf, doc};
 use parking_lot::RwLock;
@@ -14,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use storage::{
     BatchOp, Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Follower,
     IdentSet, KeyRange, MemoryEngine, Moment, Reader, Result, Snapshot, StatSink, StorageError,
-    Table, Verified, WriteBatch,
+    Table, VerifyReport, WriteBatch,
 };
 use store::Store;
 
@@ -22,17 +23,17 @@ use store::Store;
 const ANNOUNCED: &[u8] = b"announced";
 
 /// Selects the rows that are announced.
-type Kept = fn(Table, &[u8]) -> bool;
+type RowPredicate = fn(Table, &[u8]) -> bool;
 
 /// The engine of the server that writes.
-struct Written {
+struct WriterEngine {
     inner: Arc<MemoryEngine>,
-    kept: OnceLock<Kept>,
+    kept: OnceLock<RowPredicate>,
     number: AtomicU64,
 }
 
 /// The engine of the server that reads; for it, the latest state is the snapshot `newest`.
-struct Read {
+struct ReaderEngine {
     inner: Arc<MemoryEngine>,
     newest: RwLock<Arc<dyn Snapshot>>,
 }
@@ -69,8 +70,8 @@ macro_rules! reads {
     };
 }
 
-reads!(Written, self, self.inner);
-reads!(Read, self, self.newest.read());
+reads!(WriterEngine, self, self.inner);
+reads!(ReaderEngine, self, self.newest.read());
 
 /// Forwards the calls that both engines implement alike.
 macro_rules! alike {
@@ -90,7 +91,7 @@ macro_rules! alike {
         fn checkpoint(&self, path: &Path) -> Result<()> {
             self.inner.checkpoint(path)
         }
-        fn verify(&self) -> Result<Verified> {
+        fn verify(&self) -> Result<VerifyReport> {
             self.inner.verify()
         }
         fn flush(&self) -> Result<()> {
@@ -104,7 +105,7 @@ macro_rules! alike {
 
 pub(crate) use {alike, reads};
 
-impl Engine for Written {
+impl Engine for WriterEngine {
     alike!();
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
         self.inner.snapshot()
@@ -129,7 +130,7 @@ impl Engine for Written {
         }
         self.inner.apply(&batch, durability)
     }
-    fn announce(&self, kept: Kept) {
+    fn announce(&self, kept: RowPredicate) {
         let _ = self.kept.set(kept);
     }
     fn announce_now(&self) -> Result<()> {
@@ -149,7 +150,7 @@ impl Engine for Written {
     }
 }
 
-impl Engine for Read {
+impl Engine for ReaderEngine {
     alike!();
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
         Ok(Arc::clone(&self.newest.read()))
@@ -170,7 +171,7 @@ impl Engine for Read {
     }
 }
 
-impl Follower for Read {
+impl Follower for ReaderEngine {
     fn moment(&self) -> Result<Moment> {
         let snapshot = self.inner.snapshot()?;
         let mut announced = Vec::new();
@@ -186,14 +187,14 @@ impl Follower for Read {
 /// A server that holds the database, and one that only reads it.
 struct Pair {
     holder: Arc<Dispatcher>,
-    reading: Reading,
+    reading: ReadService,
     writer: Connection,
     reader: Connection,
 }
 
 fn pair(auth: bool) -> Pair {
     let inner = Arc::new(MemoryEngine::new());
-    let written: Arc<dyn Engine> = Arc::new(Written {
+    let written: Arc<dyn Engine> = Arc::new(WriterEngine {
         inner: Arc::clone(&inner),
         kept: OnceLock::new(),
         number: AtomicU64::new(0),
@@ -205,7 +206,7 @@ fn pair(auth: bool) -> Pair {
     };
     let store = Store::open(written, Arc::new(hooks().logging(1 << 20))).expect("a store");
     let holder = serve(config(), Arc::new(store));
-    let read = Arc::new(Read {
+    let read = Arc::new(ReaderEngine {
         newest: RwLock::new(inner.snapshot().expect("a state")),
         inner,
     });
@@ -215,7 +216,7 @@ fn pair(auth: bool) -> Pair {
     let service = Service::new(config(), Arc::new(SystemClock::default()), Arc::new(store));
     service.state.load(&service.store).expect("the settings");
     let dispatcher = registry::reading_dispatcher(service.shared());
-    let reading = Reading::new(dispatcher, read);
+    let reading = ReadService::new(dispatcher, read);
     Pair {
         writer: holder.connect("127.0.0.1:1"),
         reader: reading.dispatcher().connect("127.0.0.1:2"),

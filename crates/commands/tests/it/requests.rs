@@ -5,20 +5,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use commands::{Config, Dispatcher, StoreHooks, SystemClock};
 use model::{DocBuf, doc};
-use storage::observe::{Call, Observed, Observer};
+use storage::observe::{Call, ObservedEngine, Observer};
 use storage::{Caps, MemoryEngine, Table};
 
 use crate::behaviour::{send, serve};
 
 /// Counts reads of documents and of index entries; each is a request.
 #[derive(Default)]
-struct Reads {
+struct RequestCounter {
     all: AtomicU64,
     /// Those of documents by their keys.
     by_key: AtomicU64,
 }
 
-impl Observer for Reads {
+impl Observer for RequestCounter {
     fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
         let is_read = match call {
             Call::Get { table, .. } | Call::MultiGet { table, .. } => {
@@ -40,18 +40,21 @@ impl Observer for Reads {
     }
 }
 
-struct Counted {
-    engine: Arc<Observed<Reads>>,
+struct CountingServer {
+    engine: Arc<ObservedEngine<RequestCounter>>,
     server: Arc<Dispatcher>,
 }
 
-impl Counted {
-    fn over(engine: MemoryEngine) -> Counted {
-        let engine = Arc::new(Observed::new(Arc::new(engine), Reads::default()));
+impl CountingServer {
+    fn over(engine: MemoryEngine) -> CountingServer {
+        let engine = Arc::new(ObservedEngine::new(
+            Arc::new(engine),
+            RequestCounter::default(),
+        ));
         let hooks = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())));
         let store = store::Store::open(engine.clone(), hooks).unwrap();
         let server = serve(Config::default(), Arc::new(store));
-        let counted = Counted { engine, server };
+        let counted = CountingServer { engine, server };
         let index = doc! { "createIndexes": "c",
         "indexes": [{ "key": { "a": 1i32 }, "name": "a_1" }] };
         counted.run(&index);
@@ -88,7 +91,7 @@ impl Counted {
 
 #[test]
 fn a_hundred_documents_by_an_index_are_two_requests() {
-    let remote = Counted::over(MemoryEngine::remote(128));
+    let remote = CountingServer::over(MemoryEngine::remote(128));
     let by_index = doc! { "find": "c", "filter": { "a": 3i32 }, "batchSize": 101i32 };
     assert_eq!(remote.reads_of(&by_index), (100, 2));
     let filtered = doc! { "find": "c", "filter": { "a": 3i32, "b": 49i32 }, "limit": 2i32,
@@ -108,8 +111,8 @@ fn a_hundred_documents_by_an_index_are_two_requests() {
 
 #[test]
 fn a_find_of_one_document_reads_one_document() {
-    let near = Counted::over(MemoryEngine::new());
-    let remote = Counted::over(MemoryEngine::remote(128));
+    let near = CountingServer::over(MemoryEngine::new());
+    let remote = CountingServer::over(MemoryEngine::remote(128));
     let one = doc! { "find": "c", "filter": { "a": 3i32 }, "limit": 1i32 };
     for counted in [&near, &remote] {
         let explain = doc! { "explain": { "find": "c", "filter": { "a": 3i32 }, "limit": 1i32 } };
@@ -122,7 +125,7 @@ fn a_find_of_one_document_reads_one_document() {
 
 #[test]
 fn a_reader_without_an_order_reads_each_document_once() {
-    let near = Counted::over(MemoryEngine::new());
+    let near = CountingServer::over(MemoryEngine::new());
     // The ids descend, so that the order of insertion is not that of the keys.
     near.run(&DocBuf::build(|w| {
         w.put("insert", "descending");

@@ -11,9 +11,9 @@ use store::Store;
 
 /// A clock that the test moves.
 #[derive(Debug, Default)]
-struct Hand(AtomicI64);
+struct ManualClock(AtomicI64);
 
-impl Clock for Hand {
+impl Clock for ManualClock {
     fn now_ms(&self) -> i64 {
         1_700_000_000_000 + self.0.load(Ordering::Relaxed)
     }
@@ -25,7 +25,7 @@ impl Clock for Hand {
 /// A server over data that survives its process.
 struct Server {
     engine: Arc<MemoryEngine>,
-    clock: Arc<Hand>,
+    clock: Arc<ManualClock>,
     service: Arc<Dispatcher>,
     conn: Connection,
 }
@@ -35,7 +35,7 @@ impl Server {
         Server::over(Arc::new(MemoryEngine::new()))
     }
     fn over(engine: Arc<MemoryEngine>) -> Server {
-        let clock = Arc::new(Hand::default());
+        let clock = Arc::new(ManualClock::default());
         let store = Store::open(
             engine.clone(),
             Arc::new(StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30)),

@@ -15,7 +15,7 @@ pub(crate) struct Shape<'a> {
     pub(crate) cursor: i64,
 }
 
-struct Maker<'r, 'a> {
+struct CommandGenerator<'r, 'a> {
     random: &'r mut Random,
     shape: &'a Shape<'a>,
     db: &'a str,
@@ -34,7 +34,7 @@ pub(crate) fn command(random: &mut Random, shape: &Shape<'_>) -> (String, Json) 
         let id = json!({ "$numberLong": shape.cursor.to_string() });
         return (db.to_owned(), json!({ "getMore": id, "collection": coll }));
     }
-    let mut maker = Maker { random, shape, db };
+    let mut maker = CommandGenerator { random, shape, db };
     match maker.random.below(10) {
         0 => maker.template(),
         1 => maker.any_registered(),
@@ -42,7 +42,7 @@ pub(crate) fn command(random: &mut Random, shape: &Shape<'_>) -> (String, Json) 
     }
 }
 
-impl Maker<'_, '_> {
+impl CommandGenerator<'_, '_> {
     fn coll(&mut self) -> String {
         let often = self.shape.often.split_once('.').unwrap_or_default();
         if often.0 == self.db && self.random.below(100) < 45 {

@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use storage::observe::{Call, Observer};
-use storage::{BatchOp, Caps, IDENT_BYTES, MemoryEngine, Observed, Table};
+use storage::{BatchOp, Caps, IDENT_BYTES, MemoryEngine, ObservedEngine, Table};
 use store::{Collection, ReadView};
 
 const COMMANDS: usize = 5000;
@@ -58,14 +58,14 @@ pub(crate) const CHANGES: &[&str] = &[
 
 /// For each table, the identifiers whose rows were read, scanned and written.
 #[derive(Debug, Default)]
-struct Opened {
+struct TouchedIdents {
     read: BTreeSet<(Table, u32)>,
     scanned: BTreeSet<(Table, u32)>,
     written: BTreeSet<(Table, u32)>,
 }
 
 #[derive(Default)]
-struct Recorder(Mutex<Opened>);
+struct Recorder(Mutex<TouchedIdents>);
 
 thread_local! {
     /// The identifiers that this thread scans while the test asks for those of a collection.
@@ -118,14 +118,14 @@ impl Observer for Recorder {
 
 /// The rights that a user lacks on one collection; it has all rights on the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lack {
+enum MissingRight {
     All,
     Changes,
     Looks,
 }
 
 struct Requester {
-    lacks: Lack,
+    lacks: MissingRight,
     on: &'static str,
     conn: Connection,
 }
@@ -156,10 +156,10 @@ fn privilege(on: &str, actions: &[&[&str]]) -> DocBuf {
     })
 }
 
-impl Lack {
+impl MissingRight {
     /// Whether a view over these collections would show data that the user may not read.
     fn hides(self, on: &str, below: &[&str]) -> bool {
-        self != Lack::Changes && below.contains(&on)
+        self != MissingRight::Changes && below.contains(&on)
     }
 
     fn role(self, name: &str, on: &str) -> DocBuf {
@@ -171,11 +171,11 @@ impl Lack {
                 all.push(&privilege(other, &[LOOKS, CHANGES]));
             }
             match self {
-                Lack::All => {}
-                Lack::Changes => {
+                MissingRight::All => {}
+                MissingRight::Changes => {
                     all.push(&privilege(on, &[LOOKS]));
                 }
-                Lack::Looks => {
+                MissingRight::Looks => {
                     all.push(&privilege(on, &[&["insert"]]));
                 }
             }
@@ -201,7 +201,7 @@ fn is_of_its_kind(found: &Collection, name: &str) -> bool {
 
 struct Search {
     server: Arc<Dispatcher>,
-    engine: Arc<Observed<Recorder>>,
+    engine: Arc<ObservedEngine<Recorder>>,
     root: Connection,
     random: Random,
     /// Counts of commands by their outcome.
@@ -210,7 +210,7 @@ struct Search {
 
 impl Search {
     fn new(seed: u64) -> Search {
-        let engine = Arc::new(Observed::new(
+        let engine = Arc::new(ObservedEngine::new(
             Arc::new(MemoryEngine::new()),
             Recorder::default(),
         ));
@@ -234,9 +234,13 @@ impl Search {
     fn users(&mut self) -> Vec<Requester> {
         let mut all = Vec::new();
         for (i, on) in NAMES.iter().enumerate() {
-            for lacks in [Lack::All, Lack::Changes, Lack::Looks] {
+            for lacks in [
+                MissingRight::All,
+                MissingRight::Changes,
+                MissingRight::Looks,
+            ] {
                 // Inserts read a capped collection and buckets.
-                if lacks == Lack::Looks && matches!(*on, "d.cap" | "d.ts") {
+                if lacks == MissingRight::Looks && matches!(*on, "d.cap" | "d.ts") {
                     continue;
                 }
                 let name = format!("u{i}{lacks:?}");
@@ -345,12 +349,12 @@ impl Search {
     }
 
     /// Sends a command; returns what it opened and the code of the reply.
-    fn send(&mut self, who: &mut Requester, db: &str, body: &DocBuf) -> (Opened, i64) {
+    fn send(&mut self, who: &mut Requester, db: &str, body: &DocBuf) -> (TouchedIdents, i64) {
         let mut whole = body.clone();
         if !whole.doc().contains("$db") {
             whole.put("$db", db);
         }
-        *self.engine.observer().0.lock() = Opened::default();
+        *self.engine.observer().0.lock() = TouchedIdents::default();
         let mut reply = Vec::new();
         let outcome = self
             .server
@@ -427,16 +431,16 @@ impl Search {
         let looked = scanned || opened.read.iter().any(|i| own.contains(i));
         let changed = opened.written.iter().any(|i| own.contains(i)) || kept != own;
         let wrong = match who.lacks {
-            Lack::All if looked => Some("reads"),
-            Lack::All | Lack::Changes if changed => Some("changes"),
-            Lack::Looks if scanned => Some("scans"),
+            MissingRight::All if looked => Some("reads"),
+            MissingRight::All | MissingRight::Changes if changed => Some("changes"),
+            MissingRight::Looks if scanned => Some("scans"),
             _ => None,
         };
         if looked || changed {
             self.note("touched what is its own only in part");
         }
         let shown = self.views();
-        let shows = who.lacks != Lack::Changes && shown != views && {
+        let shows = who.lacks != MissingRight::Changes && shown != views && {
             let old: BTreeSet<&str> = views.lines().collect();
             let mut new = shown.lines().filter(|l| !old.contains(l));
             let hidden = who.hidden();
@@ -498,7 +502,7 @@ fn the_recorder_sees_reads_and_writes_of_every_collection() {
         let own = search.idents(ns);
         assert!(!own.is_empty(), "{ns}");
         let (db, coll) = ns.split_once('.').unwrap_or_default();
-        *search.engine.observer().0.lock() = Opened::default();
+        *search.engine.observer().0.lock() = TouchedIdents::default();
         search.as_root(db, &format!("{{'find': '{coll}', 'filter': {{'b': 7}}}}"));
         let opened = std::mem::take(&mut *search.engine.observer().0.lock());
         assert!(opened.scanned.iter().any(|i| own.contains(i)), "{ns}");

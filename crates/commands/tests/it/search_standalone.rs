@@ -82,7 +82,7 @@ fn the_log_is_for_search_alone() {
                 true
             })
             .expect("no failure")
-            == store::Read::More
+            == store::VisitResult::More
         {}
         entries
     };

@@ -145,14 +145,14 @@ impl Server {
         Client {
             dispatcher: Arc::clone(&self.dispatcher),
             conn: self.dispatcher.connect("127.0.0.1:50000"),
-            reads: Reads::Latest,
+            reads: ReadMode::Latest,
         }
     }
 }
 
 /// The fields that a client adds to its commands.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Reads {
+enum ReadMode {
     Latest,
     /// A snapshot session, with its time once it is known.
     Snapshot(Option<Timestamp>),
@@ -163,7 +163,7 @@ enum Reads {
 struct Client {
     dispatcher: Arc<Dispatcher>,
     conn: Connection,
-    reads: Reads,
+    reads: ReadMode,
 }
 
 impl Client {
@@ -174,16 +174,16 @@ impl Client {
         };
         let mut command = json(&command.replace('\'', "\""));
         match &mut self.reads {
-            Reads::Latest => {}
-            Reads::Snapshot(None) => {
+            ReadMode::Latest => {}
+            ReadMode::Snapshot(None) => {
                 command.put("readConcern", &doc! { "level": "snapshot" });
             }
-            Reads::Snapshot(Some(at)) => {
+            ReadMode::Snapshot(Some(at)) => {
                 let at = Value::Timestamp(*at);
                 let concern = doc! { "level": "snapshot", "atClusterTime": at };
                 command.put("readConcern", &concern);
             }
-            Reads::Transaction(begun) => {
+            ReadMode::Transaction(begun) => {
                 if !std::mem::replace(begun, true) {
                     command.put("startTransaction", true);
                 }
@@ -198,8 +198,8 @@ impl Client {
         let reply = send(&self.dispatcher, &mut self.conn, db, command.doc());
         let inside = reply.doc().field("cursor").as_doc();
         let at = inside.map_or(Value::Missing, |c| c.field("atClusterTime"));
-        if let (Reads::Snapshot(None), Value::Timestamp(at)) = (self.reads, at) {
-            self.reads = Reads::Snapshot(Some(at));
+        if let (ReadMode::Snapshot(None), Value::Timestamp(at)) = (self.reads, at) {
+            self.reads = ReadMode::Snapshot(Some(at));
         }
         reply
     }
@@ -243,7 +243,7 @@ fn assert_same(found: &[String], expected: &[String], what: &str) {
 
 /// A reader reads `first`, another client changes the catalog, and the reader then reads
 /// everything.
-fn read_beside(reads: Reads, first: &str, change: &(&str, &[&str])) {
+fn read_beside(reads: ReadMode, first: &str, change: &(&str, &[&str])) {
     let s = Server::new();
     let (name, commands) = change;
     let what = format!("{name}, {reads:?}, {first}");
@@ -258,7 +258,7 @@ fn read_beside(reads: Reads, first: &str, change: &(&str, &[&str])) {
     s.store.sweep_dropped().expect("a sweep");
     assert_same(&reader.everything(), &expected, &what);
     let now = s.client().run(READS[6]);
-    if let Reads::Transaction(_) = reads {
+    if let ReadMode::Transaction(_) = reads {
         reader.all(&["admin {'commitTransaction': 1}"]);
     }
     let later = s.client().run(READS[6]);
@@ -270,7 +270,7 @@ fn read_beside(reads: Reads, first: &str, change: &(&str, &[&str])) {
 fn a_transaction_reads_what_was_there_beside_every_change_of_the_catalog() {
     for change in CHANGES.iter().chain(SMALLER_CHANGES) {
         for first in [READS[0], "{'find': 'unrelated'}"] {
-            read_beside(Reads::Transaction(false), first, change);
+            read_beside(ReadMode::Transaction(false), first, change);
         }
     }
 }
@@ -279,7 +279,7 @@ fn a_transaction_reads_what_was_there_beside_every_change_of_the_catalog() {
 fn a_snapshot_session_reads_what_was_there_beside_every_change_of_the_catalog() {
     for change in CHANGES.iter().chain(SMALLER_CHANGES) {
         for first in [READS[0], "{'find': 'unrelated'}"] {
-            read_beside(Reads::Snapshot(None), first, change);
+            read_beside(ReadMode::Snapshot(None), first, change);
         }
     }
 }
@@ -294,7 +294,7 @@ fn a_parked_cursor_of_a_snapshot_goes_on_beside_every_change_of_the_catalog() {
         "{'aggregate': 'c', 'pipeline': [{'$match': {'_id': {'$gte': 0}}}],
             'cursor': {'batchSize': 200}}",
     ];
-    let all = [Reads::Snapshot(None), Reads::Transaction(false)];
+    let all = [ReadMode::Snapshot(None), ReadMode::Transaction(false)];
     for (change, reads) in CHANGES.iter().flat_map(|c| all.map(|r| (c, r))) {
         for find in finds {
             let s = Server::new();
@@ -355,7 +355,7 @@ fn a_write_of_a_transaction_to_a_name_that_leads_elsewhere_by_then_conflicts() {
     {
         let s = Server::new();
         let mut writer = s.client();
-        writer.reads = Reads::Transaction(false);
+        writer.reads = ReadMode::Transaction(false);
         writer.found("{'find': 'unrelated'}");
         s.client().all(change.1);
         let before = s.client().run(READS[6]);
@@ -384,7 +384,7 @@ fn a_collection_made_since_is_not_there_for_a_transaction_and_cannot_be_made_by_
     {
         let s2 = Server::new();
         let mut writer = s2.client();
-        writer.reads = Reads::Transaction(false);
+        writer.reads = ReadMode::Transaction(false);
         writer.found("{'find': 'unrelated'}");
         let insert = format!("{{'insert': 'made{number}', 'documents': [{{'_id': 7}}]}}");
         s2.client().all(&[&insert]);
@@ -422,7 +422,7 @@ fn capped_and_time_series_collections_are_read_as_they_were() {
             "{'insert': 's', 'documents': [{'_id': 1}]}",
         ],
     ];
-    let all = [Reads::Snapshot(None), Reads::Transaction(false)];
+    let all = [ReadMode::Snapshot(None), ReadMode::Transaction(false)];
     for (change, how) in changes.iter().flat_map(|c| all.map(|r| (c, r))) {
         let s = Server::new();
         s.client().all(&[
@@ -452,7 +452,7 @@ fn capped_and_time_series_collections_are_read_as_they_were() {
 fn dropped_data_goes_when_the_last_reader_that_sees_it_has_ended() {
     let s = Server::new();
     let mut reader = s.client();
-    reader.reads = Reads::Transaction(false);
+    reader.reads = ReadMode::Transaction(false);
     reader.found("{'find': 'unrelated'}");
     s.client().all(&["{'drop': 'c'}"]);
     let (lower, upper) = ([0; 4], [0xFF; 4]);

@@ -35,7 +35,7 @@ impl Standalone {
     }
 
     /// The index entries and documents that the last command examined.
-    pub(crate) fn examined(&self) -> operation::Examined {
+    pub(crate) fn examined(&self) -> operation::ReadTotals {
         self.conn.examined()
     }
 

@@ -10,20 +10,20 @@ use commands::{Config, Dispatcher, Outcome, Request, StoreHooks, SystemClock, Wa
 use model::{Array, DocBuf, doc};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use storage::observe::{Call, Observed, Observer};
+use storage::observe::{Call, ObservedEngine, Observer};
 use storage::{Caps, CommitPos, MemoryEngine, StorageError};
 
 type Job = Box<dyn FnOnce() + Send>;
 
 /// Runs a job at the moment of this number; each call has two moments, before and after it.
 #[derive(Default)]
-struct AtMoment {
+struct JobInjector {
     /// Moments until the job runs; 0 without a job.
     left: AtomicUsize,
     job: Mutex<Option<Job>>,
 }
 
-impl AtMoment {
+impl JobInjector {
     fn set(&self, moment: usize, job: Job) {
         *self.job.lock().unwrap() = Some(job);
         self.left.store(moment + 1, Ordering::SeqCst);
@@ -49,7 +49,7 @@ impl AtMoment {
     }
 }
 
-impl Observer for AtMoment {
+impl Observer for JobInjector {
     fn before(&self, _: &Call<'_>, _: &Caps) -> storage::Result<()> {
         self.moment();
         Ok(())
@@ -63,15 +63,15 @@ impl Observer for AtMoment {
 
 /// A server with a capped collection `c` that contains one document.
 struct Server {
-    engine: Arc<Observed<AtMoment>>,
+    engine: Arc<ObservedEngine<JobInjector>>,
     service: Arc<Dispatcher>,
 }
 
 impl Server {
     fn new() -> Server {
-        let engine = Arc::new(Observed::new(
+        let engine = Arc::new(ObservedEngine::new(
             Arc::new(MemoryEngine::new()),
-            AtMoment::default(),
+            JobInjector::default(),
         ));
         let hooks = StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30);
         let store = store::Store::open(engine.clone(), Arc::new(hooks)).unwrap();

@@ -11,20 +11,20 @@ use std::time::{Duration, Instant};
 
 /// A connection that waits as in the network layer: until it is woken or until the deadline.
 #[derive(Default)]
-pub(crate) struct Bell {
+pub(crate) struct ConnectionWaker {
     rung: Mutex<bool>,
     changed: Condvar,
     gone: AtomicBool,
 }
 
-impl Bell {
+impl ConnectionWaker {
     /// True when it was rung since the last call.
     pub(crate) fn take(&self) -> bool {
         std::mem::take(&mut *self.rung.lock().unwrap())
     }
 }
 
-impl Link for Bell {
+impl Link for ConnectionWaker {
     fn wake(&self) {
         *self.rung.lock().unwrap() = true;
         self.changed.notify_all();
@@ -37,14 +37,14 @@ impl Link for Bell {
 pub(crate) struct Client {
     service: Arc<Dispatcher>,
     conn: Connection,
-    bell: Arc<Bell>,
+    bell: Arc<ConnectionWaker>,
     /// How often the server made it wait.
     pub(crate) waits: usize,
 }
 
 impl Client {
     pub(crate) fn new(service: &Arc<Dispatcher>) -> Client {
-        let bell = Arc::new(Bell::default());
+        let bell = Arc::new(ConnectionWaker::default());
         Client {
             service: service.clone(),
             conn: service.connect_linked("127.0.0.1:9", Some(bell.clone())),
@@ -165,20 +165,20 @@ fn arrival_order_counts_not_ids() {
 
 /// A getMore that is executed step by step, so that the test does not depend on the machine's
 /// speed.
-struct Waiting<'c> {
+struct PendingGetMore<'c> {
     client: &'c mut Client,
     body: DocBuf,
     /// The end of its wait, monotonic microseconds; the reply when it has ended.
     until_us: Result<u64, DocBuf>,
 }
 
-impl<'c> Waiting<'c> {
-    fn begin(client: &'c mut Client, more: &DocBuf) -> Waiting<'c> {
+impl<'c> PendingGetMore<'c> {
+    fn begin(client: &'c mut Client, more: &DocBuf) -> PendingGetMore<'c> {
         let mut body = more.clone();
         body.put("$db", "db");
         let until_us = step(client, &body, false);
         assert!(until_us.is_ok(), "{until_us:?}");
-        Waiting {
+        PendingGetMore {
             client,
             body,
             until_us,
@@ -224,7 +224,7 @@ fn waits_until_data_comes_or_time_is_up() {
     let by_default = doc! { "getMore": id, "collection": "c" };
     for (command, wait_us) in [(more(id, 150), 150_000), (by_default, 1_000_000)] {
         let before = clock.monotonic_us();
-        let mut waiting = Waiting::begin(&mut c, &command);
+        let mut waiting = PendingGetMore::begin(&mut c, &command);
         let until_us = waiting.until_us.clone().unwrap();
         let earliest = before + wait_us;
         assert!((earliest..=clock.monotonic_us() + wait_us).contains(&until_us));
@@ -246,13 +246,13 @@ fn waits_until_data_comes_or_time_is_up() {
     assert!(begin.elapsed() >= Duration::from_millis(150));
 
     let mut other = Client::new(&s);
-    let mut waiting = Waiting::begin(&mut c, &more(id, 3_600_000));
+    let mut waiting = PendingGetMore::begin(&mut c, &more(id, 3_600_000));
     assert!(!waiting.client.was_woken());
     insert(&mut other, &[2]);
     assert!(waiting.client.was_woken());
     assert_eq!(cursor(&waiting.ends()), (id, vec![2]));
     // Dropping the collection ends the wait.
-    let mut waiting = Waiting::begin(&mut c, &more(id, 3_600_000));
+    let mut waiting = PendingGetMore::begin(&mut c, &more(id, 3_600_000));
     assert_eq!(code(&other.run(r#"{"drop": "c"}"#)), 0);
     assert!(waiting.client.was_woken());
     assert_eq!(code(&waiting.ends()), 175);
@@ -267,7 +267,7 @@ fn inserts_that_do_not_match_do_not_end_the_wait() {
         r#"{"find": "c", "filter": {"n": {"$gte": 7}}, "tailable": true, "awaitData": true}"#,
     ));
     let mut other = Client::new(&s);
-    let mut waiting = Waiting::begin(&mut c, &more(id, 3_600_000));
+    let mut waiting = PendingGetMore::begin(&mut c, &more(id, 3_600_000));
     let until_us = waiting.until_us.clone().unwrap();
     for n in [2, 3, 4] {
         insert(&mut other, &[n]);
@@ -288,7 +288,7 @@ fn a_wait_is_an_operation() {
     let mut results = Vec::new();
     for (id, how) in ids.iter().copied().zip(["killOp", "killCursors", "gone"]) {
         let mut w = Client::new(&s);
-        let mut waiting = Waiting::begin(&mut w, &more(id, 3_600_000));
+        let mut waiting = PendingGetMore::begin(&mut w, &more(id, 3_600_000));
         let seen = send(
             &s,
             &mut other.conn,
@@ -322,7 +322,7 @@ fn a_wait_is_an_operation() {
     // The waiting connection breaks, which ends the cursor.
     let (id, _) = cursor(&c.run(TAIL));
     let mut w = Client::new(&s);
-    Waiting::begin(&mut w, &more(id, 20_000));
+    PendingGetMore::begin(&mut w, &more(id, 20_000));
     assert_eq!(s.service().cursors.counts().in_use, 1);
     drop(w);
     assert_eq!(code(&c.more(id, 0)), 43);

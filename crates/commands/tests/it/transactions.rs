@@ -3,7 +3,7 @@
 
 use crate::behaviour::send;
 use crate::interrupts::json;
-use crate::tails::Bell;
+use crate::tails::ConnectionWaker;
 use commands::request::WaitFor;
 use commands::{
     Clock, Config, Connection, Dispatcher, Outcome, Request, Service, StoreHooks, SystemClock,
@@ -500,18 +500,18 @@ fn a_ddl_that_waits_for_a_transaction_blocks_no_other_operation() {
 }
 
 /// A client as in the network layer: the server tells it to wait, instead of waiting on its thread.
-pub(crate) struct Linked {
+pub(crate) struct WaitingClient {
     conn: Connection,
-    pub(crate) bell: Arc<Bell>,
+    pub(crate) bell: Arc<ConnectionWaker>,
 }
 
-impl Linked {
-    pub(crate) fn new(s: &Server) -> Linked {
-        let bell = Arc::new(Bell::default());
+impl WaitingClient {
+    pub(crate) fn new(s: &Server) -> WaitingClient {
+        let bell = Arc::new(ConnectionWaker::default());
         let conn = s
             .dispatcher
             .connect_linked("127.0.0.1:2", Some(bell.clone()));
-        Linked { conn, bell }
+        WaitingClient { conn, bell }
     }
 
     /// The reply, or `None` when it has to wait.
@@ -555,9 +555,9 @@ fn writers_that_wait_for_a_transaction_hold_no_thread() {
         r#"{"findAndModify": "c", "query": {"_id": 0}, "update": {"$inc": {"a": 1}}, "new": true}"#,
     );
     let delete = json(r#"{"delete": "c", "deletes": [{"q": {"a": 7}, "limit": 1}]}"#);
-    let mut waiting: Vec<(Linked, &DocBuf)> = Vec::new();
+    let mut waiting: Vec<(WaitingClient, &DocBuf)> = Vec::new();
     for command in std::iter::repeat_n(&plain, 300).chain([&retryable, &insert, &modify]) {
-        let mut client = Linked::new(&s);
+        let mut client = WaitingClient::new(&s);
         assert_eq!(client.run(&s, command, false), None);
         assert!(!client.bell.take());
         waiting.push((client, command));
@@ -571,7 +571,7 @@ fn writers_that_wait_for_a_transaction_hold_no_thread() {
     queue(waiting.len() as i64);
     // One is killed, one reaches its time limit, and the client of one disconnects: none of them
     // has written.
-    let (mut killed, mut late) = (Linked::new(&s), Linked::new(&s));
+    let (mut killed, mut late) = (WaitingClient::new(&s), WaitingClient::new(&s));
     assert_eq!(killed.run(&s, &plain, false), None);
     let mut admin = s.client(3);
     let newest = r#"{"aggregate": 1, "cursor": {}, "pipeline": [{"$currentOp": {}},
@@ -587,7 +587,7 @@ fn writers_that_wait_for_a_transaction_hold_no_thread() {
     assert_eq!(late.run(&s, &limited, false), None);
     s.clock.0.fetch_add(60, Ordering::Relaxed);
     assert_eq!(code(&late.run(&s, &limited, true).unwrap()), 50);
-    let mut gone = Linked::new(&s);
+    let mut gone = WaitingClient::new(&s);
     assert_eq!(gone.run(&s, &plain, false), None);
     drop(gone);
     // The commit of another transaction wakes none of them.
@@ -605,7 +605,7 @@ fn writers_that_wait_for_a_transaction_hold_no_thread() {
         assert_eq!(code(&r), expected, "{r:?}");
     }
     queue(0);
-    let mut client = Linked::new(&s);
+    let mut client = WaitingClient::new(&s);
     assert_eq!(code(&client.run(&s, &delete, false).unwrap()), 0);
     let all = pairs(&s.client(4).run(FIND));
     assert_eq!(all, vec![(0, 402), (1, 1), (9, -1)]);

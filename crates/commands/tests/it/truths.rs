@@ -3,7 +3,7 @@
 use crate::access::{user, with_root};
 use crate::behaviour::send;
 use crate::interrupts::{code, fill};
-use crate::observability::{Seen, int};
+use crate::observability::{LoggingServer, int};
 use model::{Binary, Doc, DocBuf, Value, doc};
 
 /// The first documents of a cursor.
@@ -14,7 +14,7 @@ pub(crate) fn batch(reply: &DocBuf) -> Vec<DocBuf> {
     docs.collect()
 }
 
-fn profiled(s: &mut Seen, filter: &str) -> Vec<DocBuf> {
+fn profiled(s: &mut LoggingServer, filter: &str) -> Vec<DocBuf> {
     batch(&s.ok(&format!(
         r#"{{"find": "system.profile", "filter": {filter}}}"#
     )))
@@ -22,7 +22,7 @@ fn profiled(s: &mut Seen, filter: &str) -> Vec<DocBuf> {
 
 #[test]
 fn the_profile_tells_of_writes_by_id_what_they_examined_and_cost() {
-    let mut s = Seen::new();
+    let mut s = LoggingServer::new();
     fill(s.server(), 50);
     s.ok(r#"{"profile": 2}"#);
     s.ok(r#"{"delete": "c", "deletes": [{"q": {"_id": 7}, "limit": 1}]}"#);
@@ -31,7 +31,7 @@ fn the_profile_tells_of_writes_by_id_what_they_examined_and_cost() {
     s.ok(r#"{"findAndModify": "c", "query": {"_id": 9}, "remove": true}"#);
     s.ok(r#"{"aggregate": "c", "cursor": {}, "pipeline": [{"$sort": {"t": 1}}]}"#);
     s.ok(r#"{"profile": 0}"#);
-    let of = |s: &mut Seen, filter: &str| profiled(s, filter);
+    let of = |s: &mut LoggingServer, filter: &str| profiled(s, filter);
     let deletes = of(&mut s, r#"{"op": "remove"}"#);
     let shown: Vec<_> = deletes
         .iter()
@@ -65,12 +65,12 @@ fn the_profile_tells_of_writes_by_id_what_they_examined_and_cost() {
 
 #[test]
 fn an_index_counts_its_uses_since_it_was_made() {
-    let mut s = Seen::new();
+    let mut s = LoggingServer::new();
     fill(s.server(), 20);
     std::thread::sleep(std::time::Duration::from_millis(5));
     let before = s.service().clock.now_ms();
     s.ok(r#"{"createIndexes": "c", "indexes": [{"key": {"b": 1}, "name": "b_1"}]}"#);
-    let stats = |s: &mut Seen| {
+    let stats = |s: &mut LoggingServer| {
         let list = r#"{"aggregate": "c", "cursor": {}, "pipeline": [{"$indexStats": {}}]}"#;
         let all = batch(&s.ok(list));
         let one = |name: &str| {
@@ -102,7 +102,7 @@ fn an_index_counts_its_uses_since_it_was_made() {
 
 #[test]
 fn sizes_tell_of_the_keys_and_of_databases() {
-    let mut s = Seen::new();
+    let mut s = LoggingServer::new();
     fill(s.server(), 20);
     let stats = s.ok(r#"{"collStats": "c"}"#);
     let (ids, all) = (int(&stats, "indexSizes._id_"), int(&stats, "storageSize"));
@@ -115,7 +115,7 @@ fn sizes_tell_of_the_keys_and_of_databases() {
 
 #[test]
 fn an_option_of_another_engine_is_refused() {
-    let mut s = Seen::new();
+    let mut s = LoggingServer::new();
     for (engine, expected) in [
         (
             r#"{"wiredTiger": {"configString": "block_compressor=zstd"}}"#,
@@ -134,7 +134,7 @@ fn an_option_of_another_engine_is_refused() {
 
 #[test]
 fn starts_and_sessions_are_on_record() {
-    let mut s = Seen::new();
+    let mut s = LoggingServer::new();
     s.service().note_start().expect("noted");
     let starts = batch(&s.run("local", r#"{"find": "startup_log"}"#));
     let [start] = starts.as_slice() else {

@@ -16,9 +16,9 @@ const START_MS: i64 = 1_700_000_000_000;
 
 /// A clock that the test moves.
 #[derive(Debug)]
-struct Hand(AtomicI64);
+struct ManualClock(AtomicI64);
 
-impl Clock for Hand {
+impl Clock for ManualClock {
     fn now_ms(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -29,7 +29,7 @@ impl Clock for Hand {
 
 struct Server {
     engine: Arc<dyn Engine>,
-    clock: Arc<Hand>,
+    clock: Arc<ManualClock>,
     server: Dispatcher,
     conn: Connection,
     monitor: ttl::Monitor,
@@ -41,7 +41,7 @@ impl Server {
     }
 
     fn over(engine: Arc<dyn Engine>) -> Server {
-        let clock = Arc::new(Hand(AtomicI64::new(START_MS)));
+        let clock = Arc::new(ManualClock(AtomicI64::new(START_MS)));
         let language = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30));
         let store = Arc::new(Store::open(engine.clone(), language).expect("a store"));
         let server =

@@ -11,19 +11,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use storage::{
     Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, IdentSet, KeyRange,
-    MemoryEngine, Reader, Result, Snapshot, StatSink, StorageError, Table, Verified, WriteBatch,
+    MemoryEngine, Reader, Result, Snapshot, StatSink, StorageError, Table, VerifyReport,
+    WriteBatch,
 };
 use store::Store;
 
 /// An engine whose cluster can be made unreachable.
-struct Remote {
+struct RemoteEngine {
     inner: Arc<MemoryEngine>,
     is_away: AtomicBool,
 }
 
-reads!(Remote, self, self.inner);
+reads!(RemoteEngine, self, self.inner);
 
-impl Engine for Remote {
+impl Engine for RemoteEngine {
     alike!();
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
         self.inner.snapshot()
@@ -52,13 +53,13 @@ impl Engine for Remote {
 }
 
 struct Server {
-    engine: Arc<Remote>,
+    engine: Arc<RemoteEngine>,
     dispatcher: Arc<Dispatcher>,
     connection: Connection,
 }
 
 fn server() -> Server {
-    let engine = Arc::new(Remote {
+    let engine = Arc::new(RemoteEngine {
         inner: Arc::new(MemoryEngine::new()),
         is_away: AtomicBool::new(false),
     });

@@ -3,7 +3,7 @@
 
 use crate::interrupts::json;
 use crate::observability::int;
-use crate::transactions::{Client, FIND, Linked, Server, code, pairs};
+use crate::transactions::{Client, FIND, Server, WaitingClient, code, pairs};
 use model::{Binary, DocBuf, doc};
 
 pub(crate) fn number(r: &DocBuf, name: &str) -> Option<i64> {
@@ -18,13 +18,13 @@ pub(crate) fn with_claim(n: i32, id: i32) -> (Server, Client) {
     (s, t)
 }
 
-pub(crate) fn begins(s: &Server, command: &DocBuf) -> Linked {
-    let mut client = Linked::new(s);
+pub(crate) fn begins(s: &Server, command: &DocBuf) -> WaitingClient {
+    let mut client = WaitingClient::new(s);
     assert_eq!(client.run(s, command, false), None, "{command:?}");
     client
 }
 
-pub(crate) fn ends(s: &Server, client: &mut Linked, command: &DocBuf) -> DocBuf {
+pub(crate) fn ends(s: &Server, client: &mut WaitingClient, command: &DocBuf) -> DocBuf {
     assert!(client.bell.take());
     client.run(s, command, true).expect("a reply")
 }

@@ -2,12 +2,12 @@
 //! `$merge`, convertToCapped. Each continues where it was, however often it waits.
 
 use crate::interrupts::json;
-use crate::transactions::{Client, Linked, Server, code, pairs};
+use crate::transactions::{Client, Server, WaitingClient, code, pairs};
 use crate::waiting::{begins, ends, number, with_claim};
 use model::DocBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use storage::observe::{Call, Observed, Observer};
+use storage::observe::{Call, ObservedEngine, Observer};
 use storage::{Caps, MemoryEngine, Table};
 
 const DOCS: i32 = 600;
@@ -17,12 +17,12 @@ const MANY: usize = 700;
 
 /// Runs a job when a build begins to read documents, and counts its steps.
 #[derive(Default)]
-struct InTheMiddle {
+struct BuildObserver {
     steps: AtomicUsize,
     job: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
-impl Observer for InTheMiddle {
+impl Observer for BuildObserver {
     fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
         if let Call::Cursor {
             table: Table::Doc,
@@ -42,17 +42,17 @@ impl Observer for InTheMiddle {
 
 struct Build {
     server: Server,
-    engine: Arc<Observed<InTheMiddle>>,
+    engine: Arc<ObservedEngine<BuildObserver>>,
     transaction: Arc<Mutex<Client>>,
     command: DocBuf,
-    builder: Linked,
+    builder: WaitingClient,
 }
 
 /// A build that waits for a transaction which began while the build was running.
 fn build_in_its_middle(unique: bool) -> Build {
-    let engine = Arc::new(Observed::new(
+    let engine = Arc::new(ObservedEngine::new(
         Arc::new(MemoryEngine::new()),
-        InTheMiddle::default(),
+        BuildObserver::default(),
     ));
     let server = Server::over(engine.clone());
     server.fill("c", DOCS);
@@ -308,7 +308,7 @@ fn an_index_that_becomes_unique_waits_without_a_thread() {
             drop(client);
             assert_eq!(code(&t.commit()), 0);
             commands::workers::run_shared_once(s.dispatcher().service());
-            client = Linked::new(&s);
+            client = WaitingClient::new(&s);
         } else {
             // It waits for the transaction twice: to change the options, and to read the document.
             assert_eq!(code(&if commits { t.commit() } else { t.abort() }), 0);
@@ -330,9 +330,9 @@ fn an_index_that_becomes_unique_waits_without_a_thread() {
 #[test]
 fn a_rebuild_in_its_middle_goes_on_where_it_was() {
     for goes in [false, true] {
-        let engine = Arc::new(Observed::new(
+        let engine = Arc::new(ObservedEngine::new(
             Arc::new(MemoryEngine::new()),
-            InTheMiddle::default(),
+            BuildObserver::default(),
         ));
         let s = Server::over(engine.clone());
         s.fill("c", DOCS);

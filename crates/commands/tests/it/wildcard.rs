@@ -46,9 +46,9 @@ impl Server {
 }
 
 /// Splitmix64.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn roll(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -61,7 +61,7 @@ impl Dice {
     }
 }
 
-fn scalar(g: &mut Dice) -> Json {
+fn scalar(g: &mut Rng) -> Json {
     match g.roll(9) {
         0 => json!(null),
         1 => json!(true),
@@ -74,7 +74,7 @@ fn scalar(g: &mut Dice) -> Json {
 
 /// A random value: nested documents and arrays, some of them empty, and field names that are
 /// numbers or contain dots.
-fn value(g: &mut Dice, depth: usize) -> Json {
+fn value(g: &mut Rng, depth: usize) -> Json {
     match g.roll(if depth == 0 { 3 } else { 9 }) {
         0..=2 => scalar(g),
         3 => (0..2 + g.roll(2)).map(|_| scalar(g)).collect(),
@@ -83,7 +83,7 @@ fn value(g: &mut Dice, depth: usize) -> Json {
     }
 }
 
-fn fields(g: &mut Dice, depth: usize, names: &[&str]) -> Json {
+fn fields(g: &mut Rng, depth: usize, names: &[&str]) -> Json {
     let mut o = serde_json::Map::new();
     for _ in 0..g.roll(4) {
         let name = g.pick(names).to_owned();
@@ -93,7 +93,7 @@ fn fields(g: &mut Dice, depth: usize, names: &[&str]) -> Json {
     Json::Object(o)
 }
 
-fn document(g: &mut Dice, id: usize, flat: bool) -> Json {
+fn document(g: &mut Rng, id: usize, flat: bool) -> Json {
     let depth = if flat { 0 } else { 3 };
     let mut d = fields(g, depth, &["a", "b", "c", "a.x"]);
     d["_id"] = json!(id);
@@ -106,7 +106,7 @@ const PATHS: &[&str] = &[
     "a.x.0", "b.0.0", "a.0.0.x", "c.x.x",
 ];
 
-fn condition(g: &mut Dice, depth: usize) -> Json {
+fn condition(g: &mut Rng, depth: usize) -> Json {
     let ops = ["$eq", "$gt", "$gte", "$lt", "$lte", "$ne"];
     match g.roll(if depth == 0 { 12 } else { 15 }) {
         0 | 1 => json!({ g.pick(&ops): scalar(g) }),
@@ -129,7 +129,7 @@ fn condition(g: &mut Dice, depth: usize) -> Json {
     }
 }
 
-fn filter(g: &mut Dice) -> Json {
+fn filter(g: &mut Rng) -> Json {
     let mut o = serde_json::Map::new();
     for _ in 0..1 + g.roll(2) {
         let c = condition(g, 2);
@@ -142,7 +142,7 @@ fn filter(g: &mut Dice) -> Json {
     Json::Object(o)
 }
 
-fn spec(g: &mut Dice) -> Json {
+fn spec(g: &mut Rng) -> Json {
     let sign = if g.roll(2) == 0 { 1 } else { -1 };
     let (key, projection) = match g.roll(10) {
         0 => (json!({ "a.$**": sign }), None),
@@ -163,7 +163,7 @@ fn spec(g: &mut Dice) -> Json {
 }
 
 /// A random query. `flat`: no document has arrays, so equal sort keys are equal values.
-fn question(g: &mut Dice, flat: bool) -> Json {
+fn question(g: &mut Rng, flat: bool) -> Json {
     let mut find = json!({ "find": "c", "filter": filter(g), "batchSize": 1000 });
     let order = if g.roll(2) == 0 { 1 } else { -1 };
     find["sort"] = json!({ g.pick(&["_id", "a", "b", "a.x", "t"]): order, "_id": 1 });
@@ -178,8 +178,8 @@ fn question(g: &mut Dice, flat: bool) -> Json {
 }
 
 /// Random changes of all kinds.
-fn changes(g: &mut Dice, count: usize) -> Vec<Json> {
-    let one = |g: &mut Dice| match g.roll(6) {
+fn changes(g: &mut Rng, count: usize) -> Vec<Json> {
+    let one = |g: &mut Rng| match g.roll(6) {
         0 => json!({ "delete": "c", "deletes": [{ "q": { "_id": g.roll(count) }, "limit": 1 }] }),
         1 => json!({ "update": "c", "updates": [{ "q": { "_id": g.roll(count) },
             "u": document(g, 0, false), "upsert": false }] }),
@@ -197,7 +197,7 @@ fn no_result_differs_with_a_wildcard_index() {
     let rounds = rounds.and_then(|n| n.parse().ok()).unwrap_or(60u64);
     let (mut used, mut refused) = (0, 0);
     for seed in 1..=rounds {
-        let mut g = Dice(seed.wrapping_mul(0x1000_0000_01B3));
+        let mut g = Rng(seed.wrapping_mul(0x1000_0000_01B3));
         let (mut plain, mut wild) = (Server::new(), Server::new());
         let count = 3 + g.roll(25);
         let (flat, spec, built) = (g.roll(4) == 0, spec(&mut g), g.roll(2) == 0);
@@ -212,7 +212,7 @@ fn no_result_differs_with_a_wildcard_index() {
         if built {
             wild.index(spec.clone());
         }
-        let mut ask = |g: &mut Dice, flat: bool, plain: &mut Server, wild: &mut Server| {
+        let mut ask = |g: &mut Rng, flat: bool, plain: &mut Server, wild: &mut Server| {
             for _ in 0..25 {
                 let q = question(g, flat);
                 let Ok(want) = plain.find(&q) else { continue };

@@ -3,8 +3,8 @@
 
 use crate::behaviour::{send, serve};
 use crate::interrupts::json;
-use crate::observability::{Seen, int};
-use commands::workers::{self, Class, Next, Schedule, Worker};
+use crate::observability::{LoggingServer, int};
+use commands::workers::{self, Class, NextRound, Schedule, Worker};
 use commands::{Config, StoreHooks, SystemClock};
 use model::{MongoError, Namespace};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use store::Store;
 
 static CALM_ROUNDS: AtomicUsize = AtomicUsize::new(0);
 
-const fn worker(name: &'static str, work: fn() -> workers::Work) -> Worker {
+const fn worker(name: &'static str, work: fn() -> workers::WorkerFn) -> Worker {
     Worker {
         name,
         class: Class::Shared,
@@ -31,23 +31,23 @@ static PANICS: Worker = worker("panics", || {
     Box::new(move |_, _| {
         rounds += 1;
         assert!(rounds > 1, "the first round of each beginning panics");
-        Ok(Next::Again)
+        Ok(NextRound::Again)
     })
 });
 static FAILS: Worker = worker("fails", || {
     Box::new(|_, _| Err(MongoError::internal("as an engine may")))
 });
-static ENDS: Worker = worker("ends", || Box::new(|_, _| Ok(Next::Ended)));
+static ENDS: Worker = worker("ends", || Box::new(|_, _| Ok(NextRound::Ended)));
 static CALM: Worker = worker("calm", || {
     Box::new(|_, _| {
         CALM_ROUNDS.fetch_add(1, Ordering::Relaxed);
-        Ok(Next::Again)
+        Ok(NextRound::Again)
     })
 });
 
 #[test]
 fn a_worker_that_fails_or_panics_ends_neither_itself_nor_others() {
-    let mut s = Seen::new();
+    let mut s = LoggingServer::new();
     let service = s.service().arc().expect("a shared service");
     let mut schedule = Schedule::new(&service, [&PANICS, &FAILS, &ENDS, &CALM]);
     for _ in 0..3 {
@@ -71,9 +71,9 @@ fn a_worker_that_fails_or_panics_ends_neither_itself_nor_others() {
 
 #[test]
 fn clients_see_the_workers_that_run() {
-    let mut s = Seen::new();
+    let mut s = LoggingServer::new();
     let service = s.service().arc().expect("a shared service");
-    let names = |s: &mut Seen, command: &str| -> Vec<String> {
+    let names = |s: &mut LoggingServer, command: &str| -> Vec<String> {
         let reply = s.run("admin", command);
         let list = reply.doc().field("inprog").as_array();
         let list = list.or_else(|| {

@@ -13,8 +13,8 @@ thread_local! {
 }
 
 /// Bytes allocated minus bytes freed by the calling thread since it started. Negative in a thread
-/// that frees memory of other threads. Always 0 when [`Counting`] is not the process's allocator.
-/// Does not include memory of C and C++ libraries.
+/// that frees memory of other threads. Always 0 when [`CountingAllocator`] is not the process's
+/// allocator. Does not include memory of C and C++ libraries.
 #[inline]
 pub fn thread_bytes() -> isize {
     BYTES.get()
@@ -27,11 +27,11 @@ fn add(bytes: isize) {
 
 /// The allocator `A` with counting, for the `#[global_allocator]` of a binary or a test.
 #[derive(Debug)]
-pub struct Counting<A>(pub A);
+pub struct CountingAllocator<A>(pub A);
 
 // SAFETY: every call goes to the inner allocator unchanged, and its answer comes back unchanged.
 // The counter is a thread-local word: reading and writing it neither allocates nor panics.
-unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
+unsafe impl<A: GlobalAlloc> GlobalAlloc for CountingAllocator<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the contract of `alloc`, which is the inner allocator's as well.
@@ -77,7 +77,7 @@ mod tests {
     use std::alloc::System;
 
     #[global_allocator]
-    static ALLOCATOR: Counting<System> = Counting(System);
+    static ALLOCATOR: CountingAllocator<System> = CountingAllocator(System);
 
     #[test]
     fn counts_capacity_and_what_is_given_back() {

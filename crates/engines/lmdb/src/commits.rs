@@ -9,8 +9,8 @@ use parking_lot::{Condvar, Mutex};
 use rustc_hash::FxHashMap;
 use storage::emulate::commit_group;
 use storage::{
-    BatchOp, CommitPos, DurableHook, Flushed, Result, StorageError, Table, WriteBatch, counter_add,
-    counter_decode, counter_encode,
+    BatchOp, CommitPos, DurableHook, FlushEvent, Result, StorageError, Table, WriteBatch,
+    counter_add, counter_decode, counter_encode,
 };
 
 use crate::error::classify;
@@ -20,14 +20,14 @@ use storage::emulate::long_keys::{is_bucket, place, retained};
 /// Most bytes of one transaction, so that no batch waits long for large ones.
 const TRANSACTION_BYTES_MAX: usize = 32 << 20;
 
-struct Waiting {
+struct QueuedBatch {
     ticket: u64,
     batch: WriteBatch,
 }
 
 #[derive(Default)]
 struct Queue {
-    waiting: Vec<Waiting>,
+    waiting: Vec<QueuedBatch>,
     done: FxHashMap<u64, Result<CommitPos>>,
     next_ticket: u64,
     leading: bool,
@@ -73,7 +73,7 @@ impl Commits {
         let mut queue = self.queue.lock();
         let ticket = queue.next_ticket;
         queue.next_ticket += 1;
-        queue.waiting.push(Waiting {
+        queue.waiting.push(QueuedBatch {
             ticket,
             batch: batch.clone(),
         });
@@ -102,10 +102,10 @@ impl Commits {
             };
             let durable = results.iter().filter_map(|r| r.as_ref().ok()).max();
             if let Some(pos) = durable {
-                self.tell(Flushed::Durable(*pos));
+                self.tell(FlushEvent::Durable(*pos));
             }
             if lost {
-                self.tell(Flushed::Lost);
+                self.tell(FlushEvent::Lost);
             }
             queue = self.queue.lock();
             queue.failed |= lost;
@@ -119,13 +119,13 @@ impl Commits {
         }
     }
 
-    fn tell(&self, flushed: Flushed) {
+    fn tell(&self, flushed: FlushEvent) {
         for hook in self.hooks.lock().iter() {
             hook(flushed);
         }
     }
 
-    fn transaction(&self, group: &[Waiting]) -> Result<CommitPos> {
+    fn transaction(&self, group: &[QueuedBatch]) -> Result<CommitPos> {
         let mut txn = self
             .tables
             .env
@@ -216,7 +216,7 @@ impl Commits {
 }
 
 /// The batches of the next transaction, in order of arrival.
-fn take_group(waiting: &mut Vec<Waiting>) -> Vec<Waiting> {
+fn take_group(waiting: &mut Vec<QueuedBatch>) -> Vec<QueuedBatch> {
     let mut bytes = 0;
     let fits = waiting.iter().take_while(|w| {
         let first = bytes == 0;

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use heed::{CompactionOption, Env, EnvFlags, EnvOpenOptions, WithoutTls};
 use parking_lot::RwLock;
 use storage::emulate::{
-    ChunkedCursor, DirectoryLock, Room, RowRequest, SharedView, check_order, sampled_size,
+    ChunkedCursor, DirectoryLock, RowRequest, SharedView, SpaceMonitor, check_order, sampled_size,
 };
 use storage::{
     Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, IdentSet, KeyRange,
-    Marker, Reader, Result, RowBatch, Snapshot, StatSink, StorageError, Table, Verified,
+    Marker, Reader, Result, RowBatch, Snapshot, StatSink, StorageError, Table, VerifyReport,
     WriteBatch, prefix_end,
 };
 
@@ -74,7 +74,7 @@ impl Config {
 pub struct LmdbEngine {
     tables: Tables,
     commits: Commits,
-    room: Room,
+    room: SpaceMonitor,
     caps: Caps,
     dropped: RwLock<[Arc<IdentSet>; Table::ALL.len()]>,
     closed: AtomicBool,
@@ -140,7 +140,7 @@ impl LmdbEngine {
         Ok(LmdbEngine {
             commits: Commits::new(tables.clone()),
             tables,
-            room: Room::of(config.path.clone(), RESERVE_BYTES),
+            room: SpaceMonitor::of(config.path.clone(), RESERVE_BYTES),
             caps: caps(),
             dropped: RwLock::default(),
             closed: AtomicBool::new(false),
@@ -393,7 +393,7 @@ impl Engine for LmdbEngine {
     }
 
     /// LMDB has no checksums: this only checks that everything is readable and in order.
-    fn verify(&self) -> Result<Verified> {
+    fn verify(&self) -> Result<VerifyReport> {
         self.check_open()?;
         check_order(self)
     }

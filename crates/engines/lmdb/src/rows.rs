@@ -4,13 +4,13 @@ use storage::emulate::RowRequest;
 use storage::{Result, RowBatch};
 
 use crate::error::{classify, corrupt};
-use crate::tables::{Read, Tables};
+use crate::tables::{ReadTxn, Tables};
 use storage::emulate::long_keys::{entries, is_bucket, stored_range};
 
 /// Replaces `rows` with the first rows of the range. True when there may be more.
 pub(crate) fn read(
     tables: &Tables,
-    txn: &Read<'_>,
+    txn: &ReadTxn<'_>,
     wanted: RowRequest<'_>,
     rows: &mut RowBatch,
 ) -> Result<bool> {

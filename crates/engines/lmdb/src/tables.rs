@@ -7,7 +7,7 @@ use storage::{Result, Table};
 use crate::error::classify;
 use storage::emulate::long_keys::{find, place, with};
 
-pub(crate) type Read<'e> = RoTxn<'e, WithoutTls>;
+pub(crate) type ReadTxn<'e> = RoTxn<'e, WithoutTls>;
 
 /// An open environment.
 #[derive(Clone)]
@@ -59,7 +59,7 @@ impl Tables {
     }
 
     /// A read transaction on the latest state.
-    pub(crate) fn read(&self) -> Result<Read<'_>> {
+    pub(crate) fn read(&self) -> Result<ReadTxn<'_>> {
         self.env.read_txn().map_err(|e| classify("a read", e))
     }
 

@@ -17,7 +17,7 @@ use crate::salvage;
 use crate::space;
 
 /// The readable part of a damaged directory.
-pub struct Rest {
+pub struct SalvagedEngine {
     /// The engine over the readable tables.
     pub engine: RocksEngine,
     /// Tables that cannot be read in full.
@@ -25,18 +25,18 @@ pub struct Rest {
 }
 
 /// A copy of a directory for reading.
-pub struct Borrowed {
+pub struct DirectoryCopy {
     _lender: File,
     directory: PathBuf,
 }
 
-impl Borrowed {
+impl DirectoryCopy {
     /// Makes `directory` a copy of `lender`; its former content is removed.
     ///
     /// # Errors
     /// [`StorageError::ForeignDirectory`], [`StorageError::NewerFormat`],
     /// [`StorageError::Locked`], [`StorageError::Io`]
-    pub fn make(lender: &Path, directory: &Path) -> Result<Borrowed> {
+    pub fn make(lender: &Path, directory: &Path) -> Result<DirectoryCopy> {
         open::claim(lender, false)?;
         let lock = lock(lender)?;
         let fail = |error| {
@@ -56,7 +56,7 @@ impl Borrowed {
                 lend(&entry.path(), &directory.join(&name)).map_err(fail)?;
             }
         }
-        Ok(Borrowed {
+        Ok(DirectoryCopy {
             _lender: lock,
             directory: directory.to_owned(),
         })
@@ -67,7 +67,7 @@ impl Borrowed {
     ///
     /// # Errors
     /// Those of [`RocksEngine::open`].
-    pub fn open_rest(&self, config: &Config, to: &Path) -> Result<Rest> {
+    pub fn open_rest(&self, config: &Config, to: &Path) -> Result<SalvagedEngine> {
         let config = Config {
             path: self.directory.clone(),
             ..config.clone()
@@ -75,7 +75,7 @@ impl Borrowed {
         open::claim(&config.path, false)?;
         let data_key = open::unlock(&config)?;
         let config = salvage::make_rest(&config, to, None, data_key.as_ref())?;
-        Ok(Rest {
+        Ok(SalvagedEngine {
             engine: RocksEngine::open(config)?,
             left_out: salvage::left_out(to),
         })
@@ -108,7 +108,7 @@ impl RocksEngine {
     }
 }
 
-impl Drop for Borrowed {
+impl Drop for DirectoryCopy {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.directory);
     }

@@ -17,15 +17,15 @@ pub(crate) trait Log: Send + Sync {
     /// Position of the newest commit; everything up to it is in the journal.
     fn last(&self) -> u64;
     /// Writes everything up to `target` to the device.
-    fn sync(&self, target: u64) -> Result<(), Failed<Self::Error>>;
+    fn sync(&self, target: u64) -> Result<(), FlushError<Self::Error>>;
     /// Reports the outcome to waiters without a thread. Runs on the thread that flushed, outside of
     /// all locks.
-    fn announce(&self, outcome: Announced);
+    fn announce(&self, outcome: FlushNotice);
 }
 
 /// A flush that failed.
 #[derive(Clone)]
-pub(crate) struct Failed<E> {
+pub(crate) struct FlushError<E> {
     pub(crate) error: E,
     /// The content of the device is unknown from now on: no later flush can change that.
     pub(crate) lasting: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Failed<E> {
 
 /// See [`Log::announce`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Announced {
+pub(crate) enum FlushNotice {
     /// Positions up to this one are durable.
     Durable(u64),
     /// The flush failed for positions up to this one; a later flush may still cover them.
@@ -44,7 +44,7 @@ pub(crate) enum Announced {
 
 /// The result of [`Commits::offer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Offer {
+pub(crate) enum OfferResult {
     /// The position is durable, or another thread is flushing and will cover it.
     Idle,
     /// This thread has flushed. `more` is true when a later position was requested meanwhile: offer
@@ -79,7 +79,7 @@ struct State<E> {
     /// The number of failed flushes, and the reason of the last one: a waiter that sees the number
     /// change gives up.
     failures: u64,
-    failure: Option<Failed<E>>,
+    failure: Option<FlushError<E>>,
 }
 
 impl<E> State<E> {
@@ -125,16 +125,16 @@ impl<L: Log> Commits<L> {
 
     /// Flushes unless another thread is flushing; for a thread that must not block for another
     /// one's flush.
-    pub(crate) fn offer(&self, pos: u64) -> Offer {
+    pub(crate) fn offer(&self, pos: u64) -> OfferResult {
         let pos = pos.min(self.log.last());
         let mut state = self.state.lock();
         state.wanted = state.wanted.max(pos);
         if state.flushing || state.wanted <= self.durable() || state.lost().is_some() {
-            return Offer::Idle;
+            return OfferResult::Idle;
         }
         state.flushing = true;
         drop(state);
-        Offer::Flushed { more: self.flush() }
+        OfferResult::Flushed { more: self.flush() }
     }
 
     /// Requests a flush by the thread in `run`.
@@ -240,13 +240,13 @@ impl<L: Log> Commits<L> {
             return;
         }
         state.failures += 1;
-        state.failure = Some(Failed {
+        state.failure = Some(FlushError {
             error,
             lasting: true,
         });
         self.flushed.notify_all();
         drop(state);
-        self.log.announce(Announced::Lost);
+        self.log.announce(FlushNotice::Lost);
     }
 
     /// One flush by the thread that has set `flushing`. True when a later position was requested
@@ -261,9 +261,9 @@ impl<L: Log> Commits<L> {
             Ok(()) if state.lost().is_none() => {
                 self.durable.store(target, Ordering::Release);
                 state.failure = None;
-                Announced::Durable(target)
+                FlushNotice::Durable(target)
             }
-            Ok(()) => Announced::Lost,
+            Ok(()) => FlushNotice::Lost,
             Err(failed) => {
                 let lasting = failed.lasting;
                 state.failures += 1;
@@ -276,9 +276,9 @@ impl<L: Log> Commits<L> {
                     state.wanted = self.durable();
                 }
                 if lasting {
-                    Announced::Lost
+                    FlushNotice::Lost
                 } else {
-                    Announced::Failed(target)
+                    FlushNotice::Failed(target)
                 }
             }
         };

@@ -12,7 +12,7 @@ use rust_rocksdb::{
 };
 use storage::{Table, counter_add, counter_decode, counter_encode};
 
-use crate::filter::{Dropped, install_filter};
+use crate::filter::{DroppedSets, install_filter};
 use crate::limits;
 use crate::listener::Listener;
 
@@ -143,7 +143,7 @@ impl Config {
 }
 
 /// The parts of the options that are needed for metrics after opening.
-pub(crate) struct Built {
+pub(crate) struct OptionSet {
     pub(crate) db: Options,
     pub(crate) tables: Vec<(Table, Options)>,
     pub(crate) cache: Cache,
@@ -152,7 +152,7 @@ pub(crate) struct Built {
 }
 
 /// Translates the configuration.
-pub(crate) fn build(config: &Config, dropped: &Dropped, listener: Listener) -> Built {
+pub(crate) fn build(config: &Config, dropped: &DroppedSets, listener: Listener) -> OptionSet {
     let cache = match config.cache_kind {
         CacheKind::HyperClock => Cache::new_hyper_clock_cache(config.block_cache_bytes, 0),
         CacheKind::Lru => {
@@ -226,7 +226,7 @@ pub(crate) fn build(config: &Config, dropped: &Dropped, listener: Listener) -> B
         .iter()
         .map(|&table| (table, table_options(config, table, &cache, dropped)))
         .collect();
-    Built {
+    OptionSet {
         db,
         tables,
         cache,
@@ -235,7 +235,7 @@ pub(crate) fn build(config: &Config, dropped: &Dropped, listener: Listener) -> B
     }
 }
 
-fn table_options(config: &Config, table: Table, cache: &Cache, dropped: &Dropped) -> Options {
+fn table_options(config: &Config, table: Table, cache: &Cache, dropped: &DroppedSets) -> Options {
     let base = Options::default().get_options_from_string(unlisted(table));
     debug_assert!(base.is_ok(), "RocksDB does not know {}", unlisted(table));
     let mut opts = base.unwrap_or_default();

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use storage::{Cursor, CursorOpts, KeyRange, Result, Table};
 
-use crate::ffi::{Db, Iter, IterOpts, Snap};
+use crate::ffi::{Db, DbSnapshot, Iter, IterOpts};
 
-enum Place {
+enum CursorPosition {
     // Nothing was delivered and no seek was made: begin at the start of the range in the cursor's
     // direction.
     Start,
@@ -23,14 +23,14 @@ enum Place {
 pub(crate) struct RocksCursor {
     iter: Iter,
     opts: CursorOpts,
-    place: Place,
-    filling: Option<Filling>,
+    place: CursorPosition,
+    filling: Option<CacheFill>,
 }
 
 // A scan that still fills the cache, and what is needed to continue without.
-struct Filling {
+struct CacheFill {
     bytes_left: u64,
-    snap: Arc<Snap>,
+    snap: Arc<DbSnapshot>,
     table: Table,
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn scan_fill_bytes(cache_bytes: usize) -> u64 {
 impl RocksCursor {
     pub(crate) fn new(
         db: &Arc<Db>,
-        snap: Option<&Arc<Snap>>,
+        snap: Option<&Arc<DbSnapshot>>,
         table: Table,
         range: KeyRange<'_>,
         opts: CursorOpts,
@@ -52,9 +52,9 @@ impl RocksCursor {
         // A scan without a known end may be large. Its iterator may have to be replaced later by
         // one on the same state, which needs a snapshot: a tenth of a microsecond.
         let filling =
-            (opts.fill_cache && opts.limit_hint == 0 && bytes_left > 0).then(|| Filling {
+            (opts.fill_cache && opts.limit_hint == 0 && bytes_left > 0).then(|| CacheFill {
                 bytes_left,
-                snap: snap.map_or_else(|| Arc::new(Snap::take(db)), Arc::clone),
+                snap: snap.map_or_else(|| Arc::new(DbSnapshot::take(db)), Arc::clone),
                 table,
             });
         let how = IterOpts {
@@ -69,9 +69,9 @@ impl RocksCursor {
             iter,
             opts,
             place: if range.is_empty() {
-                Place::Nothing
+                CursorPosition::Nothing
             } else {
-                Place::Start
+                CursorPosition::Start
             },
             filling,
         }
@@ -79,20 +79,20 @@ impl RocksCursor {
 
     fn settle(&mut self) {
         match self.place {
-            Place::Start if self.opts.reverse => self.iter.seek_to_last(),
-            Place::Start => self.iter.seek_to_first(),
-            Place::Delivered if self.iter.valid() => self.iter.step(self.opts.reverse),
-            Place::Delivered | Place::Next | Place::Nothing => {}
+            CursorPosition::Start if self.opts.reverse => self.iter.seek_to_last(),
+            CursorPosition::Start => self.iter.seek_to_first(),
+            CursorPosition::Delivered if self.iter.valid() => self.iter.step(self.opts.reverse),
+            CursorPosition::Delivered | CursorPosition::Next | CursorPosition::Nothing => {}
         }
-        if !matches!(self.place, Place::Nothing) {
-            self.place = Place::Next;
+        if !matches!(self.place, CursorPosition::Nothing) {
+            self.place = CursorPosition::Next;
         }
     }
 
     // Replaces the iterator by one at the same row that does not fill the cache.
     #[cold]
     fn stop_filling(&mut self) {
-        let Some(Filling { snap, table, .. }) = self.filling.take() else {
+        let Some(CacheFill { snap, table, .. }) = self.filling.take() else {
             return;
         };
         let how = IterOpts {
@@ -114,7 +114,7 @@ impl RocksCursor {
 
 impl Cursor for RocksCursor {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
-        if matches!(self.place, Place::Nothing) {
+        if matches!(self.place, CursorPosition::Nothing) {
             return Ok(());
         }
         // RocksDB clamps the target to the bounds of the iterator by itself.
@@ -126,7 +126,7 @@ impl Cursor for RocksCursor {
         } else {
             self.iter.seek(key);
         }
-        self.place = Place::Next;
+        self.place = CursorPosition::Next;
         if self.iter.valid() {
             Ok(())
         } else {
@@ -136,10 +136,10 @@ impl Cursor for RocksCursor {
 
     fn visit(&mut self, rows_max: usize, f: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<bool> {
         if rows_max == 0 {
-            return Ok(!matches!(self.place, Place::Nothing));
+            return Ok(!matches!(self.place, CursorPosition::Nothing));
         }
         self.settle();
-        if matches!(self.place, Place::Nothing) {
+        if matches!(self.place, CursorPosition::Nothing) {
             return Ok(false);
         }
         let (mut left, mut bytes) = (rows_max, 0);
@@ -165,7 +165,7 @@ impl Cursor for RocksCursor {
             }
             left -= 1;
             if left == 0 || !go_on {
-                self.place = Place::Delivered;
+                self.place = CursorPosition::Delivered;
                 if let Some(filling) = &mut self.filling {
                     filling.bytes_left -= bytes;
                 }

@@ -9,8 +9,8 @@ use cipher::DataKey;
 use rust_rocksdb::perf::{PerfContext, PerfMetric};
 use rust_rocksdb::{ColumnFamilyDescriptor, DB, DBRecoveryMode, FlushOptions};
 use storage::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushTurn, IdentSet,
-    KeyRange, Reader, Result, Snapshot, StatSink, StorageError, Table, Verified, WriteBatch,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushOutcome, IdentSet,
+    KeyRange, Reader, Result, Snapshot, StatSink, StorageError, Table, VerifyReport, WriteBatch,
     WriteClass, prefix_end,
 };
 
@@ -18,12 +18,12 @@ use crate::admission::Admission;
 use crate::caps::caps;
 use crate::checkpoint;
 use crate::compact;
-use crate::config::{self, Built, Config};
+use crate::config::{self, Config, OptionSet};
 use crate::cursor::{self, RocksCursor};
 use crate::error;
-use crate::expected::Expected;
+use crate::expected::ExpectedShapes;
 use crate::ffi::{Db, Iter, IterOpts, encrypt, family_name, watch};
-use crate::filter::Dropped;
+use crate::filter::DroppedSets;
 use crate::journal::Journal;
 use crate::listener::{Events, Listener};
 use crate::manifest;
@@ -41,11 +41,11 @@ pub struct RocksEngine {
     journal: Journal,
     monitor: Monitor,
     pub(crate) db: Arc<Db>,
-    built: Built,
+    built: OptionSet,
     pub(crate) config: Config,
     caps: Caps,
-    dropped: Dropped,
-    expected: Expected,
+    dropped: DroppedSets,
+    expected: ExpectedShapes,
     admission: Arc<Admission>,
     monitor_stats: Arc<MonitorStats>,
     guard: Arc<Guard>,
@@ -70,7 +70,7 @@ impl RocksEngine {
         let (mark, claim) = Mark::open(&config.path)?;
         let mut repair = open::examine(&config, data_key.as_deref(), claim)?;
         mark.clear();
-        let dropped = Dropped::default();
+        let dropped = DroppedSets::default();
         let events = Arc::new(Events::default());
         let mut built = config::build(&config, &dropped, Listener(Arc::clone(&events)));
         if let Some(data) = &data_key {
@@ -127,7 +127,7 @@ impl RocksEngine {
             config,
             caps: caps(),
             dropped,
-            expected: Expected::default(),
+            expected: ExpectedShapes::default(),
             admission,
             monitor_stats,
             guard,
@@ -272,7 +272,7 @@ fn follow_journal_files(
     }));
 }
 
-fn open_db(config: &Config, built: &Built) -> Result<DB> {
+fn open_db(config: &Config, built: &OptionSet) -> Result<DB> {
     let families = built
         .tables
         .iter()
@@ -381,7 +381,7 @@ impl Engine for RocksEngine {
         self.journal.request_flush(pos);
     }
 
-    fn try_flush(&self, pos: CommitPos) -> FlushTurn {
+    fn try_flush(&self, pos: CommitPos) -> FlushOutcome {
         self.journal.try_flush(pos)
     }
 
@@ -489,7 +489,7 @@ impl Engine for RocksEngine {
         self.open_undamaged(path)
     }
 
-    fn verify(&self) -> Result<Verified> {
+    fn verify(&self) -> Result<VerifyReport> {
         self.check_open()?;
         let sizes = [
             c"rocksdb.live-sst-files-size",
@@ -508,7 +508,7 @@ impl Engine for RocksEngine {
         if let Err(error) = self.read_large_documents() {
             findings.push(error.to_string());
         }
-        Ok(Verified { bytes, findings })
+        Ok(VerifyReport { bytes, findings })
     }
 
     fn flush(&self) -> Result<()> {

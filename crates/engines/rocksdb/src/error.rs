@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use storage::{Place, StorageError};
+use storage::{FileLocation, StorageError};
 
 /// The text of RocksDB's error.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +20,7 @@ pub(crate) fn sort(step: &'static str, text: String) -> StorageError {
 pub(crate) fn sort_of_thread(
     step: &'static str,
     text: String,
-    last: Option<Place>,
+    last: Option<FileLocation>,
 ) -> StorageError {
     if is_full(&text) {
         return StorageError::Full {
@@ -48,9 +48,9 @@ pub(crate) fn sort_of_thread(
 }
 
 /// The step, with the file and the place where it failed.
-fn at_place(step: &str, text: &str, last: Option<Place>) -> String {
+fn at_place(step: &str, text: &str, last: Option<FileLocation>) -> String {
     let is_of_blob = text.contains("blob") || text.contains("Blob");
-    match Place::in_words(text).or(last.filter(|_| is_of_blob)) {
+    match FileLocation::in_words(text).or(last.filter(|_| is_of_blob)) {
         Some(place) => format!("{place}, found by {step}"),
         None => step.to_owned(),
     }
@@ -58,14 +58,15 @@ fn at_place(step: &str, text: &str, last: Option<Place>) -> String {
 
 /// The reason why writes are refused until an error of background work is resolved.
 pub(crate) fn standing(text: &str) -> String {
-    let place = Place::in_words(text).map_or_else(String::new, |place| format!(" on {place}"));
+    let place =
+        FileLocation::in_words(text).map_or_else(String::new, |place| format!(" on {place}"));
     format!("background work failed{place}, see the engine's log")
 }
 
 /// Whether the text reports damage in files other than the journal, or a failure to read or write
 /// them.
 pub(crate) fn is_beside_journal(text: &str) -> bool {
-    Place::in_words(text).is_some_and(|place| !place.file.ends_with(".log"))
+    FileLocation::in_words(text).is_some_and(|place| !place.file.ends_with(".log"))
 }
 
 /// Maps an error of opening `path`.
@@ -96,7 +97,7 @@ pub(crate) fn sort_open(path: &Path, text: String) -> StorageError {
 /// A directory, with the place in one of its files that the cause names.
 fn within(shown: &str, cause: &Option<storage::Cause>) -> String {
     let text = cause.as_ref().map(ToString::to_string).unwrap_or_default();
-    match Place::in_words(&text) {
+    match FileLocation::in_words(&text) {
         Some(place) => format!("{shown}, {place}"),
         None => shown.to_owned(),
     }

@@ -15,7 +15,7 @@ const MEMTABLE_BYTES_MIN: u64 = 1 << 20;
 
 /// The current settings of the tables.
 #[derive(Default)]
-pub(crate) struct Expected(Mutex<BTreeMap<Table, Shape>>);
+pub(crate) struct ExpectedShapes(Mutex<BTreeMap<Table, Shape>>);
 
 /// Sizes of a table's memtables and files.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Shape {
     }
 }
 
-impl Expected {
+impl ExpectedShapes {
     /// Sets the sizes for a table of this many bytes. A failure only costs space.
     pub(crate) fn set(&self, db: &Db, config: &Config, table: Table, bytes: u64) {
         let shape = Shape::of(config, table, bytes);

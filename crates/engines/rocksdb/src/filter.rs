@@ -14,9 +14,9 @@ pub(crate) type DroppedSet = Arc<ArcSwap<IdentSet>>;
 
 /// The sets of all tables.
 #[derive(Default)]
-pub(crate) struct Dropped([DroppedSet; Table::ALL.len()]);
+pub(crate) struct DroppedSets([DroppedSet; Table::ALL.len()]);
 
-impl Dropped {
+impl DroppedSets {
     pub(crate) fn of(&self, table: Table) -> &DroppedSet {
         &self.0[table.index()]
     }

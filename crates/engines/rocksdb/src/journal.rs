@@ -8,9 +8,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
-use storage::{CommitPos, DurableHook, FlushTurn, Flushed, Result, StorageError};
+use storage::{CommitPos, DurableHook, FlushEvent, FlushOutcome, Result, StorageError};
 
-use crate::commits::{Announced, Commits, Failed, Log, Offer, WaitError};
+use crate::commits::{Commits, FlushError, FlushNotice, Log, OfferResult, WaitError};
 use crate::error;
 use crate::ffi::Db;
 use crate::listener::Events;
@@ -30,7 +30,7 @@ struct WriteAheadLog {
     events: Arc<Events>,
     mark: Arc<Mark>,
     hooks: RwLock<Vec<DurableHook>>,
-    unjournaled: Unjournaled,
+    unjournaled: UnjournaledWrites,
     flushes: AtomicU64,
     flush_us_total: AtomicU64,
     flush_us_last: AtomicU64,
@@ -40,7 +40,7 @@ struct WriteAheadLog {
 /// an empty record is written, so that the last record of the journal always has the position that
 /// the flush has reached.
 #[derive(Default)]
-struct Unjournaled {
+struct UnjournaledWrites {
     begun: AtomicU64,
     ended: AtomicU64,
     covered: AtomicU64,
@@ -67,7 +67,7 @@ impl Journal {
             events,
             mark,
             hooks: RwLock::default(),
-            unjournaled: Unjournaled::default(),
+            unjournaled: UnjournaledWrites::default(),
             flushes: AtomicU64::new(0),
             flush_us_total: AtomicU64::new(0),
             flush_us_last: AtomicU64::new(0),
@@ -96,10 +96,10 @@ impl Journal {
         self.commits.request_flush(pos.0);
     }
 
-    pub(crate) fn try_flush(&self, pos: CommitPos) -> FlushTurn {
+    pub(crate) fn try_flush(&self, pos: CommitPos) -> FlushOutcome {
         match self.commits.offer(pos.0) {
-            Offer::Idle => FlushTurn::Idle,
-            Offer::Flushed { more } => FlushTurn::Flushed { more },
+            OfferResult::Idle => FlushOutcome::Idle,
+            OfferResult::Flushed { more } => FlushOutcome::Flushed { more },
         }
     }
 
@@ -159,11 +159,11 @@ impl Drop for Journal {
 }
 
 impl WriteAheadLog {
-    fn flush(&self) -> std::result::Result<(), Failed<StorageError>> {
+    fn flush(&self) -> std::result::Result<(), FlushError<StorageError>> {
         let counts = &self.unjournaled;
         let ended = counts.ended.load(Ordering::SeqCst);
         if counts.begun.load(Ordering::SeqCst) != counts.covered.load(Ordering::SeqCst) {
-            self.db.write(MARKER, true).map_err(|error| Failed {
+            self.db.write(MARKER, true).map_err(|error| FlushError {
                 lasting: self.events.journal_broken(),
                 error,
             })?;
@@ -171,7 +171,7 @@ impl WriteAheadLog {
         }
         self.db.admin().flush_wal(true).map_err(|error| {
             let text = error.into_string();
-            Failed {
+            FlushError {
                 // A refusal because of an earlier append failure says nothing about this flush: if
                 // that append found the device full, RocksDB begins a new file once there is room;
                 // any other failure has marked the journal as broken. A failure of the manifest,
@@ -194,7 +194,7 @@ impl Log for WriteAheadLog {
         self.db.sequence()
     }
 
-    fn sync(&self, target: u64) -> std::result::Result<(), Failed<StorageError>> {
+    fn sync(&self, target: u64) -> std::result::Result<(), FlushError<StorageError>> {
         let begun = Instant::now();
         let outcome = self.flush();
         let us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -207,11 +207,11 @@ impl Log for WriteAheadLog {
         outcome
     }
 
-    fn announce(&self, outcome: Announced) {
+    fn announce(&self, outcome: FlushNotice) {
         let flushed = match outcome {
-            Announced::Durable(pos) => Flushed::Durable(CommitPos(pos)),
-            Announced::Failed(pos) => Flushed::Failed(CommitPos(pos)),
-            Announced::Lost => Flushed::Lost,
+            FlushNotice::Durable(pos) => FlushEvent::Durable(CommitPos(pos)),
+            FlushNotice::Failed(pos) => FlushEvent::Failed(CommitPos(pos)),
+            FlushNotice::Lost => FlushEvent::Lost,
         };
         for hook in self.hooks.read().iter() {
             hook(flushed);

@@ -69,7 +69,7 @@ mod stats;
 mod sync;
 mod wal;
 
-pub use borrow::{Borrowed, Rest};
+pub use borrow::{DirectoryCopy, SalvagedEngine};
 pub use config::{CacheKind, Config};
 pub use engine::RocksEngine;
 pub use files::is_final;

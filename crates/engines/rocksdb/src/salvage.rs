@@ -14,7 +14,7 @@ use crate::config::{self, Config};
 use crate::error;
 use crate::ffi::{Db, encrypt};
 use crate::files::lend;
-use crate::filter::Dropped;
+use crate::filter::DroppedSets;
 use crate::listener::{Events, Listener};
 use crate::open;
 use crate::sizes;
@@ -93,7 +93,7 @@ pub(crate) fn make_rest(
         }
     }
     let events = Arc::new(Events::default());
-    let dropped = Dropped::default();
+    let dropped = DroppedSets::default();
     let mut built = config::build(config, &dropped, Listener(events));
     if let Some(data) = data_key {
         encrypt(&mut built.db, data);

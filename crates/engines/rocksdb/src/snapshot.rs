@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 use storage::{CommitPos, Cursor, CursorOpts, KeyRange, Reader, Result, Snapshot, Table};
 
 use crate::cursor::RocksCursor;
-use crate::ffi::{Db, Snap};
+use crate::ffi::{Db, DbSnapshot};
 
 pub(crate) struct RocksSnapshot {
-    snap: Arc<Snap>,
+    snap: Arc<DbSnapshot>,
     taken: Instant,
 }
 
 impl RocksSnapshot {
     pub(crate) fn take(db: &Arc<Db>) -> Self {
         Self {
-            snap: Arc::new(Snap::take(db)),
+            snap: Arc::new(DbSnapshot::take(db)),
             taken: Instant::now(),
         }
     }

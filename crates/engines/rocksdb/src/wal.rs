@@ -26,7 +26,7 @@ pub(crate) struct JournalFiles {
     /// The newest file begins with a readable record.
     pub(crate) newest_holds: bool,
     /// Where reading stopped before the end of the files.
-    pub(crate) broken: Option<Place>,
+    pub(crate) broken: Option<JournalPosition>,
     /// Lowest position of a readable record after that place.
     pub(crate) behind: Option<u64>,
     /// Bytes after that place, in all files.
@@ -34,12 +34,12 @@ pub(crate) struct JournalFiles {
     /// After this place its file has only zeros: the space that was added in advance and is removed
     /// when the file is closed. The next file with a record decides whether the journal continues
     /// after it.
-    zeros: Option<Place>,
+    zeros: Option<JournalPosition>,
 }
 
 /// A place in a journal file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct JournalPosition {
     pub(crate) file: PathBuf,
     pub(crate) offset: u64,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Place {
 /// Flushed commits are missing from the journal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Damage {
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<JournalPosition>,
     pub(crate) end: u64,
     pub(crate) durable: u64,
     pub(crate) behind_bytes: u64,
@@ -214,7 +214,7 @@ fn is_zero_from(path: &Path, offset: u64) -> std::io::Result<bool> {
 fn note_unreadable(journal: &mut JournalFiles, path: &Path) -> std::io::Result<()> {
     journal.newest_holds = false;
     journal.behind_bytes += fs::metadata(path)?.len();
-    journal.broken.get_or_insert(Place {
+    journal.broken.get_or_insert(JournalPosition {
         file: path.to_owned(),
         offset: 0,
     });
@@ -230,7 +230,7 @@ fn note_end(journal: &mut JournalFiles, path: &Path, sealed: &PieceReader) -> st
         journal.behind_bytes += behind;
     } else if behind > 0 || journal.broken.is_some() {
         journal.behind_bytes = behind;
-        journal.broken = Some(Place {
+        journal.broken = Some(JournalPosition {
             file: path.to_owned(),
             offset: sealed.end(),
         });
@@ -302,7 +302,7 @@ impl<'a> RecordReader<'a> {
                 let offset = self.at + self.next as u64;
                 let Some(fragment) = fragment(&self.block, self.next) else {
                     if head.is_none() && self.zeros_follow()? {
-                        journal.zeros = Some(Place {
+                        journal.zeros = Some(JournalPosition {
                             file: self.path.to_owned(),
                             offset,
                         });
@@ -372,7 +372,7 @@ impl<'a> RecordReader<'a> {
     }
 
     fn stop(&mut self, journal: &mut JournalFiles, offset: u64) {
-        journal.broken = Some(Place {
+        journal.broken = Some(JournalPosition {
             file: self.path.to_owned(),
             offset,
         });

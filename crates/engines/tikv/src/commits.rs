@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use rustc_hash::FxHashMap;
 use storage::emulate::commit_group;
-use storage::{BatchOp, CommitPos, DurableHook, Flushed, Result, StorageError, Table, WriteBatch};
+use storage::{
+    BatchOp, CommitPos, DurableHook, FlushEvent, Result, StorageError, Table, WriteBatch,
+};
 
 use crate::cluster::Cluster;
 use crate::lane::Lane;
@@ -138,7 +140,7 @@ impl Commits {
 
     /// Tells all waiters that nothing more will be committed.
     pub(crate) fn tell_lost(&self) {
-        self.tell(Flushed::Lost);
+        self.tell(FlushEvent::Lost);
     }
 
     /// Makes commits of rows for which `kept` is true announce themselves.
@@ -211,15 +213,15 @@ impl Commits {
             }
         };
         if let Some(pos) = results.iter().filter_map(|r| r.as_ref().ok()).max() {
-            self.tell(Flushed::Durable(*pos));
+            self.tell(FlushEvent::Durable(*pos));
         }
         if self.lease.lost().is_some() {
-            self.tell(Flushed::Lost);
+            self.tell(FlushEvent::Lost);
         }
         results
     }
 
-    fn tell(&self, flushed: Flushed) {
+    fn tell(&self, flushed: FlushEvent) {
         for hook in self.hooks.lock().iter() {
             hook(flushed);
         }

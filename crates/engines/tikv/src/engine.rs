@@ -10,7 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use storage::emulate::{ChunkedCursor, FixedView, SharedView, check_order, sampled_size};
 use storage::{
     Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, IdentSet, KeyRange,
-    Reader, Result, Snapshot, StatSink, StorageError, Table, Verified, WriteBatch, prefix_end,
+    Reader, Result, Snapshot, StatSink, StorageError, Table, VerifyReport, WriteBatch, prefix_end,
 };
 
 use crate::cluster::{Cluster, millis};
@@ -444,7 +444,7 @@ impl Engine for TikvEngine {
 
     /// The stores have checksums of their own: this only checks that everything is readable and in
     /// order.
-    fn verify(&self) -> Result<Verified> {
+    fn verify(&self) -> Result<VerifyReport> {
         self.check_open()?;
         check_order(self)
     }

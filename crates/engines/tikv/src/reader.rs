@@ -13,7 +13,7 @@ use std::time::Duration;
 use storage::emulate::{ChunkedCursor, FixedView, SharedView, check_order};
 use storage::{
     Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Follower, IdentSet,
-    KeyRange, Moment, Reader, Result, Snapshot, StatSink, StorageError, Table, Verified,
+    KeyRange, Moment, Reader, Result, Snapshot, StatSink, StorageError, Table, VerifyReport,
     WriteBatch,
 };
 
@@ -224,7 +224,7 @@ impl Engine for TikvReader {
         ))
     }
 
-    fn verify(&self) -> Result<Verified> {
+    fn verify(&self) -> Result<VerifyReport> {
         self.check_open()?;
         check_order(self)
     }

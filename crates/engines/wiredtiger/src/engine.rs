@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use storage::emulate::{ChunkedCursor, DirectoryLock, Room, SharedView, check_order, sampled_size};
+use storage::emulate::{
+    ChunkedCursor, DirectoryLock, SharedView, SpaceMonitor, check_order, sampled_size,
+};
 use storage::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushTurn, IdentSet,
-    KeyRange, Marker, Reader, Result, Snapshot, StatSink, StorageError, Table, Verified,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushOutcome, IdentSet,
+    KeyRange, Marker, Reader, Result, Snapshot, StatSink, StorageError, Table, VerifyReport,
     WriteBatch, prefix_end,
 };
 
@@ -113,7 +115,7 @@ pub struct WiredTigerEngine {
     /// `None` when the engine only reads.
     space: Option<Space>,
     commits: Arc<Commits>,
-    room: Room,
+    room: SpaceMonitor,
     caps: Caps,
     dropped: RwLock<[Arc<IdentSet>; Table::ALL.len()]>,
     closed: AtomicBool,
@@ -153,7 +155,7 @@ impl WiredTigerEngine {
                 false => Some(Space::start(&pool)?),
             },
             commits,
-            room: Room::of(config.path.clone(), RESERVE_BYTES),
+            room: SpaceMonitor::of(config.path.clone(), RESERVE_BYTES),
             caps: caps(config.cache_bytes),
             dropped: RwLock::default(),
             closed: AtomicBool::new(false),
@@ -357,7 +359,7 @@ impl Engine for WiredTigerEngine {
         self.journal.request(pos.0);
     }
 
-    fn try_flush(&self, pos: CommitPos) -> FlushTurn {
+    fn try_flush(&self, pos: CommitPos) -> FlushOutcome {
         self.journal.try_flush(pos.0)
     }
 
@@ -442,7 +444,7 @@ impl Engine for WiredTigerEngine {
     }
 
     /// WiredTiger verifies the checksum of a block when it reads the block from the device.
-    fn verify(&self) -> Result<Verified> {
+    fn verify(&self) -> Result<VerifyReport> {
         self.check_open()?;
         check_order(self)
     }

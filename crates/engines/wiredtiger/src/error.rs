@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use storage::{Cause, Place, StorageError};
+use storage::{Cause, FileLocation, StorageError};
 
 /// The transaction was rolled back and may be tried again.
 pub(crate) const AGAIN: c_int = 1_000_001;
@@ -21,7 +21,7 @@ struct EngineMessage(String);
 pub(crate) fn classify(step: &'static str, status: c_int, said: &str) -> StorageError {
     let lines: Vec<_> = said.lines().map(str::trim).collect();
     let words = lines.join("; ");
-    let context = match lines.iter().find_map(|line| Place::in_words(line)) {
+    let context = match lines.iter().find_map(|line| FileLocation::in_words(line)) {
         Some(place) => format!("{place}, found by {step}"),
         None => step.to_owned(),
     };

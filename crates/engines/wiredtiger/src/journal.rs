@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use storage::{CommitPos, DurableHook, FlushTurn, Flushed, Result, StorageError};
+use storage::{CommitPos, DurableHook, FlushEvent, FlushOutcome, Result, StorageError};
 
 use crate::commits::Commits;
 use crate::pool::Pool;
@@ -89,7 +89,7 @@ impl Journal {
                 return Ok(());
             }
             if state.failed {
-                return Err(lost());
+                return Err(make_flush_error());
             }
             if state.flushing {
                 shared.turn.wait(&mut state);
@@ -104,16 +104,16 @@ impl Journal {
     }
 
     /// Flushes up to a position unless another thread is flushing.
-    pub(crate) fn try_flush(&self, pos: u64) -> FlushTurn {
+    pub(crate) fn try_flush(&self, pos: u64) -> FlushOutcome {
         let mut state = self.shared.state.lock();
         state.asked = state.asked.max(pos);
         if state.flushing || state.failed || self.durable() >= state.asked {
-            return FlushTurn::Idle;
+            return FlushOutcome::Idle;
         }
         state.flushing = true;
         drop(state);
         let more = self.shared.flush();
-        FlushTurn::Flushed { more }
+        FlushOutcome::Flushed { more }
     }
 
     /// Requests a flush by the thread.
@@ -170,11 +170,11 @@ impl Shared {
         let flushed = match result {
             Ok(()) => {
                 self.durable.store(pos, Ordering::Release);
-                Flushed::Durable(CommitPos(pos))
+                FlushEvent::Durable(CommitPos(pos))
             }
             Err(_) => {
                 state.failed = true;
-                Flushed::Lost
+                FlushEvent::Lost
             }
         };
         let more = !state.failed && state.asked > pos;
@@ -187,7 +187,7 @@ impl Shared {
     }
 }
 
-fn lost() -> StorageError {
+fn make_flush_error() -> StorageError {
     StorageError::Io {
         context: "the log cannot be flushed".to_owned(),
         source: None,

@@ -26,15 +26,15 @@ pub(crate) enum Outcome {
     Again,
 }
 
-type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
+type RowVisitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
 
 /// The closure that C calls back, and a panic to resume afterwards.
-struct Called<'a> {
-    visit: Visit<'a>,
+struct ScanCallback<'a> {
+    visit: RowVisitor<'a>,
     panic: Option<Box<dyn Any + Send>>,
 }
 
-struct Emitted<'a> {
+struct StatisticsCallback<'a> {
     emit: &'a mut dyn FnMut(&str, i64),
     panic: Option<Box<dyn Any + Send>>,
 }
@@ -47,7 +47,7 @@ unsafe extern "C" fn visit(
     value_length: usize,
 ) -> c_int {
     // SAFETY: `with` is the context that `calling` handed over, which nothing else uses meanwhile.
-    let called = unsafe { &mut *with.cast::<Called<'_>>() };
+    let called = unsafe { &mut *with.cast::<ScanCallback<'_>>() };
     // SAFETY: the adapter shows two blocks of these lengths that live through the call.
     let (key, value) = unsafe { (block(key, key_length), block(value, value_length)) };
     match catch_unwind(AssertUnwindSafe(|| (called.visit)(key, value))) {
@@ -61,7 +61,7 @@ unsafe extern "C" fn visit(
 
 unsafe extern "C" fn emit(with: *mut c_void, name: *const c_char, value: i64) {
     // SAFETY: as above.
-    let emitted = unsafe { &mut *with.cast::<Emitted<'_>>() };
+    let emitted = unsafe { &mut *with.cast::<StatisticsCallback<'_>>() };
     // SAFETY: the adapter shows a text that ends with a zero.
     let name = unsafe { copied(name) };
     if emitted.panic.is_none() {
@@ -81,8 +81,8 @@ unsafe fn block<'a>(start: *const c_void, length: usize) -> &'a [u8] {
 }
 
 /// Calls the adapter with a visitor.
-fn calling(f: Visit<'_>, call: impl FnOnce(*mut c_void) -> c_int) -> c_int {
-    let mut called = Called {
+fn calling(f: RowVisitor<'_>, call: impl FnOnce(*mut c_void) -> c_int) -> c_int {
+    let mut called = ScanCallback {
         visit: f,
         panic: None,
     };
@@ -205,7 +205,7 @@ impl Session {
         table: Table,
         range: KeyRange<'_>,
         reverse: bool,
-        f: Visit<'_>,
+        f: RowVisitor<'_>,
     ) -> Result<()> {
         let scan = self.pool.functions.scan;
         // SAFETY: as in `get`.
@@ -281,7 +281,7 @@ impl Session {
         f: &mut dyn FnMut(&str, i64),
         call: impl FnOnce(*mut c_void) -> c_int,
     ) -> Result<()> {
-        let mut emitted = Emitted {
+        let mut emitted = StatisticsCallback {
             emit: f,
             panic: None,
         };

@@ -1,7 +1,7 @@
 //! Building a bucket of version 1.
 
 use super::options::SeriesOptions;
-use super::range::{End, Extreme};
+use super::range::{EndRule, Extreme};
 use crate::{Collate, Doc, DocBuf, DocWriter, Element, ObjectId, OwnedValue, Value};
 use std::cmp::Ordering;
 
@@ -134,7 +134,7 @@ impl Column {
     fn add(&mut self, row: &str, e: &Element<'_>, collate: Option<&dyn Collate>) {
         self.cells
             .append(|w| _ = w.put_raw(row.as_bytes(), e.tag, e.payload));
-        let end = |towards| End { towards, collate };
+        let end = |towards| EndRule { towards, collate };
         self.min.add(e.value(), end(Ordering::Less));
         self.max.add(e.value(), end(Ordering::Greater));
     }

@@ -13,4 +13,4 @@ mod simple8b;
 pub use build::{Bucket, bucket_id};
 pub use column::{Cell, decode_column};
 pub use options::SeriesOptions;
-pub use read::{Unpacked, unpack};
+pub use read::{BucketContents, unpack};

@@ -16,7 +16,7 @@ pub(super) enum Extreme {
 
 /// Which end is kept and how strings compare.
 #[derive(Clone, Copy)]
-pub(super) struct End<'c> {
+pub(super) struct EndRule<'c> {
     /// The order of a new value relative to the kept one at which it replaces the kept one.
     pub(super) towards: Ordering,
     pub(super) collate: Option<&'c dyn Collate>,
@@ -36,7 +36,7 @@ impl Extreme {
     }
 
     /// Includes another value.
-    pub(super) fn add(&mut self, v: Value<'_>, end: End<'_>) {
+    pub(super) fn add(&mut self, v: Value<'_>, end: EndRule<'_>) {
         match (&mut *self, v) {
             (Extreme::Document(fields), Value::Document(d)) => {
                 for (i, (name, v)) in d.iter().enumerate() {
@@ -106,7 +106,7 @@ mod tests {
     use crate::{DocBuf, doc};
 
     fn range(values: &[DocBuf], towards: Ordering) -> DocBuf {
-        let end = End {
+        let end = EndRule {
             towards,
             collate: None,
         };

@@ -9,7 +9,7 @@ const CELLS_MAX: usize = 10_000_000;
 
 /// The contents of a bucket.
 #[derive(Debug)]
-pub struct Unpacked {
+pub struct BucketContents {
     /// The common metadata of its measurements; `Missing` if there is none.
     pub meta: OwnedValue,
     /// In the order of the bucket. Fields: time, metadata, then the others in the order of the
@@ -26,7 +26,7 @@ fn damaged(why: &str) -> MongoError {
 /// # Errors
 /// 2 BadValue for a document that is no bucket; the errors of `validate` for values that are not
 /// valid BSON.
-pub fn unpack(bucket: Doc<'_>, options: &SeriesOptions) -> Result<Unpacked> {
+pub fn unpack(bucket: Doc<'_>, options: &SeriesOptions) -> Result<BucketContents> {
     let part = |d: Doc<'_>, name: &str| {
         let inner = d.field(name).as_doc().map(|d| d.to_buf());
         inner.ok_or_else(|| damaged(&format!("'{name}' is no document")))
@@ -58,7 +58,7 @@ pub fn unpack(bucket: Doc<'_>, options: &SeriesOptions) -> Result<Unpacked> {
     }
     let meta = bucket.field("meta");
     let measurements = (0..count).map(|row| measurement(&columns, row, meta, options));
-    Ok(Unpacked {
+    Ok(BucketContents {
         measurements: measurements.collect::<Result<_>>()?,
         meta: meta.to_owned_value(),
     })

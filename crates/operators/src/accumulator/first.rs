@@ -7,18 +7,18 @@ use model::{OwnedValue, Result, Value};
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[
     AccumulatorOp {
         name: "$first",
-        parse: |cx, _, spec| AccumulatorSpec::of_parts::<End<false>>(cx, spec),
+        parse: |cx, _, spec| AccumulatorSpec::of_parts::<EdgeValue<false>>(cx, spec),
     },
     AccumulatorOp {
         name: "$last",
-        parse: |cx, _, spec| AccumulatorSpec::of_parts::<End<true>>(cx, spec),
+        parse: |cx, _, spec| AccumulatorSpec::of_parts::<EdgeValue<true>>(cx, spec),
     },
 ];
 
 #[derive(Default)]
-struct End<const LAST: bool>(Option<OwnedValue>);
+struct EdgeValue<const LAST: bool>(Option<OwnedValue>);
 
-impl<const LAST: bool> Accumulator for End<LAST> {
+impl<const LAST: bool> Accumulator for EdgeValue<LAST> {
     fn add(&mut self, _: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {
         if LAST || self.0.is_none() {
             self.0 = Some(value.to_owned_value());
@@ -37,8 +37,8 @@ impl<const LAST: bool> Accumulator for End<LAST> {
     }
 }
 
-impl<const LAST: bool> Merge for End<LAST> {
-    fn merge(&mut self, _: &Cx<'_, '_>, later: End<LAST>) -> Result<()> {
+impl<const LAST: bool> Merge for EdgeValue<LAST> {
+    fn merge(&mut self, _: &Cx<'_, '_>, later: EdgeValue<LAST>) -> Result<()> {
         if LAST && later.0.is_some() || self.0.is_none() {
             *self = later;
         }

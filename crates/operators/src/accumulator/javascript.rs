@@ -136,7 +136,7 @@ struct Accumulate {
     pending_bytes: usize,
 }
 
-fn called<'a>(
+fn call_script<'a>(
     cx: &Cx<'_, 'a>,
     script: &Script,
     args: &[Value<'_>],
@@ -165,7 +165,7 @@ impl Accumulate {
             }
         });
         let args = [self.state.get(), Value::Array(calls)];
-        called(cx, &self.functions.accumulate, &args, CallResult::Fold)
+        call_script(cx, &self.functions.accumulate, &args, CallResult::Fold)
     }
 }
 
@@ -179,7 +179,8 @@ impl Accumulator for Accumulate {
             )
         };
         let args: Vec<Value<'_>> = args.iter().collect();
-        self.state = called(cx, &self.functions.init, &args, CallResult::Value)?.to_owned_value();
+        self.state =
+            call_script(cx, &self.functions.init, &args, CallResult::Value)?.to_owned_value();
         Ok(())
     }
 
@@ -206,7 +207,7 @@ impl Accumulator for Accumulate {
         let state = self.reached(cx)?;
         match &self.functions.finalize {
             None => Ok(state),
-            Some(finalize) => called(cx, finalize, &[state], CallResult::Value),
+            Some(finalize) => call_script(cx, finalize, &[state], CallResult::Value),
         }
     }
 
@@ -289,7 +290,7 @@ impl Reduce {
             }
         });
         let args = [self.key.get(), Value::Array(values)];
-        called(cx, &self.script, &args, CallResult::Value)
+        call_script(cx, &self.script, &args, CallResult::Value)
     }
 }
 

@@ -18,7 +18,7 @@ pub trait Merge: Accumulator + Default + 'static {
 }
 
 /// The states of one field of a `$group`, indexed by the number of the group.
-pub trait Many: Send {
+pub trait GroupAccumulator: Send {
     /// Adds states until there are this many groups.
     fn grow(&mut self, groups: usize);
 
@@ -32,7 +32,12 @@ pub trait Many: Send {
     ///
     /// # Errors
     /// The operator's own codes.
-    fn merge(&mut self, cx: &Cx<'_, '_>, later: Box<dyn Many>, to: &[u32]) -> Result<()>;
+    fn merge(
+        &mut self,
+        cx: &Cx<'_, '_>,
+        later: Box<dyn GroupAccumulator>,
+        to: &[u32],
+    ) -> Result<()>;
 
     /// The result of a group, in the arena of the context.
     ///
@@ -46,7 +51,7 @@ pub trait Many: Send {
     /// Bytes held by all groups.
     fn memory_bytes(&self) -> usize;
 
-    /// Needed by [`Many::merge`].
+    /// Needed by [`GroupAccumulator::merge`].
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
@@ -58,7 +63,7 @@ struct States<A> {
 }
 
 /// An empty list of states.
-pub(super) fn many<A: Merge>() -> Box<dyn Many> {
+pub(super) fn many<A: Merge>() -> Box<dyn GroupAccumulator> {
     Box::new(States::<A> {
         list: Vec::new(),
         heap_bytes: 0,
@@ -77,7 +82,7 @@ impl<A: Merge> States<A> {
     }
 }
 
-impl<A: Merge> Many for States<A> {
+impl<A: Merge> GroupAccumulator for States<A> {
     fn grow(&mut self, groups: usize) {
         if groups > self.list.len() {
             self.list.resize_with(groups, A::default);
@@ -96,7 +101,12 @@ impl<A: Merge> Many for States<A> {
         Ok(())
     }
 
-    fn merge(&mut self, cx: &Cx<'_, '_>, later: Box<dyn Many>, to: &[u32]) -> Result<()> {
+    fn merge(
+        &mut self,
+        cx: &Cx<'_, '_>,
+        later: Box<dyn GroupAccumulator>,
+        to: &[u32],
+    ) -> Result<()> {
         let Ok(later) = later.into_any().downcast::<States<A>>() else {
             return Err(MongoError::internal("states of different accumulators"));
         };

@@ -1,7 +1,7 @@
 //! Accumulators of `$group` and of windows, one file each. Input values are borrowed from their
 //! document; a state copies what it keeps and reports how many bytes that is.
 
-use crate::{Cx, Reads, expr::BoxExpr, expr::ParseCx};
+use crate::{Cx, RequiredFields, expr::BoxExpr, expr::ParseCx};
 use model::{Doc, ErrorKind, MongoError, Result, Value, code};
 
 mod elements;
@@ -9,7 +9,7 @@ mod many;
 mod n_values;
 mod state;
 
-pub use many::{Many, Merge};
+pub use many::{GroupAccumulator, Merge};
 pub use state::Accumulator;
 
 /// Declares the accumulators of this folder: one module per name, and their table.
@@ -48,7 +48,7 @@ pub struct AccumulatorSpec {
     /// Makes the state of a new group, before [`Accumulator::init`].
     pub start: Box<dyn Fn() -> Box<dyn Accumulator> + Send + Sync>,
     /// Makes the states of many groups; only for accumulators whose partial states can be merged.
-    pub many: Option<fn() -> Box<dyn Many>>,
+    pub many: Option<fn() -> Box<dyn GroupAccumulator>>,
     /// The result is the same for every order of the documents.
     pub any_order: bool,
 }
@@ -92,7 +92,7 @@ impl AccumulatorSpec {
     }
 
     /// Adds the fields that it reads of each document.
-    pub fn reads(&self, reads: &mut Reads) {
+    pub fn reads(&self, reads: &mut RequiredFields) {
         self.input.reads(reads);
         if let Some(init) = &self.init {
             init.reads(reads);

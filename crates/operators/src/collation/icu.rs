@@ -77,7 +77,7 @@ impl Icu {
         let made = if spec.backwards == locale::defaults(spec.locale).backwards {
             CollatorBorrowed::try_new(prefs, options).map(Icu::Static)
         } else {
-            let provider = AccentsBackwards(spec.backwards);
+            let provider = CollationProvider(spec.backwards);
             Collator::try_new_unstable(&provider, prefs, options).map(|c| Icu::Turned(Box::new(c)))
         };
         made.map_err(|e| missing(&format!(": {e}")))
@@ -102,12 +102,12 @@ impl Collate for Icu {
 
 /// The compiled data with one bit of the locale's metadata set or cleared: the library reads the
 /// direction of the accent level only from data, but a collation document may set it.
-struct AccentsBackwards(bool);
+struct CollationProvider(bool);
 
 /// The bit in `CollationMetadata` for this direction.
 const BACKWARD_SECOND_LEVEL: u32 = 1 << 7;
 
-impl DataProvider<CollationMetadataV1> for AccentsBackwards {
+impl DataProvider<CollationMetadataV1> for CollationProvider {
     fn load(
         &self,
         req: DataRequest<'_>,
@@ -128,7 +128,7 @@ impl DataProvider<CollationMetadataV1> for AccentsBackwards {
 
 macro_rules! unchanged {
     ($source:path: $($marker:ty),*) => {$(
-        impl DataProvider<$marker> for AccentsBackwards {
+        impl DataProvider<$marker> for CollationProvider {
             fn load(&self, req: DataRequest<'_>) -> std::result::Result<DataResponse<$marker>,
                 DataError> {
                 DataProvider::<$marker>::load(&$source, req)

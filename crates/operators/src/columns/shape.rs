@@ -79,10 +79,10 @@ pub struct Assembly {
     /// All paths of the shapes; for the wanted ones the number of the column of their values.
     paths: Vec<(FieldPath, Option<usize>)>,
     /// The steps for each shape already seen, by its words.
-    known: FxHashMap<u64, Vec<Step>>,
+    known: FxHashMap<u64, Vec<ShapeToken>>,
 }
 
-enum Step {
+enum ShapeToken {
     /// Writes the value of this column.
     Value(usize, Box<str>),
     /// Begins an embedded document.
@@ -133,7 +133,7 @@ fn compile(
     paths: &[(FieldPath, Option<usize>)],
     shape: &mut &[u8],
     depth: usize,
-    steps: &mut Vec<Step>,
+    steps: &mut Vec<ShapeToken>,
 ) {
     let name_of = |number: u16| {
         let (path, place) = paths.get(usize::from(number))?;
@@ -144,7 +144,7 @@ fn compile(
     while let Some(number) = next(shape).filter(|n| *n != END) {
         if number != INSIDE {
             if let Some((_, name, Some(place))) = name_of(number - FIRST) {
-                steps.push(Step::Value(place, name.into()));
+                steps.push(ShapeToken::Value(place, name.into()));
                 whole = Some(name);
             }
             continue;
@@ -156,9 +156,9 @@ fn compile(
             && whole != Some(name)
             && wants_below(paths, path, depth)
         {
-            steps.push(Step::Open(name.into()));
+            steps.push(ShapeToken::Open(name.into()));
             steps.append(&mut below);
-            steps.push(Step::Close);
+            steps.push(ShapeToken::Close);
         }
     }
 }
@@ -174,16 +174,16 @@ fn wants_below(paths: &[(FieldPath, Option<usize>)], path: &FieldPath, depth: us
 }
 
 fn write_steps(
-    steps: &mut std::slice::Iter<'_, Step>,
+    steps: &mut std::slice::Iter<'_, ShapeToken>,
     columns: &[Option<Column>],
     row: usize,
     w: &mut DocWriter<'_>,
 ) {
     while let Some(step) = steps.next() {
         match step {
-            Step::Close => return,
-            Step::Open(name) => write_steps(steps, columns, row, &mut w.doc(name)),
-            Step::Value(place, name) => {
+            ShapeToken::Close => return,
+            ShapeToken::Open(name) => write_steps(steps, columns, row, &mut w.doc(name)),
+            ShapeToken::Value(place, name) => {
                 let Some(Some(column)) = columns.get(*place) else {
                     continue;
                 };

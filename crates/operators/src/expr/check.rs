@@ -52,7 +52,7 @@ fn evaluate_in(env: &Env, expr: &str, doc: &str) -> Result<OwnedValue> {
 fn evaluate_on_what_it_reads(env: &Env, expr: &str, doc: &str) -> Result<OwnedValue> {
     let root = json(doc);
     let e = parse(&mut ParseCx::new(env), json(expr).get())?;
-    let mut reads = crate::Reads::default();
+    let mut reads = crate::RequiredFields::default();
     e.reads(&mut reads);
     let (Some(names), Some(root)) = (reads.names(), root.get().as_doc()) else {
         return evaluate_in(env, expr, doc);

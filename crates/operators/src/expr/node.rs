@@ -110,14 +110,14 @@ pub fn fold(e: BoxExpr, env: &Env) -> BoxExpr {
             env.fold(bytes_of(&v));
             Constant::boxed(v)
         }
-        Err(error) => Box::new(Failed(error)),
+        Err(error) => Box::new(FailedConstant(error)),
     }
 }
 
 /// A constant expression that failed.
-struct Failed(MongoError);
+struct FailedConstant(MongoError);
 
-impl Expr for Failed {
+impl Expr for FailedConstant {
     fn eval<'a>(&'a self, _: &Cx<'_, 'a>) -> Result<Value<'a>> {
         Err(self.0.clone())
     }

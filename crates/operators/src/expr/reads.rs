@@ -1,11 +1,11 @@
 //! The fields of the document that an expression reads, from its tree.
 
 use super::node::Expr;
-use crate::Reads;
+use crate::RequiredFields;
 
 impl dyn Expr + '_ {
     /// Adds the fields that the expression reads.
-    pub fn reads(&self, reads: &mut Reads) {
+    pub fn reads(&self, reads: &mut RequiredFields) {
         match self.field_path() {
             Some(path) => reads.add_path(path),
             None if self.reads_more() => reads.add_everything(),
@@ -23,7 +23,7 @@ mod tests {
     use crate::expr::{ParseCx, parse};
 
     /// The names, separated by spaces; `all` when any field may be read.
-    fn names(reads: Reads) -> String {
+    fn names(reads: RequiredFields) -> String {
         let names = reads.names();
         names.map_or("all".to_owned(), |n| {
             n.into_iter().collect::<Vec<_>>().join(" ")
@@ -57,7 +57,7 @@ mod tests {
         ] {
             let env = Env::new(0, 1);
             let e = parse(&mut ParseCx::new(&env), json(text).get()).expect(text);
-            let mut reads = Reads::default();
+            let mut reads = RequiredFields::default();
             e.reads(&mut reads);
             assert_eq!(names(reads), wanted, "{text}");
         }

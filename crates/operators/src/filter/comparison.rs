@@ -27,11 +27,11 @@ pub struct Compare {
     pub value: OwnedValue,
     /// The constant is null, and absence inside arrays matches, too (`super::absent`).
     pub finds_absent: bool,
-    quick: Quick,
+    quick: EncodedConstant,
 }
 
 /// The constant in a form that can be compared with stored bytes before they are decoded.
-enum Quick {
+enum EncodedConstant {
     Int(i64),
     /// Not NaN.
     Double(f64),
@@ -39,14 +39,14 @@ enum Quick {
     None,
 }
 
-impl Quick {
-    fn of(v: &Value<'_>) -> Quick {
+impl EncodedConstant {
+    fn of(v: &Value<'_>) -> EncodedConstant {
         match v {
-            Value::Int32(n) => Quick::Int(i64::from(*n)),
-            Value::Int64(n) => Quick::Int(*n),
-            Value::Double(n) if !n.is_nan() => Quick::Double(*n),
-            Value::String(s) => Quick::Text(s.as_bytes().into()),
-            _ => Quick::None,
+            Value::Int32(n) => EncodedConstant::Int(i64::from(*n)),
+            Value::Int64(n) => EncodedConstant::Int(*n),
+            Value::Double(n) if !n.is_nan() => EncodedConstant::Double(*n),
+            Value::String(s) => EncodedConstant::Text(s.as_bytes().into()),
+            _ => EncodedConstant::None,
         }
     }
 
@@ -54,19 +54,19 @@ impl Quick {
     #[inline]
     fn order(&self, e: &Element<'_>, simple: bool) -> Option<Ordering> {
         match (self, e.tag) {
-            (Quick::Int(b), Tag::INT32) => {
+            (EncodedConstant::Int(b), Tag::INT32) => {
                 Some(i64::from(i32::from_le_bytes(*e.payload.first_chunk()?)).cmp(b))
             }
-            (Quick::Int(b), Tag::INT64) => {
+            (EncodedConstant::Int(b), Tag::INT64) => {
                 Some(i64::from_le_bytes(*e.payload.first_chunk()?).cmp(b))
             }
-            (Quick::Double(b), Tag::DOUBLE) => {
+            (EncodedConstant::Double(b), Tag::DOUBLE) => {
                 f64::from_le_bytes(*e.payload.first_chunk()?).partial_cmp(b)
             }
-            (Quick::Double(b), Tag::INT32) => {
+            (EncodedConstant::Double(b), Tag::INT32) => {
                 f64::from(i32::from_le_bytes(*e.payload.first_chunk()?)).partial_cmp(b)
             }
-            (Quick::Text(b), Tag::STRING) if simple => {
+            (EncodedConstant::Text(b), Tag::STRING) if simple => {
                 Some(e.payload.get(4..e.payload.len().checked_sub(1)?)?.cmp(b))
             }
             _ => None,
@@ -93,7 +93,7 @@ impl Compare {
             op,
             value: value.to_owned_value(),
             finds_absent: false,
-            quick: Quick::of(&value),
+            quick: EncodedConstant::of(&value),
         })
     }
 

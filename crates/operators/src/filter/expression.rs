@@ -39,7 +39,7 @@ fn asked_of_fields(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<Option<Node>
         return Ok(None);
     };
     match name {
-        "$in" => listed(cx, operands.iter().collect()),
+        "$in" => parse_in_list(cx, operands.iter().collect()),
         "$and" => {
             let mut all = Vec::new();
             for operand in operands.iter() {
@@ -68,7 +68,7 @@ fn asked_of_fields(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<Option<Node>
 }
 
 /// `$in` of a field in a list of constants.
-fn listed(cx: &mut ParseCx<'_>, operands: Vec<Value<'_>>) -> Result<Option<Node>> {
+fn parse_in_list(cx: &mut ParseCx<'_>, operands: Vec<Value<'_>>) -> Result<Option<Node>> {
     let [field, list] = operands.as_slice() else {
         return Ok(None);
     };
@@ -76,7 +76,7 @@ fn listed(cx: &mut ParseCx<'_>, operands: Vec<Value<'_>>) -> Result<Option<Node>
     let (Some(_), Some(list @ Value::Array(_))) = (field.field_path(), list.constant()) else {
         return Ok(None);
     };
-    Ok(Some(Node::Expr(Box::new(Listed {
+    Ok(Some(Node::Expr(Box::new(InList {
         field,
         list: list.to_owned_value(),
     }))))
@@ -100,12 +100,12 @@ fn is_comparison(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<bool> {
 }
 
 /// A field is one of a list of constants in the binary order.
-struct Listed {
+struct InList {
     field: BoxExpr,
     list: OwnedValue,
 }
 
-impl Expr for Listed {
+impl Expr for InList {
     fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
         let wanted = self.field.eval(cx)?;
         let Value::Array(list) = self.list.get() else {

@@ -29,7 +29,7 @@ pub use eval::Position;
 pub(crate) use eval::element_matches;
 pub use failure::explain_failure;
 pub use geo::{
-    EARTH_RADIUS_M, Geo, Near, Region, Shape, SpherePoint, Surface, TestCells,
+    Covering, EARTH_RADIUS_M, Geo, Near, Region, Shape, SpherePoint, Surface,
     check_measured_on_sphere, check_on_plane, check_on_sphere, failure_on_sphere, is_point_cell,
     stored_cells,
 };
@@ -59,7 +59,7 @@ impl Filter {
     /// 2 BadValue for most mistakes; 9 FailedToParse, 14 TypeMismatch, 168 InvalidPipelineOperator
     /// and location codes listed with the operators; 15 Overflow when nested too deep.
     pub fn parse(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Filter> {
-        let root = parse::document(cx, spec, parse::Place::Top)?;
+        let root = parse::document(cx, spec, parse::FilterLevel::Top)?;
         let root = absent::following(cx.env.profile, root);
         let has_text = parse::check_ordering_predicates(&root)?;
         Ok(Filter { root, has_text })
@@ -71,7 +71,8 @@ impl Filter {
     /// # Errors
     /// The errors of [`Filter::parse`], and 5626500 for `$near` and `$nearSphere`.
     pub fn parse_without_near(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Filter> {
-        let filter = parse::refusing_near(cx, |cx| parse::document(cx, spec, parse::Place::Top))?;
+        let filter =
+            parse::refusing_near(cx, |cx| parse::document(cx, spec, parse::FilterLevel::Top))?;
         let filter = absent::following(cx.env.profile, filter);
         let has_text = parse::check_ordering_predicates(&filter)?;
         Ok(Filter {

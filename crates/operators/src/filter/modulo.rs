@@ -14,7 +14,7 @@ pub(crate) fn truncate(n: Number) -> Option<i64> {
     match n {
         Number::Double(d) => Number::Double(d.trunc()).to_i64_exact(),
         Number::Decimal(d) => match d.parts() {
-            model::decimal::Parts::Finite {
+            model::decimal::DecimalParts::Finite {
                 negative,
                 coefficient,
                 exponent,

@@ -21,7 +21,7 @@ use rustc_hash::FxHashMap;
 
 /// The position of a filter document; some operators are allowed only at the top.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(super) enum FilterLevel {
     /// The whole filter, or below `$and`, `$or`, `$nor`.
     Top,
     /// Below `$elemMatch`.
@@ -34,7 +34,7 @@ const MAX_DEPTH: usize = 100;
 const MAX_PATH_PARTS: usize = 255;
 
 /// Parses a filter on documents.
-pub(super) fn document(cx: &mut ParseCx<'_>, spec: Doc<'_>, place: Place) -> Result<Node> {
+pub(super) fn document(cx: &mut ParseCx<'_>, spec: Doc<'_>, place: FilterLevel) -> Result<Node> {
     deeper(cx, |cx| document_inner(cx, spec, place))
 }
 
@@ -52,7 +52,7 @@ fn deeper<T>(cx: &mut ParseCx<'_>, body: impl FnOnce(&mut ParseCx<'_>) -> Result
     parsed
 }
 
-fn document_inner(cx: &mut ParseCx<'_>, spec: Doc<'_>, place: Place) -> Result<Node> {
+fn document_inner(cx: &mut ParseCx<'_>, spec: Doc<'_>, place: FilterLevel) -> Result<Node> {
     let mut nodes = Vec::new();
     for (name, v) in spec.iter() {
         cx.env.work(NODE_WORK)?;
@@ -69,9 +69,9 @@ fn document_inner(cx: &mut ParseCx<'_>, spec: Doc<'_>, place: Place) -> Result<N
     Ok(Node::all(nodes))
 }
 
-fn top_level(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, place: Place) -> Result<Node> {
+fn top_level(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, place: FilterLevel) -> Result<Node> {
     let only_at_top = || -> Result<()> {
-        if place != Place::Top {
+        if place != FilterLevel::Top {
             bail!(
                 code::BAD_VALUE,
                 "{name} can only be applied to the top-level document"
@@ -131,7 +131,7 @@ fn top_level(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, place: Place) -> Re
     }
 }
 
-fn list(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, place: Place) -> Result<Vec<Node>> {
+fn list(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, place: FilterLevel) -> Result<Vec<Node>> {
     let Value::Array(items) = v else {
         bail!(code::BAD_VALUE, "{name} must be an array")
     };
@@ -240,36 +240,36 @@ fn field(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, nodes: &mut Vec<Node>) 
 
 /// One parsed operator of a field, before it is known whether it applies to a path or to an
 /// element.
-enum Parsed {
+enum ParsedOperator {
     Is(Test),
-    Not(Vec<Parsed>),
+    Not(Vec<ParsedOperator>),
     Every(Vec<Test>),
 }
 
-fn to_node(path: &str, parsed: Parsed) -> Node {
+fn to_node(path: &str, parsed: ParsedOperator) -> Node {
     let at = |test| Node::Field {
         path: FieldPath::new(path),
         test,
     };
     match parsed {
-        Parsed::Is(Test::Never) => Node::AlwaysFalse,
-        Parsed::Is(t) => at(t),
-        Parsed::Not(inner) => {
+        ParsedOperator::Is(Test::Never) => Node::AlwaysFalse,
+        ParsedOperator::Is(t) => at(t),
+        ParsedOperator::Not(inner) => {
             Node::all(inner.into_iter().map(|p| to_node(path, p)).collect()).negate()
         }
-        Parsed::Every(tests) if tests.is_empty() => Node::AlwaysFalse,
-        Parsed::Every(tests) => Node::all(tests.into_iter().map(at).collect()),
+        ParsedOperator::Every(tests) if tests.is_empty() => Node::AlwaysFalse,
+        ParsedOperator::Every(tests) => Node::all(tests.into_iter().map(at).collect()),
     }
 }
 
-fn to_test(parsed: Parsed) -> Test {
+fn to_test(parsed: ParsedOperator) -> Test {
     match parsed {
-        Parsed::Is(t) => t,
-        Parsed::Not(inner) => Test::Not(Box::new(Test::All(
+        ParsedOperator::Is(t) => t,
+        ParsedOperator::Not(inner) => Test::Not(Box::new(Test::All(
             inner.into_iter().map(to_test).collect(),
         ))),
-        Parsed::Every(tests) if tests.is_empty() => Test::Never,
-        Parsed::Every(tests) => Test::All(tests),
+        ParsedOperator::Every(tests) if tests.is_empty() => Test::Never,
+        ParsedOperator::Every(tests) => Test::All(tests),
     }
 }
 
@@ -287,7 +287,7 @@ fn elem_match(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<Test> {
     Ok(Test::ElemMatchObject(Box::new(document(
         cx,
         d,
-        Place::ElemMatch,
+        FilterLevel::ElemMatch,
     )?)))
 }
 
@@ -302,7 +302,7 @@ fn operators(
     cx: &mut ParseCx<'_>,
     spec: Doc<'_>,
     path: &str,
-    push: &mut dyn FnMut(Parsed),
+    push: &mut dyn FnMut(ParsedOperator),
 ) -> Result<()> {
     let mut regex = RegexSpec::default();
     let mut distances = LegacyDistances::default();
@@ -341,7 +341,7 @@ fn operators(
                 if let Geo::Near(near) = &mut geo {
                     near.limit(distances);
                 }
-                push(Parsed::Is(Test::Geo(Box::new(geo))));
+                push(ParsedOperator::Is(Test::Geo(Box::new(geo))));
             }
             "$regex" => regex.set_regex(v)?,
             "$options" => regex.set_options(v)?,
@@ -350,14 +350,18 @@ fn operators(
         }
     }
     if let Some(p) = regex.finish()? {
-        push(Parsed::Is(Test::Regex(p)));
+        push(ParsedOperator::Is(Test::Regex(p)));
     }
     Ok(())
 }
 
-fn operator(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, path: &str) -> Result<Parsed> {
-    let compare = |op| Ok(Parsed::Is(Test::Compare(Compare::new(op, v, path)?)));
-    let bits = |op| Ok(Parsed::Is(Test::Bits(Bits::parse(op, name, v)?)));
+fn operator(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, path: &str) -> Result<ParsedOperator> {
+    let compare = |op| {
+        Ok(ParsedOperator::Is(Test::Compare(Compare::new(
+            op, v, path,
+        )?)))
+    };
+    let bits = |op| Ok(ParsedOperator::Is(Test::Bits(Bits::parse(op, name, v)?)));
     match name {
         "$eq" => compare(CompareOp::Eq),
         "$gt" => compare(CompareOp::Gt),
@@ -368,38 +372,38 @@ fn operator(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, path: &str) -> Resul
             if matches!(v, Value::Regex(_)) {
                 bail!(code::BAD_VALUE, "Can't have regex as arg to $ne.");
             }
-            Ok(Parsed::Not(vec![Parsed::Is(Test::Compare(Compare::new(
-                CompareOp::Eq,
-                v,
-                path,
-            )?))]))
+            Ok(ParsedOperator::Not(vec![ParsedOperator::Is(
+                Test::Compare(Compare::new(CompareOp::Eq, v, path)?),
+            )]))
         }
-        "$in" => Ok(Parsed::Is(Test::In(In::parse(name, v, cx.env.collate())?))),
-        "$nin" => Ok(Parsed::Not(vec![Parsed::Is(Test::In(In::parse(
+        "$in" => Ok(ParsedOperator::Is(Test::In(In::parse(
             name,
             v,
             cx.env.collate(),
-        )?))])),
+        )?))),
+        "$nin" => Ok(ParsedOperator::Not(vec![ParsedOperator::Is(Test::In(
+            In::parse(name, v, cx.env.collate())?,
+        ))])),
         "$not" => not(cx, v, path),
         "$exists" => {
-            let exists = Parsed::Is(Test::Exists);
+            let exists = ParsedOperator::Is(Test::Exists);
             Ok(if v.truthy() {
                 exists
             } else {
-                Parsed::Not(vec![exists])
+                ParsedOperator::Not(vec![exists])
             })
         }
-        "$type" => Ok(Parsed::Is(Test::Type(TypeSet::parse(v)?))),
-        "$mod" => Ok(Parsed::Is(Test::Mod(Mod::parse(v)?))),
-        "$size" => Ok(Parsed::Is(array::size(v)?)),
+        "$type" => Ok(ParsedOperator::Is(Test::Type(TypeSet::parse(v)?))),
+        "$mod" => Ok(ParsedOperator::Is(Test::Mod(Mod::parse(v)?))),
+        "$size" => Ok(ParsedOperator::Is(array::size(v)?)),
         "$all" => {
             let tests = array::all(v, path, &mut |inner| elem_match(cx, inner))?;
-            Ok(Parsed::Every(tests))
+            Ok(ParsedOperator::Every(tests))
         }
-        "$elemMatch" => Ok(Parsed::Is(deeper(cx, |cx| elem_match(cx, v))?)),
-        "$geoWithin" | "$within" | "$geoIntersects" => {
-            Ok(Parsed::Is(Test::Geo(Box::new(Geo::parse(name, v)?))))
-        }
+        "$elemMatch" => Ok(ParsedOperator::Is(deeper(cx, |cx| elem_match(cx, v))?)),
+        "$geoWithin" | "$within" | "$geoIntersects" => Ok(ParsedOperator::Is(Test::Geo(Box::new(
+            Geo::parse(name, v)?,
+        )))),
         "$bitsAllSet" => bits(BitsOp::AllSet),
         "$bitsAllClear" => bits(BitsOp::AllClear),
         "$bitsAnySet" => bits(BitsOp::AnySet),
@@ -408,18 +412,18 @@ fn operator(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, path: &str) -> Resul
     }
 }
 
-fn not(cx: &mut ParseCx<'_>, v: Value<'_>, path: &str) -> Result<Parsed> {
+fn not(cx: &mut ParseCx<'_>, v: Value<'_>, path: &str) -> Result<ParsedOperator> {
     match v {
-        Value::Regex(r) => Ok(Parsed::Not(vec![Parsed::Is(Test::Regex(Pattern::new(
-            r.pattern, r.options,
-        )?))])),
+        Value::Regex(r) => Ok(ParsedOperator::Not(vec![ParsedOperator::Is(Test::Regex(
+            Pattern::new(r.pattern, r.options)?,
+        ))])),
         Value::Document(d) => {
             if d.is_empty() {
                 bail!(code::BAD_VALUE, "$not cannot be empty");
             }
             let mut inner = Vec::new();
             let parsed = deeper(cx, |cx| operators(cx, d, path, &mut |p| inner.push(p)));
-            parsed.map(|()| Parsed::Not(inner))
+            parsed.map(|()| ParsedOperator::Not(inner))
         }
         _ => bail!(code::BAD_VALUE, "$not needs a regex or a document"),
     }

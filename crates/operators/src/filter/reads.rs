@@ -2,11 +2,11 @@
 
 use super::geo::Geo;
 use super::node::{Node, Test};
-use crate::Reads;
+use crate::RequiredFields;
 
 impl Node {
     /// Adds the fields that the filter reads.
-    pub fn reads(&self, reads: &mut Reads) {
+    pub fn reads(&self, reads: &mut RequiredFields) {
         self.visit(&mut |n| match n {
             Node::AlwaysTrue
             | Node::AlwaysFalse
@@ -37,7 +37,7 @@ mod tests {
     use crate::filter::Filter;
 
     /// The names, separated by spaces; `all` when any field may be read.
-    fn names(reads: Reads) -> String {
+    fn names(reads: RequiredFields) -> String {
         let names = reads.names();
         names.map_or("all".to_owned(), |n| {
             n.into_iter().collect::<Vec<_>>().join(" ")
@@ -64,7 +64,7 @@ mod tests {
             let spec = json(text);
             let spec = spec.get().as_doc().expect(text);
             let f = Filter::parse(&mut ParseCx::of_query(&env), spec).expect(text);
-            let mut reads = Reads::default();
+            let mut reads = RequiredFields::default();
             f.root().reads(&mut reads);
             assert_eq!(names(reads), wanted, "{text}");
         }

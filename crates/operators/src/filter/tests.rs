@@ -58,7 +58,7 @@ fn matching() {
             wanted,
             "{spec:?}"
         );
-        let mut reads = crate::Reads::default();
+        let mut reads = crate::RequiredFields::default();
         filter.root().reads(&mut reads);
         let names = reads.names().unwrap();
         let kept = DocBuf::build(|w| {

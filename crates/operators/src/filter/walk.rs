@@ -7,7 +7,7 @@ use model::{Array, Doc, Tag, Value};
 use std::ops::ControlFlow;
 
 /// Visits one value, with the index in the outermost array that was traversed to reach it.
-pub(super) type Visit<'v, 'a> = dyn FnMut(Value<'a>, Option<usize>) -> ControlFlow<()> + 'v;
+pub(super) type ValueVisitor<'v, 'a> = dyn FnMut(Value<'a>, Option<usize>) -> ControlFlow<()> + 'v;
 
 /// How an array at the end of the path is visited.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) fn walk_doc<'a>(
     path: &[PathPart],
     leaf: Leaf,
     outer: Option<usize>,
-    visit: &mut Visit<'_, 'a>,
+    visit: &mut ValueVisitor<'_, 'a>,
 ) -> ControlFlow<()> {
     let mut doc = doc;
     let mut rest = path;
@@ -46,7 +46,7 @@ fn walk_array<'a>(
     rest: &[PathPart],
     leaf: Leaf,
     outer: Option<usize>,
-    visit: &mut Visit<'_, 'a>,
+    visit: &mut ValueVisitor<'_, 'a>,
 ) -> ControlFlow<()> {
     let Some((head, tail)) = rest.split_first() else {
         if leaf == Leaf::Traverse {

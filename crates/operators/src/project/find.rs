@@ -107,14 +107,14 @@ impl Slice {
 }
 
 /// A change of the projected document.
-pub(super) enum After {
+pub(super) enum ArrayProjection {
     Slice(FieldPath, Slice),
     Positional(FieldPath),
 }
 
-impl After {
+impl ArrayProjection {
     pub(super) fn is_positional(&self) -> bool {
-        matches!(self, After::Positional(_))
+        matches!(self, ArrayProjection::Positional(_))
     }
 
     pub(super) fn apply<'a>(
@@ -124,7 +124,7 @@ impl After {
         position: Option<usize>,
     ) -> Result<Doc<'a>> {
         match self {
-            After::Slice(path, slice) => edit(
+            ArrayProjection::Slice(path, slice) => edit(
                 cx,
                 doc,
                 path,
@@ -132,7 +132,7 @@ impl After {
                 &mut |a| Ok(Value::Array(slice.cut(a, cx))),
                 true,
             ),
-            After::Positional(path) => edit(
+            ArrayProjection::Positional(path) => edit(
                 cx,
                 doc,
                 path,

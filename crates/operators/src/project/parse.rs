@@ -10,7 +10,7 @@ const MAX_DEPTH: usize = 180;
 
 /// State of reading a `$project` or `find` specification.
 #[derive(Default)]
-pub(super) struct Reading {
+pub(super) struct ProjectionParser {
     pub(super) tree: Tree,
     /// Set by the first field that implies a mode.
     pub(super) mode: Option<Mode>,
@@ -22,7 +22,7 @@ pub(super) struct Reading {
     has_meta: bool,
 }
 
-impl Reading {
+impl ProjectionParser {
     /// A number or boolean: includes or excludes the field.
     pub(super) fn flag(&mut self, path: &FieldPath, keep: bool) -> Result<()> {
         if path.as_str() == "_id" {
@@ -103,12 +103,12 @@ impl Reading {
                 "Cannot use positional projection in aggregation projection"
             );
         }
-        let path = joined(above, name)?;
+        let path = join_path(above, name)?;
         match v {
             v if v.is_number() || v.as_bool().is_some() => self.flag(&path, v.truthy()),
             Value::Document(d) => match sub_specification(d, &path)? {
-                Sub::Nested => self.nested(cx, &path, d, depth),
-                Sub::Expression(op) => {
+                SubfieldKind::Nested => self.nested(cx, &path, d, depth),
+                SubfieldKind::Expression(op) => {
                     if expr::find(op).is_none() && op != "$elemMatch" && op != "$slice" {
                         bail!(
                             31325,
@@ -169,7 +169,7 @@ impl Reading {
 }
 
 /// The meaning of a document as the value of a projected field.
-pub(super) enum Sub<'a> {
+pub(super) enum SubfieldKind<'a> {
     /// Nested fields.
     Nested,
     /// An expression, with its operator.
@@ -178,7 +178,7 @@ pub(super) enum Sub<'a> {
 
 /// # Errors
 /// 51270 when empty, 16410 when operators and fields are mixed.
-pub(super) fn sub_specification<'a>(d: Doc<'a>, path: &FieldPath) -> Result<Sub<'a>> {
+pub(super) fn sub_specification<'a>(d: Doc<'a>, path: &FieldPath) -> Result<SubfieldKind<'a>> {
     let Some((first, _)) = d.first() else {
         bail!(
             51270,
@@ -187,7 +187,7 @@ pub(super) fn sub_specification<'a>(d: Doc<'a>, path: &FieldPath) -> Result<Sub<
         )
     };
     if !first.starts_with('$') {
-        return Ok(Sub::Nested);
+        return Ok(SubfieldKind::Nested);
     }
     if d.count() > 1 {
         bail!(
@@ -195,10 +195,10 @@ pub(super) fn sub_specification<'a>(d: Doc<'a>, path: &FieldPath) -> Result<Sub<
             "FieldPath field names may not start with '$'. Consider using $getField or $setField"
         );
     }
-    Ok(Sub::Expression(first))
+    Ok(SubfieldKind::Expression(first))
 }
 
-fn joined(above: &str, name: &str) -> Result<FieldPath> {
+fn join_path(above: &str, name: &str) -> Result<FieldPath> {
     let own = check_path(name)?;
     if above.is_empty() {
         Ok(own)
@@ -217,9 +217,9 @@ pub(super) fn project(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<Projectio
             "Invalid $project :: caused by :: projection specification must have at least one field"
         );
     }
-    let mut reading = Reading {
+    let mut reading = ProjectionParser {
         meta_includes: true,
-        ..Reading::default()
+        ..ProjectionParser::default()
     };
     for (name, v) in d.iter() {
         reading.field(cx, "", name, v, 0)?;
@@ -270,7 +270,7 @@ fn added(
             "an expression must have a single field, the name of the expression: {d}"
         );
     }
-    let path = joined(above, name)?;
+    let path = join_path(above, name)?;
     if depth >= MAX_DEPTH {
         bail!(
             code::OVERFLOW,

@@ -1,7 +1,7 @@
 //! Projections of `find`: those of `$project`, and the positional `.$`, `$elemMatch` and `$slice`.
 
-use super::find::{After, ElemMatch, Slice};
-use super::parse::{Reading, Sub, sub_specification};
+use super::find::{ArrayProjection, ElemMatch, Slice};
+use super::parse::{ProjectionParser, SubfieldKind, sub_specification};
 use super::projection::Projection;
 use super::tree::Field;
 use crate::expr::{self, ParseCx, check_path};
@@ -12,7 +12,7 @@ const MAX_DEPTH: usize = 180;
 
 pub(super) fn find(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Projection> {
     let mut find = Find {
-        reading: Reading::default(),
+        reading: ProjectionParser::default(),
         after: Vec::new(),
     };
     for (name, v) in spec.iter() {
@@ -24,8 +24,8 @@ pub(super) fn find(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Projection> {
 }
 
 struct Find {
-    reading: Reading,
-    after: Vec<After>,
+    reading: ProjectionParser,
+    after: Vec<ArrayProjection>,
 }
 
 impl Find {
@@ -58,7 +58,7 @@ impl Find {
         match v {
             v if v.is_number() || v.as_bool().is_some() => self.reading.flag(&path, v.truthy()),
             Value::Document(d) => match sub_specification(d, &path)? {
-                Sub::Nested => {
+                SubfieldKind::Nested => {
                     if depth >= MAX_DEPTH {
                         bail!(
                             code::OVERFLOW,
@@ -68,9 +68,11 @@ impl Find {
                     d.iter()
                         .try_for_each(|(name, v)| self.field(cx, path.as_str(), name, v, depth + 1))
                 }
-                Sub::Expression("$elemMatch") => self.elem_match(cx, path, d.field("$elemMatch")),
-                Sub::Expression("$slice") => self.slice(cx, path, v, d.field("$slice")),
-                Sub::Expression(op) => {
+                SubfieldKind::Expression("$elemMatch") => {
+                    self.elem_match(cx, path, d.field("$elemMatch"))
+                }
+                SubfieldKind::Expression("$slice") => self.slice(cx, path, v, d.field("$slice")),
+                SubfieldKind::Expression(op) => {
                     if expr::find(op).is_none() {
                         bail!(31325, "Unknown expression {op}");
                     }
@@ -100,7 +102,7 @@ impl Find {
         if self.reading.has_elem_match {
             bail!(31256, "Cannot specify positional operator and $elemMatch");
         }
-        if self.after.iter().any(After::is_positional) {
+        if self.after.iter().any(ArrayProjection::is_positional) {
             bail!(
                 31276,
                 "Cannot specify more than one positional projection per query"
@@ -111,7 +113,7 @@ impl Find {
         }
         let path = check_path(path)?;
         self.reading.flag(&path, true)?;
-        self.after.push(After::Positional(path));
+        self.after.push(ArrayProjection::Positional(path));
         Ok(())
     }
 
@@ -123,7 +125,7 @@ impl Find {
                 spec.type_name()
             )
         };
-        if self.after.iter().any(After::is_positional) {
+        if self.after.iter().any(ArrayProjection::is_positional) {
             bail!(31255, "Cannot specify positional operator and $elemMatch");
         }
         if path.parts().len() > 1 {
@@ -152,7 +154,7 @@ impl Find {
             return self.reading.computed(cx, &path, whole);
         };
         self.reading.tree.insert(path.parts(), Field::Sliced)?;
-        self.after.push(After::Slice(path, slice));
+        self.after.push(ArrayProjection::Slice(path, slice));
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use super::tree::Tree;
 use super::{apply, find};
-use crate::{Cx, Reads};
+use crate::{Cx, RequiredFields};
 use model::{Doc, Result, Value};
 
 /// A parsed projection.
@@ -10,7 +10,7 @@ pub struct Projection {
     pub(super) tree: Tree,
     pub(super) mode: Mode,
     /// `find` only: applied to the projected document.
-    pub(super) after: Vec<find::After>,
+    pub(super) after: Vec<find::ArrayProjection>,
 }
 
 /// What happens to fields that are not named.
@@ -72,12 +72,12 @@ impl Projection {
 
     /// True when the positional `.$` is used.
     pub fn needs_position(&self) -> bool {
-        self.after.iter().any(find::After::is_positional)
+        self.after.iter().any(find::ArrayProjection::is_positional)
     }
 
     /// Adds the fields that the result depends on: all kept fields, and those that computed fields
     /// read.
-    pub fn reads(&self, reads: &mut Reads) {
+    pub fn reads(&self, reads: &mut RequiredFields) {
         match self.mode {
             _ if !self.after.is_empty() => reads.add_everything(),
             // The fields that an exclusion keeps are not read.

@@ -1,7 +1,7 @@
 //! Named fields arranged by path.
 
 use super::find::ElemMatch;
-use crate::Reads;
+use crate::RequiredFields;
 use crate::expr::BoxExpr;
 use model::path::PathPart;
 use model::{MongoError, Result};
@@ -102,7 +102,7 @@ impl Tree {
     /// Adds the fields that this level and the levels below read; with `replaced` also the computed
     /// fields themselves, whose position matters. A name with fields below it is read, because
     /// documents there get new fields.
-    pub(super) fn reads(&self, replaced: bool, reads: &mut Reads) {
+    pub(super) fn reads(&self, replaced: bool, reads: &mut RequiredFields) {
         for (name, f) in &self.fields {
             match f {
                 Field::Named | Field::Sliced | Field::ElemMatch(_) => reads.add_field(name),
@@ -120,7 +120,7 @@ impl Tree {
         }
     }
 
-    fn reads_expressions(&self, reads: &mut Reads) {
+    fn reads_expressions(&self, reads: &mut RequiredFields) {
         for (_, f) in &self.fields {
             match f {
                 Field::Computed(e) => e.reads(reads),

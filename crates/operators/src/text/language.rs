@@ -5,22 +5,22 @@ use rustc_hash::FxHashSet;
 use std::sync::LazyLock;
 
 /// A supported language.
-struct Known {
+struct SupportedLanguage {
     name: &'static str,
     /// ISO 639-1.
     code: &'static str,
     algorithm: Algorithm,
 }
 
-const fn known(name: &'static str, code: &'static str, algorithm: Algorithm) -> Known {
-    Known {
+const fn known(name: &'static str, code: &'static str, algorithm: Algorithm) -> SupportedLanguage {
+    SupportedLanguage {
         name,
         code,
         algorithm,
     }
 }
 
-static LANGUAGES: [Known; 15] = [
+static LANGUAGES: [SupportedLanguage; 15] = [
     known("danish", "da", Algorithm::Danish),
     known("dutch", "nl", Algorithm::Dutch),
     known("english", "en", Algorithm::English),
@@ -40,7 +40,7 @@ static LANGUAGES: [Known; 15] = [
 
 static STOP_WORDS: LazyLock<Vec<FxHashSet<&'static str>>> = LazyLock::new(|| {
     // The stemming library lists Norwegian under its macrolanguage code.
-    let code = |k: &Known| if k.code == "nb" { "no" } else { k.code };
+    let code = |k: &SupportedLanguage| if k.code == "nb" { "no" } else { k.code };
     LANGUAGES
         .iter()
         .map(|k| {
@@ -72,7 +72,7 @@ impl Language {
         u8::try_from(at).ok().map(|at| Language(Some(at)))
     }
 
-    fn known(self) -> Option<&'static Known> {
+    fn known(self) -> Option<&'static SupportedLanguage> {
         LANGUAGES.get(usize::from(self.0?))
     }
     /// The English name in lower case.

@@ -28,7 +28,7 @@ pub struct TextSpec {
 }
 
 /// Called for each string with its weight and language; returns false to stop.
-type EachString<'f> = dyn FnMut(&str, f64, Language) -> bool + 'f;
+type StringVisitor<'f> = dyn FnMut(&str, f64, Language) -> bool + 'f;
 
 #[derive(Default)]
 struct Count {
@@ -89,7 +89,7 @@ impl TextSpec {
     ///
     /// # Errors
     /// 17261, 17262.
-    pub fn each_string(&self, doc: Doc<'_>, each: &mut EachString<'_>) -> Result<()> {
+    pub fn each_string(&self, doc: Doc<'_>, each: &mut StringVisitor<'_>) -> Result<()> {
         self.walk_doc(doc, "", self.language, each).map(|_| ())
     }
 
@@ -98,7 +98,7 @@ impl TextSpec {
         doc: Doc<'_>,
         parent: &str,
         around: Language,
-        each: &mut EachString<'_>,
+        each: &mut StringVisitor<'_>,
     ) -> Result<bool> {
         let language = match doc.field(&self.language_field) {
             Value::Missing => around,
@@ -138,7 +138,7 @@ impl TextSpec {
         path: &str,
         language: Language,
         in_array: bool,
-        each: &mut EachString<'_>,
+        each: &mut StringVisitor<'_>,
     ) -> Result<bool> {
         let exact = self.weights.get(path).copied();
         match v {

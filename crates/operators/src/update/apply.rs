@@ -1,7 +1,7 @@
 //! Applies a tree of modifiers to a document: one pass over each level with changes.
 
 use super::array_filters::ArrayFilters;
-use super::modifier::{Applied, Outcome, Site, UpdateCx};
+use super::modifier::{Outcome, Site, UpdateCx, UpdateResult};
 use super::tree::{Branch, Node, conflict};
 use model::{Array, Doc, Edit, Element, Result, Value, bail, code};
 use rustc_hash::FxHashMap;
@@ -25,14 +25,14 @@ pub(super) fn apply<'a>(
     filters: &'a ArrayFilters,
     doc: Doc<'a>,
     cx: &UpdateCx<'_, 'a>,
-) -> Result<Applied<'a>> {
+) -> Result<UpdateResult<'a>> {
     let applier = Applier {
         at: Site { cx, root: doc },
         filters,
     };
     Ok(match applier.document(&[root], doc, &Path::ROOT)? {
-        Outcome::Set(Value::Document(d)) => Applied::Changed(d),
-        _ => Applied::Unchanged,
+        Outcome::Set(Value::Document(d)) => UpdateResult::Changed(d),
+        _ => UpdateResult::Unchanged,
     })
 }
 

@@ -11,10 +11,10 @@ use model::{Doc, Result, Value, bail, code};
 /// The filters of one update.
 #[derive(Default)]
 pub(super) struct ArrayFilters {
-    list: Vec<One>,
+    list: Vec<ArrayFilter>,
 }
 
-struct One {
+struct ArrayFilter {
     id: String,
     filter: Filter,
     used: bool,
@@ -31,7 +31,7 @@ impl ArrayFilters {
                 v.type_name()
             ),
         };
-        let mut parsed: Vec<One> = Vec::new();
+        let mut parsed: Vec<ArrayFilter> = Vec::new();
         for f in list.iter() {
             let Value::Document(d) = f else {
                 bail!(
@@ -55,7 +55,7 @@ impl ArrayFilters {
                     "Found multiple array filters with the same top-level field name {id}"
                 );
             }
-            parsed.push(One {
+            parsed.push(ArrayFilter {
                 id,
                 filter,
                 used: false,

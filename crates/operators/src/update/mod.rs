@@ -26,7 +26,7 @@ mod rename;
 mod tree;
 mod upsert;
 
-pub use modifier::{Applied, UpdateCx};
+pub use modifier::{UpdateCx, UpdateResult};
 pub use upsert::upsert_base;
 
 use crate::expr::ParseCx;
@@ -115,14 +115,14 @@ impl Update {
     ///
     /// # Cost
     /// Linear in the document for each level of nesting that is touched.
-    pub fn apply<'a>(&'a self, doc: Doc<'a>, cx: &UpdateCx<'_, 'a>) -> Result<Applied<'a>> {
+    pub fn apply<'a>(&'a self, doc: Doc<'a>, cx: &UpdateCx<'_, 'a>) -> Result<UpdateResult<'a>> {
         let applied = match &self.kind {
             Kind::Operators { root, filters } => apply::apply(root, filters, doc, cx)?,
             Kind::Replacement(new) => replace(new.doc(), doc, cx),
             Kind::Pipeline(p) => p.apply(doc, cx)?,
         };
-        let Applied::Changed(new) = applied else {
-            return Ok(Applied::Unchanged);
+        let UpdateResult::Changed(new) = applied else {
+            return Ok(UpdateResult::Unchanged);
         };
         check_id(doc, new)?;
         check_storable(
@@ -136,9 +136,9 @@ impl Update {
             _ => true,
         };
         if compared && new.as_bytes() == doc.as_bytes() {
-            Ok(Applied::Unchanged)
+            Ok(UpdateResult::Unchanged)
         } else {
-            Ok(Applied::Changed(new))
+            Ok(UpdateResult::Changed(new))
         }
     }
 
@@ -171,9 +171,9 @@ impl Update {
 }
 
 /// The replacement with the document's `_id` in front, unless it has its own.
-fn replace<'a>(new: Doc<'a>, old: Doc<'a>, cx: &UpdateCx<'_, 'a>) -> Applied<'a> {
+fn replace<'a>(new: Doc<'a>, old: Doc<'a>, cx: &UpdateCx<'_, 'a>) -> UpdateResult<'a> {
     let id = new.get_element("_id").or_else(|| old.get_element("_id"));
-    Applied::Changed(Doc::build_in(cx.arena, |w| {
+    UpdateResult::Changed(Doc::build_in(cx.arena, |w| {
         if let Some(id) = id {
             w.put_element(&id);
         }

@@ -18,7 +18,7 @@ pub struct UpdateCx<'s, 'a> {
 
 /// The result of applying an update.
 #[derive(Clone, Copy, Debug)]
-pub enum Applied<'a> {
+pub enum UpdateResult<'a> {
     /// Nothing to write.
     Unchanged,
     /// The new document.

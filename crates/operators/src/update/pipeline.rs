@@ -2,7 +2,7 @@
 //! for other stages, 40228 when a replacement is not a document, 40230/40231 for malformed
 //! `$replaceRoot`.
 
-use super::modifier::{Applied, UpdateCx};
+use super::modifier::{UpdateCx, UpdateResult};
 use crate::Cx;
 use crate::expr::{self, BoxExpr, ParseCx};
 use crate::project::Projection;
@@ -72,7 +72,11 @@ impl Pipeline {
         Ok(Pipeline(parsed))
     }
 
-    pub(super) fn apply<'a>(&'a self, doc: Doc<'a>, cx: &UpdateCx<'_, 'a>) -> Result<Applied<'a>> {
+    pub(super) fn apply<'a>(
+        &'a self,
+        doc: Doc<'a>,
+        cx: &UpdateCx<'_, 'a>,
+    ) -> Result<UpdateResult<'a>> {
         let mut out = doc;
         for stage in &self.0 {
             let at = Cx::new(cx.arena, Value::Document(out), cx.env);
@@ -99,6 +103,6 @@ impl Pipeline {
                 w.put_all(rest);
             });
         }
-        Ok(Applied::Changed(out))
+        Ok(UpdateResult::Changed(out))
     }
 }

@@ -28,8 +28,8 @@ fn run(
         position,
     };
     match update.apply(d.doc(), &cx).map_err(|e| e.code())? {
-        Applied::Unchanged => Ok("unchanged".to_owned()),
-        Applied::Changed(d) => Ok(format!("{d:?}")),
+        UpdateResult::Unchanged => Ok("unchanged".to_owned()),
+        UpdateResult::Changed(d) => Ok(format!("{d:?}")),
     }
 }
 

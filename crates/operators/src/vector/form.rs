@@ -9,15 +9,15 @@ use model::{Bump, Doc, Result, Value};
 use smallvec::SmallVec;
 
 /// How an expression is evaluated over columns; valid only for that expression.
-pub enum Form {
+pub enum ColumnExpr {
     /// The values of a column.
     Path(usize),
     /// The same value for every row.
     Constant,
     /// A function of its operands; see [`Expr::applies`].
-    Apply(Vec<Form>),
+    Apply(Vec<ColumnExpr>),
     /// A document of computed fields; see [`Expr::fields`].
-    Fields(Vec<Form>),
+    Fields(Vec<ColumnExpr>),
     /// Evaluated row by row.
     Rows,
 }
@@ -35,22 +35,22 @@ pub struct Rows<'r> {
     pub vars: Option<&'r Frame<'r, 'r>>,
 }
 
-impl Form {
+impl ColumnExpr {
     /// The form of an expression; its paths are added to `paths`. `None` when it may read any
     /// field, or when there are too many paths.
-    pub fn of(e: &dyn Expr, paths: &mut Paths) -> Option<Form> {
+    pub fn of(e: &dyn Expr, paths: &mut Paths) -> Option<ColumnExpr> {
         if let Some(path) = e.field_path() {
-            return paths.add(path).map(Form::Path);
+            return paths.add(path).map(ColumnExpr::Path);
         }
         if e.constant().is_some() {
-            return Some(Form::Constant);
+            return Some(ColumnExpr::Constant);
         }
         if e.reads_more() {
             return None;
         }
         let mut below = Some(Vec::new());
         e.visit(&mut |operand| {
-            let form = Form::of(operand, paths);
+            let form = ColumnExpr::of(operand, paths);
             below = below.take().zip(form).map(|(mut list, form)| {
                 list.push(form);
                 list
@@ -58,11 +58,11 @@ impl Form {
         });
         let below = below?;
         Some(if e.fields().is_some() {
-            Form::Fields(below)
+            ColumnExpr::Fields(below)
         } else if e.applies() {
-            Form::Apply(below)
+            ColumnExpr::Apply(below)
         } else {
-            Form::Rows
+            ColumnExpr::Rows
         })
     }
 
@@ -73,13 +73,13 @@ impl Form {
     /// error.
     pub fn eval<'r>(&'r self, e: &'r dyn Expr, rows: Rows<'r>) -> Result<Operand<'r>> {
         match self {
-            Form::Constant => Ok(Operand::Constant(e.constant().unwrap_or_default())),
-            Form::Path(at) => match rows.batch.column(*at) {
+            ColumnExpr::Constant => Ok(Operand::Constant(e.constant().unwrap_or_default())),
+            ColumnExpr::Path(at) => match rows.batch.column(*at) {
                 Some(column) if rows.batch.is_whole() => Ok(Operand::Column(column, rows.selected)),
                 _ => rows.one_by_one(e),
             },
-            Form::Rows => rows.one_by_one(e),
-            Form::Fields(forms) => {
+            ColumnExpr::Rows => rows.one_by_one(e),
+            ColumnExpr::Fields(forms) => {
                 let fields = e.fields().unwrap_or_default().iter().zip(forms);
                 let fields = fields.map(|((name, e), form)| {
                     let operand = form.eval(e.as_ref(), rows)?;
@@ -87,7 +87,7 @@ impl Form {
                 });
                 Ok(Operand::Fields(fields.collect::<Result<_>>()?))
             }
-            Form::Apply(forms) => {
+            ColumnExpr::Apply(forms) => {
                 let mut below: Vec<&'r dyn Expr> = Vec::with_capacity(forms.len());
                 e.visit(&mut |operand| below.push(operand));
                 let operands = forms.iter().zip(below).map(|(form, e)| form.eval(e, rows));

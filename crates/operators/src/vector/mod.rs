@@ -5,5 +5,5 @@
 mod form;
 mod sieve;
 
-pub use form::{Form, Rows};
-pub use sieve::{FilterContext, Sieve};
+pub use form::{ColumnExpr, Rows};
+pub use sieve::{ColumnFilter, FilterContext};

@@ -2,22 +2,22 @@
 //! field of a document. Array values, and filters that do not test a path, are evaluated on the
 //! document of the columns' values. Must not know: operators by name.
 
-use super::form::Form;
+use super::form::ColumnExpr;
 use crate::columns::{Batch, Column, Paths};
 use crate::filter::{Filter, Node, Test};
 use crate::{Cx, Env, Frame};
 use model::{Bump, Doc, Element, Result, Tag, Value};
 
 /// How a filter is applied to columns; valid only for that filter.
-pub struct Sieve(Kind);
+pub struct ColumnFilter(FilterNode);
 
-enum Kind {
+enum FilterNode {
     Always,
     Never,
-    And(Vec<Kind>),
-    Or(Vec<Kind>),
-    Nor(Vec<Kind>),
-    Not(Box<Kind>),
+    And(Vec<FilterNode>),
+    Or(Vec<FilterNode>),
+    Nor(Vec<FilterNode>),
+    Not(Box<FilterNode>),
     /// A test of a path that has a column.
     Column(usize),
     /// Applied document by document.
@@ -33,11 +33,11 @@ pub struct FilterContext<'r> {
     pub vars: Option<&'r Frame<'r, 'r>>,
 }
 
-impl Sieve {
+impl ColumnFilter {
     /// The sieve of a filter; its paths are added to `paths`. `None` when it may read any field, or
     /// when there are too many paths.
-    pub fn of(filter: &Filter, paths: &mut Paths) -> Option<Sieve> {
-        kind_of(filter.root(), paths).map(Sieve)
+    pub fn of(filter: &Filter, paths: &mut Paths) -> Option<ColumnFilter> {
+        kind_of(filter.root(), paths).map(ColumnFilter)
     }
 
     /// Keeps the rows of matching documents.
@@ -56,21 +56,22 @@ impl Sieve {
     }
 }
 
-fn kind_of(node: &Node, paths: &mut Paths) -> Option<Kind> {
-    let mut all =
-        |nodes: &[Node]| -> Option<Vec<Kind>> { nodes.iter().map(|n| kind_of(n, paths)).collect() };
+fn kind_of(node: &Node, paths: &mut Paths) -> Option<FilterNode> {
+    let mut all = |nodes: &[Node]| -> Option<Vec<FilterNode>> {
+        nodes.iter().map(|n| kind_of(n, paths)).collect()
+    };
     Some(match node {
-        Node::AlwaysTrue => Kind::Always,
-        Node::AlwaysFalse => Kind::Never,
-        Node::And(nodes) => Kind::And(all(nodes)?),
-        Node::Or(nodes) => Kind::Or(all(nodes)?),
-        Node::Nor(nodes) => Kind::Nor(all(nodes)?),
-        Node::Not(inner) => Kind::Not(Box::new(kind_of(inner, paths)?)),
+        Node::AlwaysTrue => FilterNode::Always,
+        Node::AlwaysFalse => FilterNode::Never,
+        Node::And(nodes) => FilterNode::And(all(nodes)?),
+        Node::Or(nodes) => FilterNode::Or(all(nodes)?),
+        Node::Nor(nodes) => FilterNode::Nor(all(nodes)?),
+        Node::Not(inner) => FilterNode::Not(Box::new(kind_of(inner, paths)?)),
         Node::Field {
             test: Test::Geo(_), ..
         } => return None,
-        Node::Field { path, .. } => Kind::Column(paths.add(path)?),
-        Node::Expr(e) => Form::of(e.as_ref(), paths).map(|_| Kind::Rows)?,
+        Node::Field { path, .. } => FilterNode::Column(paths.add(path)?),
+        Node::Expr(e) => ColumnExpr::of(e.as_ref(), paths).map(|_| FilterNode::Rows)?,
         Node::JsonSchema(_) | Node::SampleRate(_) | Node::Where(_) | Node::Text(_) => return None,
     })
 }
@@ -85,7 +86,7 @@ fn without(rows: &mut Vec<u32>, gone: &[u32]) {
 }
 
 fn keep(
-    kind: &Kind,
+    kind: &FilterNode,
     node: &Node,
     batch: &Batch,
     around: FilterContext<'_>,
@@ -93,14 +94,14 @@ fn keep(
     rows: &mut Vec<u32>,
 ) -> Result<()> {
     match (kind, node) {
-        (Kind::Always, _) => {}
-        (Kind::Never, _) => rows.clear(),
-        (Kind::And(kinds), Node::And(nodes)) => {
+        (FilterNode::Always, _) => {}
+        (FilterNode::Never, _) => rows.clear(),
+        (FilterNode::And(kinds), Node::And(nodes)) => {
             for (kind, node) in kinds.iter().zip(nodes) {
                 keep(kind, node, batch, around, arena, rows)?;
             }
         }
-        (Kind::Or(kinds), Node::Or(nodes)) | (Kind::Nor(kinds), Node::Nor(nodes)) => {
+        (FilterNode::Or(kinds), Node::Or(nodes)) | (FilterNode::Nor(kinds), Node::Nor(nodes)) => {
             let mut left = rows.clone();
             for (kind, node) in kinds.iter().zip(nodes) {
                 let mut found = left.clone();
@@ -108,18 +109,18 @@ fn keep(
                 without(&mut left, &found);
             }
             match kind {
-                Kind::Or(_) => without(rows, &left),
+                FilterNode::Or(_) => without(rows, &left),
                 _ => *rows = left,
             }
         }
-        (Kind::Not(kind), Node::Not(node)) => {
+        (FilterNode::Not(kind), Node::Not(node)) => {
             let mut found = rows.clone();
             keep(kind, node, batch, around, arena, &mut found)?;
             without(rows, &found);
         }
-        (Kind::Column(at), Node::Field { test, .. }) if batch.is_whole() => {
+        (FilterNode::Column(at), Node::Field { test, .. }) if batch.is_whole() => {
             if let Some(column) = batch.column(*at) {
-                let look = Look {
+                let look = TestContext {
                     node,
                     test,
                     column,
@@ -174,7 +175,7 @@ where
 }
 
 /// A test and its column.
-struct Look<'r> {
+struct TestContext<'r> {
     node: &'r Node,
     test: &'r Test,
     column: &'r Column,
@@ -182,9 +183,9 @@ struct Look<'r> {
     around: FilterContext<'r>,
 }
 
-impl Look<'_> {
+impl TestContext<'_> {
     fn keep(&self, arena: &mut Bump, rows: &mut Vec<u32>) -> Result<()> {
-        let Look { test, column, .. } = self;
+        let TestContext { test, column, .. } = self;
         if self.column.types().has(Tag::ARRAY) {
             return keep_where(rows, |row| match column.value(row) {
                 Value::Array(_) => {
@@ -258,7 +259,7 @@ mod tests {
             let spec = spec.get().as_doc().expect(text);
             let filter = Filter::parse(&mut ParseCx::of_query(&env), spec).expect(text);
             let mut paths = Paths::default();
-            let sieve = Sieve::of(&filter, &mut paths).expect(text);
+            let sieve = ColumnFilter::of(&filter, &mut paths).expect(text);
             let around = FilterContext {
                 env: &env,
                 vars: None,
@@ -292,7 +293,7 @@ mod tests {
             let filter = Filter::parse(&mut ParseCx::of_query(&env), spec).expect(text);
             let always = filter.is_always_true();
             assert!(
-                always || Sieve::of(&filter, &mut Paths::default()).is_none(),
+                always || ColumnFilter::of(&filter, &mut Paths::default()).is_none(),
                 "{text}"
             );
         }

@@ -5,7 +5,7 @@ use model::{Bump, Doc, DocBuf, Value, extjson};
 use operation::{Clock, Operation};
 use operators::expr::{ParseCx, parse};
 use operators::filter::Filter;
-use operators::update::{Applied, Update, UpdateCx};
+use operators::update::{Update, UpdateCx, UpdateResult};
 use operators::{Cx, Env};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -98,12 +98,12 @@ fn garbage_of_a_fold_is_swept() {
 }
 
 /// A clock that stands still for a number of reads, and then passes every deadline.
-struct Looks {
+struct CountingClock {
     looks: AtomicUsize,
     after: usize,
 }
 
-impl Clock for Looks {
+impl Clock for CountingClock {
     fn now_ms(&self) -> i64 {
         0
     }
@@ -117,7 +117,7 @@ impl Clock for Looks {
 fn interrupted(after: usize) -> Env {
     let mut env = Env::new(0, 1);
     let looks = AtomicUsize::new(0);
-    let operation = Operation::detached(Arc::new(Looks { looks, after }));
+    let operation = Operation::detached(Arc::new(CountingClock { looks, after }));
     operation.allow_us(1);
     env.operation = Some(Arc::new(operation));
     env
@@ -205,7 +205,7 @@ fn updates_of_many_fields_are_not_quadratic() {
             inserting: false,
             position: None,
         };
-        let Ok(Applied::Changed(new)) = u.apply(doc, &cx) else {
+        let Ok(UpdateResult::Changed(new)) = u.apply(doc, &cx) else {
             panic!("it changes")
         };
         doc = new;

@@ -60,9 +60,9 @@ const ARGUMENTS: [&[&str]; 22] = [
     &["input", "p", "method"],
 ];
 
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn roll(&mut self, sides: usize) -> usize {
         self.0 = self
             .0
@@ -72,7 +72,7 @@ impl Dice {
     }
 }
 
-fn specification(dice: &mut Dice, name: &str, pool: &[Value<'_>]) -> DocBuf {
+fn specification(dice: &mut Rng, name: &str, pool: &[Value<'_>]) -> DocBuf {
     let shape = dice.roll(4);
     DocBuf::build(|w: &mut DocWriter<'_>| {
         let mut e = w.doc("e");
@@ -113,7 +113,7 @@ fn no_operand_makes_an_operator_panic() {
     );
     let root = root.expect("the document is extended JSON");
     let env = Env::new(1_700_000_000_000, 3);
-    let mut dice = Dice(42);
+    let mut dice = Rng(42);
     let mut evaluated = 0u32;
     let mut all: Vec<&str> = names().collect();
     all.sort_unstable();

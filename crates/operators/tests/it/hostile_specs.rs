@@ -5,7 +5,7 @@ use model::{ArrayWriter, Bump, Decimal128, Doc, DocBuf, DocWriter, Value};
 use operators::expr::ParseCx;
 use operators::filter::Filter;
 use operators::project::Projection;
-use operators::update::{Applied, Update, UpdateCx, upsert_base};
+use operators::update::{Update, UpdateCx, UpdateResult, upsert_base};
 use operators::{Cx, Env};
 
 const NAMES: &[&str] = &[
@@ -225,7 +225,7 @@ fn any_specification_is_survived() {
                 inserting: r.next(2) == 0,
                 position,
             };
-            if let Ok(Applied::Changed(new)) = u.apply(d.doc(), &cx) {
+            if let Ok(UpdateResult::Changed(new)) = u.apply(d.doc(), &cx) {
                 changed += 1;
                 well_formed(new);
             }

@@ -5,7 +5,7 @@ use model::{Bump, Doc, DocBuf, MongoError, Result, Value, compare, doc};
 use operators::expr::ParseCx;
 use operators::filter::Filter;
 use operators::project::Projection;
-use operators::update::{Applied, Update, UpdateCx, upsert_base};
+use operators::update::{Update, UpdateCx, UpdateResult, upsert_base};
 use operators::{Cx, Env};
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -260,8 +260,8 @@ impl Collections {
                 position,
             };
             let new = match update.apply(d.doc(), &cx)? {
-                Applied::Changed(new) => Some(new.to_buf()),
-                Applied::Unchanged => None,
+                UpdateResult::Changed(new) => Some(new.to_buf()),
+                UpdateResult::Unchanged => None,
             };
             if let Some(new) = new {
                 modified += 1;
@@ -281,8 +281,8 @@ impl Collections {
                 position: None,
             };
             let new = match update.apply(base.doc(), &cx)? {
-                Applied::Changed(new) => new.to_buf(),
-                Applied::Unchanged => base.clone(),
+                UpdateResult::Changed(new) => new.to_buf(),
+                UpdateResult::Unchanged => base.clone(),
             };
             let mut new = with_id_first(new.doc());
             if new.doc().field("_id").is_missing() {

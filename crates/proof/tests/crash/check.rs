@@ -1,6 +1,6 @@
 //! Runs a workload, makes crash images of it, opens each and reports errors.
 
-use crate::history::{Historian, History};
+use crate::history::{History, HistoryRecorder};
 use crate::recorder;
 use crate::workload::Client;
 use commands::{StoreHooks, SystemClock};
@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
-use storage::{Engine, Observed, Result};
+use storage::{Engine, ObservedEngine, Result};
 use store::{ReadView, Store};
 
-pub(crate) type Opened = Arc<dyn Engine>;
-pub(crate) type Open = fn(&Path) -> Result<Opened>;
+pub(crate) type EngineRef = Arc<dyn Engine>;
+pub(crate) type OpenFn = fn(&Path) -> Result<EngineRef>;
 
 const IMAGES: usize = 300;
 const IMAGES_A_RUN: usize = 150;
@@ -36,19 +36,19 @@ struct Run {
     seed: u64,
     events: Vec<Event>,
     history: History,
-    open: Open,
+    open: OpenFn,
     folder: PathBuf,
 }
 
 /// An image and how it was made.
-struct Made {
+struct CrashCase {
     image: Image,
     loss: Loss,
     at: usize,
 }
 
 /// Tries images of workloads with consecutive seeds.
-pub(crate) fn search(engine: &str, open: Open) {
+pub(crate) fn search(engine: &str, open: OpenFn) {
     let images = number("QUARRY_IMAGES").map_or(IMAGES, |n| usize::try_from(n).unwrap_or(IMAGES));
     let first = number("QUARRY_SEED").unwrap_or(1);
     let (begun, mut tried, mut states, mut runs) = (Instant::now(), 0, 0, 0);
@@ -82,12 +82,12 @@ pub(crate) fn open_store(engine: Arc<dyn Engine>) -> model::Result<Store> {
     Store::open(engine, Arc::new(hooks))
 }
 
-fn record(seed: u64, open: Open, folder: &Path) -> Run {
+fn record(seed: u64, open: OpenFn, folder: &Path) -> Run {
     let live = folder.join("live");
     std::fs::create_dir(&live).expect("a folder");
     recorder::begin(&live);
     let engine = open(&live).expect("an empty directory");
-    let observed = Arc::new(Observed::new(engine, Historian::default()));
+    let observed = Arc::new(ObservedEngine::new(engine, HistoryRecorder::default()));
     let store = Arc::new(open_store(observed.clone()).expect("an empty store"));
     let mut client = Client::of(store.clone(), seed);
     for _ in 0..STEPS {
@@ -156,7 +156,7 @@ impl Run {
         println!("the image and its events are kept in {}", kept.display());
     }
 
-    fn image(&self, number: usize) -> Made {
+    fn image(&self, number: usize) -> CrashCase {
         let mut random = Random::new(self.seed << 32 | number as u64);
         let loss = Loss::ALL[random.below(Loss::ALL.len())];
         let at = random.below(self.events.len() + 1);
@@ -164,7 +164,7 @@ impl Run {
         if loss != Loss::Nothing {
             start_system_anew(&mut image);
         }
-        Made { image, loss, at }
+        CrashCase { image, loss, at }
     }
 
     fn try_image(
@@ -172,7 +172,7 @@ impl Run {
         number: usize,
         seen: &parking_lot::Mutex<BTreeSet<usize>>,
     ) -> std::result::Result<(), String> {
-        let Made { image, loss, at } = self.image(number);
+        let CrashCase { image, loss, at } = self.image(number);
         let past = self.events.get(..at).unwrap_or_default();
         let least = self.history.durable(past);
         let most = past.iter().filter(|e| **e == Event::Began).count();
@@ -228,7 +228,7 @@ pub(crate) fn start_system_anew(image: &mut Image) {
 }
 
 /// Checks that all stored data is consistent and that the store accepts writes.
-pub(crate) fn check_store(engine: Opened) -> std::result::Result<(), String> {
+pub(crate) fn check_store(engine: EngineRef) -> std::result::Result<(), String> {
     let text = |e: model::MongoError| e.to_string();
     let store = open_store(engine).map_err(text)?;
     for round in 0..2 {

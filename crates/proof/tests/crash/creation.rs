@@ -1,13 +1,13 @@
 //! A loss of power while an engine creates its files: the directory must open.
 
-use crate::check::{Open, folder, start_system_anew};
+use crate::check::{OpenFn, folder, start_system_anew};
 use crate::recorder;
 use proof::{Image, Loss, Random};
 
 const IMAGES: u64 = 200;
 
 /// Opens an engine on an empty directory, and tries images of every moment until it is open.
-pub(crate) fn check(engine: &str, open: Open) {
+pub(crate) fn check(engine: &str, open: OpenFn) {
     let folder = folder();
     let live = folder.path().join("live");
     std::fs::create_dir(&live).expect("a folder");

@@ -3,15 +3,15 @@
 //! or refuse; data reported as durable must be there when the directory is opened again, after the
 //! end of the process and after a loss of power.
 
-use crate::check::{Open, check_store, folder, number, open_store, start_system_anew};
-use crate::history::{Historian, History};
-use crate::recorder::{self, Fault, Kind, Met};
+use crate::check::{OpenFn, check_store, folder, number, open_store, start_system_anew};
+use crate::history::{History, HistoryRecorder};
+use crate::recorder::{self, Fault, FaultCount, Kind};
 use crate::workload::Client;
 use proof::{Event, Image, Loss, Random};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use storage::{Engine, Observed};
+use storage::{Engine, ObservedEngine};
 
 const FAULTS: usize = 15;
 const STEPS: usize = 30;
@@ -27,17 +27,17 @@ const KINDS: [Kind; 5] = [
 struct Run {
     events: Vec<Event>,
     history: History,
-    met: Met,
+    met: FaultCount,
 }
 
 /// Runs a workload while a call fails. Opening may fail, too.
-fn run(live: &Path, open: Open, seed: u64, fault: Fault) -> Run {
+fn run(live: &Path, open: OpenFn, seed: u64, fault: Fault) -> Run {
     std::fs::create_dir(live).expect("a folder");
     recorder::begin(live);
     recorder::plan(Some(fault));
     let mut historian = None;
     if let Ok(engine) = open(live) {
-        let observed = Arc::new(Observed::new(engine, Historian::default()));
+        let observed = Arc::new(ObservedEngine::new(engine, HistoryRecorder::default()));
         historian = Some(observed.clone());
         if let Ok(store) = open_store(observed.clone()) {
             let store = Arc::new(store);
@@ -53,7 +53,7 @@ fn run(live: &Path, open: Open, seed: u64, fault: Fault) -> Run {
     }
     let met = recorder::plan(None);
     let events = recorder::end();
-    let empty = Historian::default();
+    let empty = HistoryRecorder::default();
     let history = History::of(historian.as_ref().map_or(&empty, |h| h.observer()));
     Run {
         events,
@@ -63,7 +63,7 @@ fn run(live: &Path, open: Open, seed: u64, fault: Fault) -> Run {
 }
 
 /// Opens the remaining files and checks that they contain the data reported as durable.
-fn check(left: &Path, open: Open, run: &Run) -> Result<(), String> {
+fn check(left: &Path, open: OpenFn, run: &Run) -> Result<(), String> {
     let engine = open(left).map_err(|e| format!("does not open: {e}"))?;
     let states = run.history.find(&*engine).map_err(|e| e.to_string())?;
     let (least, most) = (run.history.durable(&run.events), run.history.len());
@@ -76,7 +76,7 @@ fn check(left: &Path, open: Open, run: &Run) -> Result<(), String> {
 }
 
 /// Number of calls of a kind in a run without faults.
-fn calls(open: Open, seed: u64, kind: Kind) -> usize {
+fn calls(open: OpenFn, seed: u64, kind: Kind) -> usize {
     let folder = folder();
     let never = Fault {
         kind,
@@ -90,7 +90,7 @@ fn calls(open: Open, seed: u64, kind: Kind) -> usize {
 }
 
 /// Tries faults of every kind by seed.
-pub(crate) fn search(engine: &str, open: Open) {
+pub(crate) fn search(engine: &str, open: OpenFn) {
     let faults = number("QUARRY_FAULTS").map_or(FAULTS, |n| usize::try_from(n).unwrap_or(FAULTS));
     let first = number("QUARRY_SEED").unwrap_or(1);
     let calls = KINDS.map(|kind| calls(open, first, kind));

@@ -22,7 +22,7 @@ struct Range {
 
 /// Collects applied batches, and notes in the recording which are durable.
 #[derive(Default)]
-pub(crate) struct Historian {
+pub(crate) struct HistoryRecorder {
     batches: Mutex<Vec<(u64, WriteBatch)>>,
     /// Batches whose commit failed, each with the number of batches before it. They may have been
     /// applied.
@@ -30,7 +30,7 @@ pub(crate) struct Historian {
     given_up: Mutex<Vec<Range>>,
 }
 
-impl Observer for Historian {
+impl Observer for HistoryRecorder {
     fn before(&self, call: &Call<'_>, _: &Caps) -> Result<()> {
         if let Call::Apply { .. } = call {
             recorder::note(Event::Began);
@@ -77,7 +77,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    pub(crate) fn of(historian: &Historian) -> History {
+    pub(crate) fn of(historian: &HistoryRecorder) -> History {
         let mut batches = std::mem::take(&mut *historian.batches.lock());
         batches.sort_by_key(|(pos, _)| *pos);
         let mut history = History {

@@ -16,7 +16,7 @@ mod names;
 mod recorder;
 mod workload;
 
-use check::Opened;
+use check::EngineRef;
 use engine_lmdb::LmdbEngine;
 use engine_rocksdb::{CacheKind, RocksEngine};
 use std::path::Path;
@@ -27,7 +27,7 @@ use storage::Result;
 /// One recording at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-fn rocksdb(path: &Path) -> Result<Opened> {
+fn rocksdb(path: &Path) -> Result<EngineRef> {
     let config = engine_rocksdb::Config {
         background_jobs: 2,
         statistics: false,
@@ -40,7 +40,7 @@ fn rocksdb(path: &Path) -> Result<Opened> {
     Ok(Arc::new(RocksEngine::open(config)?))
 }
 
-fn lmdb(path: &Path) -> Result<Opened> {
+fn lmdb(path: &Path) -> Result<EngineRef> {
     let config = engine_lmdb::Config {
         map_bytes: 1 << 30,
         ..engine_lmdb::Config::at(path)

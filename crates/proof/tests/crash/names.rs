@@ -1,13 +1,13 @@
 //! Directories that an engine creates, and those above: their names must be durable before a commit
 //! is reported as durable.
 
-use crate::check::{Open, folder};
+use crate::check::{OpenFn, folder};
 use crate::recorder;
 use proof::Event;
 use storage::{Durability, Table, WriteBatch};
 
 /// Opens an engine two directories below an existing one, and commits.
-pub(crate) fn check(engine: &str, open: Open) {
+pub(crate) fn check(engine: &str, open: OpenFn) {
     let folder = folder();
     recorder::begin(folder.path());
     let opened = open(&folder.path().join("new/data")).expect("a new directory");

@@ -49,7 +49,7 @@ static FAULTS: Mutex<Option<Faults>> = Mutex::new(None);
 
 /// The result of a planned fault.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Met {
+pub(crate) struct FaultCount {
     /// Number of calls of the kind.
     pub(crate) calls: usize,
     /// Number of those that failed.
@@ -57,12 +57,14 @@ pub(crate) struct Met {
 }
 
 /// Sets the planned fault, or none; returns the result of the previous plan.
-pub(crate) fn plan(fault: Option<Fault>) -> Met {
+pub(crate) fn plan(fault: Option<Fault>) -> FaultCount {
     let mut faults = FAULTS.lock().unwrap_or_else(|e| e.into_inner());
-    let met = faults.as_ref().map_or_else(Met::default, |f| Met {
-        calls: f.calls,
-        struck: f.struck,
-    });
+    let met = faults
+        .as_ref()
+        .map_or_else(FaultCount::default, |f| FaultCount {
+            calls: f.calls,
+            struck: f.struck,
+        });
     *faults = fault.map(|planned| Faults {
         planned: Some(planned),
         ..Faults::default()
@@ -96,10 +98,10 @@ struct Record {
     /// Names of open directories.
     directories: HashMap<(u64, u64), String>,
     files: u32,
-    mapped: Option<Mapped>,
+    mapped: Option<MappedFile>,
 }
 
-struct Mapped {
+struct MappedFile {
     file: u32,
     fd: c_int,
     seen: Vec<u8>,
@@ -204,7 +206,7 @@ impl Record {
             // SAFETY: a name that ends in zero; the descriptor stays open to the end of the test.
             let fd = unsafe { real_open(path.as_ptr(), read, 0) };
             let seen = Vec::new();
-            self.mapped = Some(Mapped { file, fd, seen });
+            self.mapped = Some(MappedFile { file, fd, seen });
         }
     }
 

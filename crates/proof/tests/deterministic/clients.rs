@@ -3,7 +3,7 @@
 //! increments of documents that the first increment creates. Promises: each client notes its
 //! replies in the form in which the history is checked. Must not know: the scheduler.
 
-use crate::history::{Action, Key, Step, Value};
+use crate::history::{Action, Key, TransactionOp, Value};
 use crate::server::{Client, Reply, long};
 use proof::Random;
 use serde_json::{Value as Json, json};
@@ -55,8 +55,8 @@ fn key_of(document: &Json) -> Key {
     document["_id"].as_i64().expect("the key")
 }
 
-fn read_of(document: &Json) -> Step {
-    Step::Read(key_of(document), list_of(document))
+fn read_of(document: &Json) -> TransactionOp {
+    TransactionOp::Read(key_of(document), list_of(document))
 }
 
 fn change(value: Value) -> Json {
@@ -139,11 +139,11 @@ impl Lists {
         true
     }
 
-    fn note(&mut self, steps: Vec<Step>, first: &Reply, last: &Reply, committed: bool) {
+    fn note(&mut self, steps: Vec<TransactionOp>, first: &Reply, last: &Reply, committed: bool) {
         if committed {
             let time = &last.body["operationTime"];
             for step in &steps {
-                if let Step::Append(key, value) = step {
+                if let TransactionOp::Append(key, value) = step {
                     self.notes.times.push((*key, *value, time.clone()));
                 }
             }
@@ -159,7 +159,7 @@ impl Lists {
     }
 
     /// Notes an action with unknown outcome. A retry could execute it later.
-    fn note_unknown(&mut self, steps: Vec<Step>, first: &Reply) {
+    fn note_unknown(&mut self, steps: Vec<TransactionOp>, first: &Reply) {
         self.client.retryable = None;
         self.notes.actions.push(Action {
             steps,
@@ -184,7 +184,7 @@ impl Lists {
                 done = done.or(Some(reply));
             }
         }
-        let steps = vec![Step::Append(key, value)];
+        let steps = vec![TransactionOp::Append(key, value)];
         match done {
             Some(reply) => self.note(steps, &replies[0], reply, true),
             None => self.note_unknown(steps, &replies[0]),
@@ -205,7 +205,8 @@ impl Lists {
             .in_session(update(&json!({ "g": 0 }), value, true));
         let keys = (0..KEYS).step_by(2);
         if !self.succeeds(&reply, true) {
-            return keys.for_each(|k| self.note_unknown(vec![Step::Append(k, value)], &reply));
+            return keys
+                .for_each(|k| self.note_unknown(vec![TransactionOp::Append(k, value)], &reply));
         }
         assert_eq!(
             reply.body["nModified"],
@@ -214,7 +215,12 @@ impl Lists {
             reply.body
         );
         for key in keys {
-            self.note(vec![Step::Append(key, value)], &reply, &reply, true);
+            self.note(
+                vec![TransactionOp::Append(key, value)],
+                &reply,
+                &reply,
+                true,
+            );
         }
     }
 
@@ -223,9 +229,12 @@ impl Lists {
         let command = find_and_modify(key, value);
         let reply = self.client.retryable(command, 1).remove(0);
         if !self.succeeds(&reply, true) {
-            return self.note_unknown(vec![Step::Append(key, value)], &reply);
+            return self.note_unknown(vec![TransactionOp::Append(key, value)], &reply);
         }
-        let steps = vec![Step::Append(key, value), read_of(&reply.body["value"])];
+        let steps = vec![
+            TransactionOp::Append(key, value),
+            read_of(&reply.body["value"]),
+        ];
         self.note(steps, &reply, &reply, true);
     }
 
@@ -375,7 +384,7 @@ impl Lists {
         self.note(steps, &first, &end, committed);
     }
 
-    fn statement(&mut self) -> (Json, Option<Step>) {
+    fn statement(&mut self) -> (Json, Option<TransactionOp>) {
         let key = self.key();
         match self.random.below(5) {
             0 => (json!({ "find": "lists", "filter": { "_id": key } }), None),
@@ -383,11 +392,14 @@ impl Lists {
             2 | 3 => {
                 let value = self.value();
                 let command = update(&json!({ "_id": key }), value, false);
-                (command, Some(Step::Append(key, value)))
+                (command, Some(TransactionOp::Append(key, value)))
             }
             _ => {
                 let value = self.value();
-                (find_and_modify(key, value), Some(Step::Append(key, value)))
+                (
+                    find_and_modify(key, value),
+                    Some(TransactionOp::Append(key, value)),
+                )
             }
         }
     }

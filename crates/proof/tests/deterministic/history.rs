@@ -15,7 +15,7 @@ pub(crate) type Key = i64;
 pub(crate) type Value = i64;
 
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
+pub(crate) enum TransactionOp {
     Append(Key, Value),
     Read(Key, Vec<Value>),
 }
@@ -23,7 +23,7 @@ pub(crate) enum Step {
 /// An atomic unit: a transaction that was committed or aborted, or one step alone.
 #[derive(Clone, Debug)]
 pub(crate) struct Action {
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<TransactionOp>,
     pub(crate) committed: bool,
     /// Its client does not know whether it was committed.
     pub(crate) unknown: bool,
@@ -36,15 +36,15 @@ pub(crate) struct Action {
 impl Action {
     pub(crate) fn appends(&self) -> impl Iterator<Item = (Key, Value)> + '_ {
         self.steps.iter().filter_map(|s| match s {
-            Step::Append(key, value) => Some((*key, *value)),
-            Step::Read(..) => None,
+            TransactionOp::Append(key, value) => Some((*key, *value)),
+            TransactionOp::Read(..) => None,
         })
     }
 
     pub(crate) fn reads(&self) -> impl Iterator<Item = (Key, &[Value])> + '_ {
         self.steps.iter().filter_map(|s| match s {
-            Step::Append(..) => None,
-            Step::Read(key, list) => Some((*key, list.as_slice())),
+            TransactionOp::Append(..) => None,
+            TransactionOp::Read(key, list) => Some((*key, list.as_slice())),
         })
     }
 
@@ -97,8 +97,8 @@ fn within(action: &Action) -> Result<(), String> {
     let mut seen: HashMap<Key, &[Value]> = HashMap::new();
     for step in &action.steps {
         match step {
-            Step::Append(key, value) => own.entry(*key).or_default().push(*value),
-            Step::Read(key, list) => {
+            TransactionOp::Append(key, value) => own.entry(*key).or_default().push(*value),
+            TransactionOp::Read(key, list) => {
                 let mine = own.get(key).map_or(&[][..], Vec::as_slice);
                 let Some(before) = list.strip_suffix(mine) else {
                     return Err(format!("own write missing: {key} in {action:?}"));
@@ -255,7 +255,7 @@ fn order(
 mod tests {
     use super::*;
 
-    fn action(began: u64, ended: u64, steps: &[Step]) -> Action {
+    fn action(began: u64, ended: u64, steps: &[TransactionOp]) -> Action {
         Action {
             steps: steps.to_vec(),
             committed: true,
@@ -271,7 +271,7 @@ mod tests {
         check(history, &last).err().unwrap_or_default()
     }
 
-    use Step::{Append, Read};
+    use TransactionOp::{Append, Read};
 
     #[test]
     fn what_is_allowed_is_found_right() {

@@ -15,10 +15,10 @@ use std::time::Duration;
 const BEGIN: Duration = Duration::from_secs(1_700_000_000);
 
 /// The system's allocator; some allocations are scheduling points.
-pub(crate) struct Meeting;
+pub(crate) struct SchedulingAllocator;
 
 // SAFETY: every call is handed to the system's allocator as it is.
-unsafe impl GlobalAlloc for Meeting {
+unsafe impl GlobalAlloc for SchedulingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         schedule::allocate();
         // SAFETY: the caller's promise.

@@ -22,7 +22,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 #[global_allocator]
-static ALLOCATOR: library::Meeting = library::Meeting;
+static ALLOCATOR: library::SchedulingAllocator = library::SchedulingAllocator;
 
 /// One run at a time.
 static ALONE: Mutex<()> = Mutex::new(());

@@ -114,29 +114,29 @@ fn member() -> Option<Member> {
 }
 
 /// Excludes the scheduler's own waits and allocations from scheduling.
-struct Inside(bool);
+struct ScheduleGuard(bool);
 
-impl Inside {
-    fn new() -> Inside {
-        Inside(INSIDE.replace(true))
+impl ScheduleGuard {
+    fn new() -> ScheduleGuard {
+        ScheduleGuard(INSIDE.replace(true))
     }
 }
 
-impl Drop for Inside {
+impl Drop for ScheduleGuard {
     fn drop(&mut self) {
         INSIDE.set(self.0);
     }
 }
 
-type Locked = MutexGuard<'static, Option<Schedule>>;
+type ScheduleLock = MutexGuard<'static, Option<Schedule>>;
 
-fn locked() -> Locked {
+fn locked() -> ScheduleLock {
     SCHEDULE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Begins a run with the calling thread.
 pub(crate) fn begin(seed: u64) {
-    let _inside = Inside::new();
+    let _inside = ScheduleGuard::new();
     let mut random = Random::new(seed);
     let choice = match random.below(3) {
         0 => Choice::Chance([3, 20, 60, 100][random.below(4)]),
@@ -173,7 +173,7 @@ pub(crate) fn begin(seed: u64) {
 
 /// Ends the run, whose other threads have ended.
 pub(crate) fn end() -> Summary {
-    let _inside = Inside::new();
+    let _inside = ScheduleGuard::new();
     MEMBER.set(None);
     RUNS.store(false, Ordering::SeqCst);
     let schedule = locked().take().expect("a run");
@@ -275,7 +275,7 @@ impl Schedule {
 }
 
 /// Passes the turn to the next thread, and returns when it is the caller's turn again.
-fn change(mut here: Locked, me: Member, stays: bool) -> Locked {
+fn change(mut here: ScheduleLock, me: Member, stays: bool) -> ScheduleLock {
     let schedule = here.as_mut().expect("a run");
     schedule.made.places += 1;
     let step = u64::try_from(schedule.step.as_nanos()).unwrap_or(1);
@@ -306,7 +306,7 @@ fn change(mut here: Locked, me: Member, stays: bool) -> Locked {
     await_turn(here, me)
 }
 
-fn await_turn(mut here: Locked, me: Member) -> Locked {
+fn await_turn(mut here: ScheduleLock, me: Member) -> ScheduleLock {
     let turn = here.as_ref().map(|s| Arc::clone(&s.threads[me].turn));
     let turn = turn.expect("a run");
     while here.as_ref().is_some_and(|s| s.current != me) {
@@ -318,7 +318,7 @@ fn await_turn(mut here: Locked, me: Member) -> Locked {
 /// A scheduling point: another thread may run.
 pub(crate) fn meet() {
     if let Some(me) = member() {
-        let _inside = Inside::new();
+        let _inside = ScheduleGuard::new();
         drop(change(locked(), me, true));
     }
 }
@@ -333,7 +333,7 @@ pub(crate) fn allocate() {
     if left > 1 {
         return LEFT.set(left - 1);
     }
-    let _inside = Inside::new();
+    let _inside = ScheduleGuard::new();
     let mut here = locked();
     let schedule = here.as_mut().expect("a run");
     let every = schedule.allocations;
@@ -349,7 +349,7 @@ pub(crate) fn allocate() {
 /// Like [`meet`], in a commit: some commits are slow, while other threads run.
 pub(crate) fn commit() {
     let until = {
-        let _inside = Inside::new();
+        let _inside = ScheduleGuard::new();
         let mut here = locked();
         let Some(schedule) = here.as_mut() else {
             return;
@@ -373,7 +373,7 @@ pub(crate) fn sleep(until: Option<Duration>) {
 /// The caller cannot continue until another thread has done something.
 pub(crate) fn give_way() {
     if let Some(me) = member() {
-        let _inside = Inside::new();
+        let _inside = ScheduleGuard::new();
         let mut here = locked();
         if let Some(schedule) = here.as_mut() {
             schedule.demote();
@@ -387,7 +387,7 @@ pub(crate) fn wait(on: usize, until: Option<Duration>) -> bool {
     let Some(me) = member() else {
         return true;
     };
-    let _inside = Inside::new();
+    let _inside = ScheduleGuard::new();
     let mut here = locked();
     let schedule = here.as_mut().expect("a run");
     schedule.made.waits += 1;
@@ -404,7 +404,7 @@ pub(crate) fn wake(on: usize, n: usize) -> usize {
     if !RUNS.load(Ordering::Relaxed) || INSIDE.try_with(Cell::get).unwrap_or(true) {
         return 0;
     }
-    let _inside = Inside::new();
+    let _inside = ScheduleGuard::new();
     let mut here = locked();
     let Some(schedule) = here.as_mut() else {
         return 0;
@@ -416,7 +416,7 @@ pub(crate) fn wake(on: usize, n: usize) -> usize {
 /// The time of the run, which advances a little with each call.
 pub(crate) fn now() -> Option<Duration> {
     member()?;
-    let _inside = Inside::new();
+    let _inside = ScheduleGuard::new();
     let mut here = locked();
     let schedule = here.as_mut()?;
     schedule.now += Duration::from_micros(1);
@@ -426,7 +426,7 @@ pub(crate) fn now() -> Option<Duration> {
 /// The duration of the run in its own time.
 pub(crate) fn elapsed() -> Option<Duration> {
     let now = now()?;
-    let _inside = Inside::new();
+    let _inside = ScheduleGuard::new();
     let began = locked().as_ref().map(|s| s.began);
     began.map(|began| now - began)
 }
@@ -436,7 +436,7 @@ pub(crate) fn fill(bytes: &mut [u8]) -> bool {
     if member().is_none() {
         return false;
     }
-    let _inside = Inside::new();
+    let _inside = ScheduleGuard::new();
     if let Some(schedule) = locked().as_mut() {
         bytes.fill_with(|| schedule.random.next_u64() as u8);
     }
@@ -447,15 +447,15 @@ pub(crate) fn fill(bytes: &mut [u8]) -> bool {
 pub(crate) fn spawn<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::thread::JoinHandle<std::thread::Result<T>> {
-    let _inside = Inside::new();
+    let _inside = ScheduleGuard::new();
     let me = locked().as_mut().expect("a run").add();
     std::thread::spawn(move || {
-        let inside = Inside::new();
+        let inside = ScheduleGuard::new();
         MEMBER.set(Some(me));
         drop(await_turn(locked(), me));
         drop(inside);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-        let _inside = Inside::new();
+        let _inside = ScheduleGuard::new();
         MEMBER.set(None);
         let mut here = locked();
         let schedule = here.as_mut().expect("a run");
@@ -473,7 +473,7 @@ pub(crate) fn await_ended(last: Member) {
         others.all(|t| matches!(t.state, State::Ended))
     };
     loop {
-        let inside = Inside::new();
+        let inside = ScheduleGuard::new();
         if locked().as_ref().is_none_or(ended) {
             return;
         }

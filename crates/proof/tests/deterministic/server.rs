@@ -12,14 +12,14 @@ use serde_json::{Value as Json, json};
 use std::fmt::Write;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
-use storage::observe::{Call, Observed, Observer};
+use storage::observe::{Call, ObservedEngine, Observer};
 use storage::{Caps, CommitPos, Engine, MemoryEngine, StorageError};
 use store::Store;
 
 /// Other threads may run before and after each call to the engine.
-struct Meeting;
+struct SchedulingObserver;
 
-impl Observer for Meeting {
+impl Observer for SchedulingObserver {
     fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
         meet(call);
         Ok(())
@@ -71,8 +71,10 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn open() -> Server {
-        let engine: Arc<dyn Engine> =
-            Arc::new(Observed::new(Arc::new(MemoryEngine::new()), Meeting));
+        let engine: Arc<dyn Engine> = Arc::new(ObservedEngine::new(
+            Arc::new(MemoryEngine::new()),
+            SchedulingObserver,
+        ));
         Server::over(engine, Log::default())
     }
 
@@ -95,7 +97,7 @@ impl Server {
     }
 
     pub(crate) fn client(&self, number: usize) -> Client {
-        let bell = Arc::new(Bell::default());
+        let bell = Arc::new(ConnectionWaker::default());
         let address = format!("127.0.0.1:{}", number + 1);
         Client {
             conn: self.dispatcher.connect_linked(&address, Some(bell.clone())),
@@ -111,12 +113,12 @@ impl Server {
 
 /// Wakes a connection.
 #[derive(Default)]
-struct Bell {
+struct ConnectionWaker {
     rung: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Link for Bell {
+impl Link for ConnectionWaker {
     fn wake(&self) {
         *self.rung.lock().expect("nobody panics with it") = true;
         self.changed.notify_all();
@@ -131,7 +133,7 @@ impl Link for Bell {
 pub(crate) struct Client {
     dispatcher: Arc<Dispatcher>,
     conn: Connection,
-    bell: Arc<Bell>,
+    bell: Arc<ConnectionWaker>,
     log: Log,
     pub(crate) number: usize,
     /// The number of its last transaction or retryable write.

@@ -16,8 +16,8 @@ pub(crate) struct Scenario {
     pub(crate) only_plain: Vec<Json>,
 }
 
-type Wrong = Result<(), String>;
-type Asked = BTreeMap<&'static str, usize>;
+type CheckResult = Result<(), String>;
+type QuestionCounts = BTreeMap<&'static str, usize>;
 
 /// Equal numbers in one form: which of them represents a group or a distinct value is not defined.
 fn canonical(v: &Json) -> Json {
@@ -71,7 +71,7 @@ fn answer<'a>(of: &'a str, is: &'a Json) -> Answer<'a> {
     Answer { of, is }
 }
 
-fn differ(what: &str, one: &Answer<'_>, other: &Answer<'_>) -> Wrong {
+fn differ(what: &str, one: &Answer<'_>, other: &Answer<'_>) -> CheckResult {
     if one.is == other.is {
         return Ok(());
     }
@@ -101,14 +101,14 @@ impl Scenario {
     }
 
     /// Runs the scenario in a new database; returns the disagreement.
-    pub(crate) fn run(&self, servers: &mut Servers, asked: &mut Asked) -> Wrong {
+    pub(crate) fn run(&self, servers: &mut Servers, asked: &mut QuestionCounts) -> CheckResult {
         let db = servers.database();
         let outcome = self.run_in(&db, servers, asked);
         servers.drop_database(&db);
         outcome
     }
 
-    fn run_in(&self, db: &str, servers: &mut Servers, asked: &mut Asked) -> Wrong {
+    fn run_in(&self, db: &str, servers: &mut Servers, asked: &mut QuestionCounts) -> CheckResult {
         self.fill(db, servers);
         for change in &self.changes {
             let want = told(&servers.plain.send(db, change), true);
@@ -163,7 +163,12 @@ impl Scenario {
         }
     }
 
-    fn compare_documents(&self, db: &str, servers: &mut Servers, asked: &mut Asked) -> Wrong {
+    fn compare_documents(
+        &self,
+        db: &str,
+        servers: &mut Servers,
+        asked: &mut QuestionCounts,
+    ) -> CheckResult {
         let all = json!({ "find": "c", "sort": { "_id": 1 }, "batchSize": 1000 });
         let want = told(&servers.plain.send(db, &all), true);
         for server in &mut servers.others {
@@ -191,7 +196,13 @@ impl Scenario {
         })
     }
 
-    fn ask(&self, db: &str, servers: &mut Servers, asked: &mut Asked, q: &Json) -> Wrong {
+    fn ask(
+        &self,
+        db: &str,
+        servers: &mut Servers,
+        asked: &mut QuestionCounts,
+        q: &Json,
+    ) -> CheckResult {
         let ordered = is_ordered(q);
         let want = told(&servers.plain.send(db, q), ordered);
         // With fewer documents another plan may fail.
@@ -297,7 +308,7 @@ fn ids(db: &str, server: &mut Server, filter: &Json) -> Vec<Json> {
 
 /// Checks that a predicate and its negation together select every document once: for find, for a
 /// group, and for updates.
-fn partition(db: &str, server: &mut Server, p: &Json) -> Wrong {
+fn partition(db: &str, server: &mut Server, p: &Json) -> CheckResult {
     let rest = json!({ "$nor": [p] });
     let whole = ids(db, server, &json!({}));
     let (selected, left) = (ids(db, server, p), ids(db, server, &rest));
@@ -351,7 +362,7 @@ fn plain_id(d: &Json) -> Json {
 }
 
 /// Checks that the count of a predicate equals the number found by evaluating it on each document.
-fn count_by_row(db: &str, server: &mut Server, p: &Json) -> Wrong {
+fn count_by_row(db: &str, server: &mut Server, p: &Json) -> CheckResult {
     let reply = server.send(db, &json!({ "count": "c", "query": p }));
     if reply.get("code").is_some() {
         return Ok(());

@@ -5,9 +5,9 @@ use model::{Bump, DocBuf, Namespace, Value, doc};
 use operators::expr::ParseCx;
 use operators::filter::Filter;
 use operators::project::Projection;
-use operators::update::{Applied, Update, UpdateCx};
+use operators::update::{Update, UpdateCx, UpdateResult};
 use operators::{Cx, Env};
-use proof::fuzz::{Fuzz, Limit, Outcome, Tried, number_of};
+use proof::fuzz::{Fuzz, FuzzResult, Limit, Outcome, number_of};
 use serde_json::{Value as Json, json};
 
 /// Documents on which specifications are tried.
@@ -26,7 +26,7 @@ fn run(
     corpus: &[Json],
     inputs: usize,
     mut check: impl FnMut(&DocBuf) -> Outcome,
-) -> Tried {
+) -> FuzzResult {
     let fuzz = Fuzz {
         name,
         limit: Limit::of(inputs),
@@ -91,7 +91,7 @@ fn updates() {
                     inserting: i == 2,
                     position: Some(0),
                 };
-                if let Ok(Applied::Changed(new)) = update.apply(d.doc(), &cx) {
+                if let Ok(UpdateResult::Changed(new)) = update.apply(d.doc(), &cx) {
                     well_formed(new);
                 }
             }

@@ -15,4 +15,4 @@ mod tree;
 mod workload;
 
 #[global_allocator]
-static ALLOCATOR: peak::Peak = peak::Peak;
+static ALLOCATOR: peak::CountingAllocator = peak::CountingAllocator;

@@ -24,11 +24,11 @@ pub(crate) fn during<T>(run: impl FnOnce() -> T) -> (T, usize) {
 }
 
 /// The system's allocator, counted.
-pub(crate) struct Peak;
+pub(crate) struct CountingAllocator;
 
 // SAFETY: every call goes to the system's allocator unchanged, and its answer comes back unchanged.
 // The counters are thread-local words: reading and writing them neither allocates nor panics.
-unsafe impl GlobalAlloc for Peak {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         add(layout.size() as isize);
         // SAFETY: the caller keeps the contract of `alloc`.

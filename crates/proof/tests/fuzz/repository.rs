@@ -30,7 +30,7 @@ fn all(folder: &Path) -> Files {
 
 /// A changed file of a repository.
 #[derive(Clone, Debug)]
-struct One {
+struct ChangedFile {
     name: PathBuf,
     bytes: Vec<u8>,
 }
@@ -96,9 +96,9 @@ fn repositories() {
     })
     .expect("a folder");
     let (stored, data) = make(root.path());
-    let corpus: Vec<One> = stored
+    let corpus: Vec<ChangedFile> = stored
         .iter()
-        .map(|(name, bytes)| One {
+        .map(|(name, bytes)| ChangedFile {
             name: name.clone(),
             bytes: bytes.clone(),
         })

@@ -7,7 +7,7 @@ use clap::{Args, Command, FromArgMatches};
 use proof::Random;
 use proof::fuzz::{Fuzz, Limit, Outcome, change_bytes, number_of};
 use server::command_line::CommandLine;
-use server::config::{Given, ServeArgs, Settings};
+use server::config::{OptionFields, ServeArgs, Settings};
 
 use crate::peak;
 
@@ -134,7 +134,7 @@ fn settings_of(words: &[Vec<u8>], dir: &Path) -> Option<Result<Settings, String>
         .ok()?;
     let mut args = ServeArgs::from_arg_matches(&matches).ok()?;
     args.config = args.config.take().map(|name| in_folder(&name, dir));
-    args.given = Given::of(&serve, &matches);
+    args.given = OptionFields::of(&serve, &matches);
     Some(Settings::of(&args))
 }
 

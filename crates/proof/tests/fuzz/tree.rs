@@ -133,7 +133,7 @@ pub(crate) fn change(random: &mut Random, json: &mut Json, other: &Json) {
         (_, Json::Array(a)) => change_array(random, a, piece),
         (_, Json::Object(o)) => {
             let name = name.unwrap_or_default();
-            change_object(random, o, New { name, piece });
+            change_object(random, o, NewField { name, piece });
         }
         (_, at) => *at = odd(random),
     }
@@ -150,12 +150,12 @@ fn change_array(random: &mut Random, a: &mut Vec<Json>, piece: Option<Json>) {
 }
 
 /// A field from another document.
-struct New {
+struct NewField {
     name: String,
     piece: Option<Json>,
 }
 
-fn change_object(random: &mut Random, o: &mut Map<String, Json>, new: New) {
+fn change_object(random: &mut Random, o: &mut Map<String, Json>, new: NewField) {
     let own = o.keys().nth(random.below(o.len())).cloned();
     match (random.below(4), own) {
         (0, Some(own)) => drop(o.shift_remove(&own)),

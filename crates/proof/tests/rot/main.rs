@@ -164,7 +164,7 @@ fn says_damage(error: &StorageError) -> bool {
 }
 
 /// The directory to test, and the results by kind of file.
-struct Tried<'a> {
+struct RotTrial<'a> {
     root: &'a Path,
     key: Option<Arc<MasterKey>>,
     kept: &'a Files,
@@ -173,7 +173,7 @@ struct Tried<'a> {
     seen: Mutex<BTreeMap<(&'static str, &'static str), usize>>,
 }
 
-impl Tried<'_> {
+impl RotTrial<'_> {
     /// Flips one bit of a file in a copy of the directory, and reads everything.
     fn flip(&self, n: usize, name: &Path) {
         let mut random = Random::new(self.seed << 32 | n as u64);
@@ -251,7 +251,7 @@ fn flip_bits(key: Option<Arc<MasterKey>>, must: &[&'static str]) {
     );
     engine.close().expect("closed");
     let names: Vec<&PathBuf> = kept.keys().filter(|n| !kept[*n].is_empty()).collect();
-    let tried = Tried {
+    let tried = RotTrial {
         root: root.path(),
         key: key.clone(),
         kept: &kept,

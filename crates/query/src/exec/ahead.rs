@@ -53,14 +53,14 @@ pub(crate) fn drain_ahead<S>(
         if alone == ALONE
             && let Some(permit) = Permit::take()
         {
-            return together(docs, exec, permit, |batch| work(state, batch));
+            return run_ahead(docs, exec, permit, |batch| work(state, batch));
         }
     }
 }
 
 type Group = Result<Vec<DocBatch>>;
 
-fn together(
+fn run_ahead(
     docs: &mut dyn BatchStream,
     exec: &ExecContext<'_>,
     permit: Permit,

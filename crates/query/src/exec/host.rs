@@ -8,8 +8,8 @@ use super::batch::DocBatch;
 use super::changes::ChangeHost;
 use super::match_filter::MatchFilter;
 use super::request::{
-    AllowedIndexes, GeoIndex, GroupEnd, MergeWrite, NumberOnly, OnMatch, OutTarget, OutWriter,
-    Resolved,
+    AllowedIndexes, CountOutput, GeoIndex, GroupEnd, MergeWrite, OnMatch, OutTarget, OutWriter,
+    ResolvedNamespace,
 };
 use super::sort_pattern::SortPattern;
 use cipher::Scratch;
@@ -124,7 +124,7 @@ pub struct ReadRequest<'q> {
     /// offer, too.
     pub fold: Option<&'q Arc<dyn Fold>>,
     /// The same for a stage that needs only the number of documents.
-    pub number: Option<&'q NumberOnly>,
+    pub number: Option<&'q CountOutput>,
     /// Documents come with record id and index key as metadata.
     pub row_metadata: bool,
 }
@@ -149,7 +149,7 @@ impl<'q> ReadRequest<'q> {
 }
 
 /// An open read, and which offers the host took.
-pub struct OpenedRead {
+pub struct OpenRead {
     /// The documents.
     pub docs: Box<dyn BatchStream>,
     /// All documents given match the filter.
@@ -173,13 +173,14 @@ pub trait Fold: Send + Sync {
     fn any_order(&self) -> bool;
 
     /// The result for an empty input.
-    fn begin(&self) -> Box<dyn Folded>;
+    fn begin(&self) -> Box<dyn PartialResult>;
 
     /// Adds documents to the result.
     ///
     /// # Errors
     /// The stage's own.
-    fn add(&self, to: &mut dyn Folded, rows: Rows<'_>, exec: &ExecContext<'_>) -> Result<()>;
+    fn add(&self, to: &mut dyn PartialResult, rows: Rows<'_>, exec: &ExecContext<'_>)
+    -> Result<()>;
 
     /// The stage's output, from the results of all parts in order.
     ///
@@ -187,7 +188,7 @@ pub trait Fold: Send + Sync {
     /// The stage's own.
     fn finish(
         self: Arc<Self>,
-        parts: Vec<Box<dyn Folded>>,
+        parts: Vec<Box<dyn PartialResult>>,
         exec: &ExecContext<'_>,
     ) -> Result<Box<dyn BatchStream>>;
 
@@ -203,7 +204,7 @@ pub trait Fold: Send + Sync {
 }
 
 /// The result of a part of the input.
-pub trait Folded: Send + Any {
+pub trait PartialResult: Send + Any {
     /// Bytes held.
     fn memory_bytes(&self) -> usize;
 
@@ -221,13 +222,13 @@ pub trait Host: Sync {
     ///
     /// # Errors
     /// Those of the catalog.
-    fn resolve(&self, ns: &Namespace) -> Result<Resolved>;
+    fn resolve(&self, ns: &Namespace) -> Result<ResolvedNamespace>;
 
     /// Opens a read of a collection.
     ///
     /// # Errors
     /// Those of the store and of the filter.
-    fn open(&self, exec: &ExecContext<'_>, read: &ReadRequest<'_>) -> Result<OpenedRead>;
+    fn open(&self, exec: &ExecContext<'_>, read: &ReadRequest<'_>) -> Result<OpenRead>;
 
     /// Opens a read of the buckets of a time-series collection, as documents.
     ///

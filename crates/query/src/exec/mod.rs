@@ -19,18 +19,18 @@ mod stream;
 pub(crate) use ahead::drain_ahead;
 pub use batch::DocBatch;
 pub use changes::{CHANGE_TOKEN, ChangeHost, ChangeProgress};
-pub use host::{BatchStream, ExecContext, Fold, Folded, Host, OpenedRead, ReadRequest};
+pub use host::{BatchStream, ExecContext, Fold, Host, OpenRead, PartialResult, ReadRequest};
 pub use match_filter::MatchFilter;
 pub(crate) use permits::Permit;
 pub use permits::set_scan_threads;
 pub use request::{
-    AllowedIndexes, GeoIndex, GroupEnd, MergeWrite, NumberOnly, OnMatch, OutTarget, OutWriter,
-    Resolved, WhenNotMatched,
+    AllowedIndexes, CountOutput, GeoIndex, GroupEnd, MergeWrite, OnMatch, OutTarget, OutWriter,
+    ResolvedNamespace, WhenNotMatched,
 };
 pub use resume_token::ResumeToken;
 pub(crate) use rows::{Run, SortBuffer, memory_exceeded};
 pub(crate) use sort::sort_all;
 pub use sort_pattern::{SortBy, SortPart, SortPattern};
 pub(crate) use spill::SpillFile;
-pub(crate) use spool::{Spool, SpoolStream, Spooled};
+pub(crate) use spool::{FinishedSpool, Spool, SpoolStream};
 pub use stream::{EmptyStream, ReadyBatch, drain};

@@ -5,7 +5,7 @@ use model::{Doc, DocBuf, Namespace, OwnedValue, Result, Value};
 
 /// The object that a namespace names.
 #[derive(Clone, Debug)]
-pub enum Resolved {
+pub enum ResolvedNamespace {
     /// Nothing of that name: reads give no documents.
     Missing,
     /// A collection.
@@ -56,14 +56,14 @@ pub struct GroupEnd {
 
 /// The output of a stage that needs only the number of its input documents.
 #[derive(Clone, Debug)]
-pub struct NumberOnly {
+pub struct CountOutput {
     /// The `_id` of its output document, if that has one.
     pub id: Option<OwnedValue>,
     /// The fields that hold the number.
     pub names: Vec<String>,
 }
 
-impl NumberOnly {
+impl CountOutput {
     /// The output document; `None` for an empty input.
     pub(crate) fn document(&self, number: u64) -> Option<DocBuf> {
         let number = i64::try_from(number).ok().filter(|n| *n > 0)?;

@@ -11,7 +11,7 @@ use crate::path::checked_path;
 use model::{
     Array, Collate, Doc, DocBuf, FieldPath, Number, Result, Value, bail, code, compare_with,
 };
-use operators::{Env, Reads};
+use operators::{Env, RequiredFields};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
@@ -84,7 +84,7 @@ impl SortPattern {
     }
 
     /// Adds the fields that decide the order.
-    pub fn reads(&self, reads: &mut Reads) {
+    pub fn reads(&self, reads: &mut RequiredFields) {
         for part in &self.parts {
             match &part.by {
                 SortBy::Path(path) => reads.add_path(path),
@@ -176,11 +176,11 @@ impl SortPattern {
         env: &Env,
         out: &mut SmallVec<[Value<'a>; 4]>,
     ) -> Result<()> {
-        let cursors: Vec<Option<Walk<'a, '_>>> = self
+        let cursors: Vec<Option<PathCursor<'a, '_>>> = self
             .parts
             .iter()
             .map(|p| match &p.by {
-                SortBy::Path(path) => Some(Walk {
+                SortBy::Path(path) => Some(PathCursor {
                     at: Value::Document(doc),
                     path: path.parts(),
                 }),
@@ -300,12 +300,12 @@ fn plain<'a>(doc: Doc<'a>, path: &FieldPath) -> Option<Value<'a>> {
 
 /// The position of one component within the document.
 #[derive(Clone, Copy)]
-struct Walk<'a, 'p> {
+struct PathCursor<'a, 'p> {
     at: Value<'a>,
     path: &'p [model::path::PathPart],
 }
 
-impl<'a> Walk<'a, '_> {
+impl<'a> PathCursor<'a, '_> {
     /// Advances to the next array or to the end of the path.
     fn advance(&mut self) {
         while let (Value::Document(d), Some((head, rest))) = (self.at, self.path.split_first()) {
@@ -324,7 +324,7 @@ impl<'a> Walk<'a, '_> {
 
 /// Emits every key that the arrays yield. At each level all components must be in the same array.
 fn expand<'a>(
-    walks: &[Option<Walk<'a, '_>>],
+    walks: &[Option<PathCursor<'a, '_>>],
     emit: &mut dyn FnMut(&[Option<Value<'a>>]),
 ) -> Result<()> {
     let mut walks = walks.to_vec();
@@ -357,7 +357,7 @@ fn expand<'a>(
 
 /// Replaces the array by one of its elements; `None` for an empty array.
 fn expand_element<'a>(
-    walks: &[Option<Walk<'a, '_>>],
+    walks: &[Option<PathCursor<'a, '_>>],
     element: Option<(Array<'a>, Value<'a>)>,
     emit: &mut dyn FnMut(&[Option<Value<'a>>]),
 ) -> Result<()> {
@@ -398,7 +398,7 @@ fn expand_element<'a>(
 }
 
 fn finish_elements<'a>(
-    next: Vec<Option<Walk<'a, '_>>>,
+    next: Vec<Option<PathCursor<'a, '_>>>,
     nested: bool,
     emit: &mut dyn FnMut(&[Option<Value<'a>>]),
 ) -> Result<()> {

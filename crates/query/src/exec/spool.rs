@@ -44,12 +44,12 @@ impl Spool {
     }
 
     /// Ends writing.
-    pub(crate) fn finish(self) -> Result<Spooled> {
+    pub(crate) fn finish(self) -> Result<FinishedSpool> {
         let file = self
             .file
             .map(|f| f.into_inner().map_err(|e| spill_failed(e.into_error())))
             .transpose()?;
-        Ok(Spooled(Arc::new(Inner {
+        Ok(FinishedSpool(Arc::new(SpoolState {
             batches: self.batches,
             file,
             spilled: self.spilled,
@@ -57,7 +57,7 @@ impl Spool {
     }
 }
 
-struct Inner {
+struct SpoolState {
     batches: Vec<DocBatch>,
     file: Option<Scratch>,
     spilled: u64,
@@ -65,14 +65,14 @@ struct Inner {
 
 /// A finished spool. It may be read any number of times, by several readers at once.
 #[derive(Clone)]
-pub(crate) struct Spooled(Arc<Inner>);
+pub(crate) struct FinishedSpool(Arc<SpoolState>);
 
-impl Spooled {
+impl FinishedSpool {
     /// Reads from the start.
     pub(crate) fn reader(&self) -> Result<SpoolStream> {
         let file = BufReader::with_capacity(
             256 * 1024,
-            AtOffset {
+            SpoolReader {
                 spool: self.0.clone(),
                 offset: 0,
             },
@@ -87,12 +87,12 @@ impl Spooled {
 }
 
 /// The file read at a position of its own, so that readers do not disturb one another.
-struct AtOffset {
-    spool: Arc<Inner>,
+struct SpoolReader {
+    spool: Arc<SpoolState>,
     offset: u64,
 }
 
-impl Read for AtOffset {
+impl Read for SpoolReader {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
         let Some(file) = &self.spool.file else {
             return Ok(0);
@@ -107,7 +107,7 @@ impl Read for AtOffset {
 pub(crate) struct SpoolStream {
     next: usize,
     left: u64,
-    file: BufReader<AtOffset>,
+    file: BufReader<SpoolReader>,
     buf: Vec<u8>,
 }
 

@@ -4,7 +4,7 @@
 use super::planner::ExplainedQuery;
 use crate::exec::{BatchStream, DocBatch, EmptyStream, ExecContext, MatchFilter};
 use crate::find::Find;
-use crate::physical::{Nothing, Operator, ProjectionSpec};
+use crate::physical::{EmptyScan, Operator, ProjectionSpec};
 use crate::pipeline::Pipeline;
 use crate::stage::{Kind, Stage};
 use model::{Doc, DocWriter, Namespace, Result, Value};
@@ -75,12 +75,12 @@ pub struct Meter {
     us: AtomicU64,
 }
 
-struct Metered {
+struct MeteredStream {
     inner: Box<dyn BatchStream>,
     meter: Arc<Meter>,
 }
 
-impl BatchStream for Metered {
+impl BatchStream for MeteredStream {
     fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         let start = Instant::now();
         let more = self.inner.next_batch(exec, out);
@@ -224,7 +224,7 @@ pub fn run(
     source: &mut Box<dyn Operator>,
     exec: &ExecContext<'_>,
 ) -> Result<Vec<Arc<Meter>>> {
-    let lent = std::mem::replace(source, Box::new(Nothing::default()));
+    let lent = std::mem::replace(source, Box::new(EmptyScan::default()));
     let lent = Arc::new(Mutex::new(lent));
     let result = run_over(pipeline, taken, Box::new(Shared(lent.clone())), exec);
     std::mem::swap(source, &mut lent.lock());
@@ -256,7 +256,7 @@ fn run_over(
         |docs: Box<dyn BatchStream>, meters: &mut Vec<Arc<Meter>>| -> Box<dyn BatchStream> {
             let meter = Arc::new(Meter::default());
             meters.push(meter.clone());
-            Box::new(Metered { inner: docs, meter })
+            Box::new(MeteredStream { inner: docs, meter })
         };
     let mut docs = metered(source, &mut meters);
     let behind = pipeline.stages().iter().skip(taken);

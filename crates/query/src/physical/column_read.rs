@@ -3,19 +3,19 @@
 //! each once; between batches no snapshot of the engine is kept but the requested one, and all
 //! readers together keep a bounded number of bytes. Must not know: what is done with the documents.
 
-use super::open_segment::{OpenSegment, SegmentSource, TakenRows};
+use super::open_segment::{OpenSegment, RowCounts, SegmentSource};
 use super::operator::Operator;
 use super::read::RowOutput;
 use super::reader::{Criteria, Reader};
 use super::row_filter::{RowFilter, RowMatches};
 use super::segments::SegmentCounts;
-use super::taker::{Step, Taker};
+use super::taker::{Consumer, StepOutcome};
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use crate::meter::open_read;
 use crate::plan::{ColumnLens, Plan};
 use crate::shown::PlanNode;
 use model::{Doc, FieldPath, Result};
-use operation::{AccessPath, Examined};
+use operation::{AccessPath, ReadTotals};
 use operators::Env;
 use operators::columns::{Assembly, Column};
 use std::ops::Range;
@@ -33,18 +33,18 @@ const STEP_DOCS: usize = 256;
 static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// Bytes that one reader keeps between batches, counted in [`HELD_BYTES`].
-struct Held(usize);
+struct BufferCharge(usize);
 
-impl Held {
+impl BufferCharge {
     /// Counts the bytes; `None` if they exceed the limit.
-    fn of(bytes: usize) -> Option<Held> {
+    fn of(bytes: usize) -> Option<BufferCharge> {
         let before = HELD_BYTES.fetch_add(bytes, Relaxed);
-        let held = Held(bytes);
+        let held = BufferCharge(bytes);
         (before + bytes <= HELD_BYTES_MAX).then_some(held)
     }
 }
 
-impl Drop for Held {
+impl Drop for BufferCharge {
     fn drop(&mut self) {
         HELD_BYTES.fetch_sub(self.0, Relaxed);
     }
@@ -63,15 +63,15 @@ pub(crate) struct ColumnRead {
     left: u64,
     /// Everything before this encoded id has been read.
     from: Vec<u8>,
-    open: Option<Open>,
-    held: Option<Held>,
+    open: Option<OpenPart>,
+    held: Option<BufferCharge>,
     counts: SegmentCounts,
     returned: u64,
     began: bool,
 }
 
 /// The part that is being read.
-enum Open {
+enum OpenPart {
     Segment(Box<OpenColumns>),
     /// Documents before an id; `None` is the end of the collection.
     Documents(Box<Reader>, Option<Vec<u8>>),
@@ -128,7 +128,7 @@ impl ColumnRead {
     }
 
     /// Opens the next segment or range of documents.
-    fn open_next(&self, env: &Env) -> Result<Open> {
+    fn open_next(&self, env: &Env) -> Result<OpenPart> {
         let (coll, index) = (&self.coll, &self.lens.index);
         let go_on = || env.check_interrupt();
         let next = coll.next_segment(&self.view, index, &self.from, &go_on)?;
@@ -145,7 +145,7 @@ impl ColumnRead {
                         open.skip_to(&self.from);
                     }
                     self.counts.opened(&open);
-                    return Ok(Open::Segment(Box::new(OpenColumns {
+                    return Ok(OpenPart::Segment(Box::new(OpenColumns {
                         segment: open,
                         assembly: self.assembly(&segment.head),
                         high: segment.head.high,
@@ -159,7 +159,7 @@ impl ColumnRead {
             upper: until.clone(),
         };
         let reader = Reader::part(coll, &self.view, &part, false);
-        Ok(Open::Documents(Box::new(reader), until))
+        Ok(OpenPart::Documents(Box::new(reader), until))
     }
 
     /// Builds documents from the columns of a segment.
@@ -181,16 +181,16 @@ impl ColumnRead {
             None => self.open_next(exec.env)?,
         };
         let ended = match &mut open {
-            Open::Segment(columns) => self.step_rows(columns, exec, room, out)?,
-            Open::Documents(reader, _) => self.step_documents(reader, exec, room, out)?,
+            OpenPart::Segment(columns) => self.step_rows(columns, exec, room, out)?,
+            OpenPart::Documents(reader, _) => self.step_documents(reader, exec, room, out)?,
         };
         if !ended {
             self.open = Some(open);
             return Ok(true);
         }
         let until = match open {
-            Open::Segment(columns) => Some(columns.high),
-            Open::Documents(_, until) => until,
+            OpenPart::Segment(columns) => Some(columns.high),
+            OpenPart::Documents(_, until) => until,
         };
         match until {
             Some(until) => self.from = until,
@@ -210,8 +210,8 @@ impl ColumnRead {
         let OpenColumns {
             segment, assembly, ..
         } = columns;
-        let mut taken = TakenRows::default();
-        let mut taker = Building {
+        let mut taken = RowCounts::default();
+        let mut taker = BatchBuilder {
             matches: RowMatches::new(&self.by, exec.env, exec.vars),
             output: &self.output,
             assembly,
@@ -219,7 +219,7 @@ impl ColumnRead {
         };
         let ended = segment.step(self.source(&self.view), room, &mut taker, &mut taken);
         self.note(exec.env, taken);
-        Ok(matches!(ended?, Step::End))
+        Ok(matches!(ended?, StepOutcome::End))
     }
 
     /// True at the end of the documents.
@@ -241,11 +241,11 @@ impl ColumnRead {
             Ok(out.len() < enough && !out.is_full())
         });
         let (rows, docs) = (0, reader.counts().docs - before);
-        self.note(exec.env, TakenRows { rows, docs });
+        self.note(exec.env, RowCounts { rows, docs });
         Ok(!more?)
     }
 
-    fn note(&self, env: &Env, taken: TakenRows) {
+    fn note(&self, env: &Env, taken: RowCounts) {
         self.counts.add(taken);
         if let Some(operation) = &env.operation {
             operation.reads().add(0, taken.docs);
@@ -257,9 +257,9 @@ impl ColumnRead {
         self.held = None;
         match &mut self.open {
             None => {}
-            Some(Open::Documents(reader, _)) => reader.pause(),
-            Some(Open::Segment(columns)) => {
-                self.held = Held::of(columns.segment.capacity_bytes());
+            Some(OpenPart::Documents(reader, _)) => reader.pause(),
+            Some(OpenPart::Segment(columns)) => {
+                self.held = BufferCharge::of(columns.segment.capacity_bytes());
                 if self.held.is_none() {
                     let position = columns.segment.position();
                     self.from = position.unwrap_or(&columns.high).to_vec();
@@ -271,14 +271,14 @@ impl ColumnRead {
 }
 
 /// Adds matching documents to a batch.
-struct Building<'b> {
+struct BatchBuilder<'b> {
     matches: RowMatches<'b>,
     output: &'b RowOutput,
     assembly: &'b mut Assembly,
     out: &'b mut DocBatch,
 }
 
-impl Taker for Building<'_> {
+impl Consumer for BatchBuilder<'_> {
     fn take(&mut self, doc: Doc<'_>) -> Result<bool> {
         if self.matches.has(doc)? {
             self.output.push(doc, self.out);
@@ -341,8 +341,8 @@ impl Operator for ColumnRead {
         self.counts.show(&self.lens, filter, self.returned)
     }
 
-    fn examined(&self) -> Examined {
-        Examined {
+    fn examined(&self) -> ReadTotals {
+        ReadTotals {
             keys: 0,
             docs: self.counts.documents(),
             returned: 0,

@@ -1,19 +1,19 @@
 //! Counting: by the collection's own counter, by index entries, by columns or by documents.
 //! [`Count::new`] alone decides which.
 
-use super::nothing::Nothing;
+use super::nothing::EmptyScan;
 use super::operator::Operator;
-use super::parts::{PartsRead, Taken, has_parts};
-use super::read::Read;
+use super::parts::{PartitionedRead, PartitionedResult, has_parts};
+use super::read::CollectionRead;
 use super::reader::{Criteria, STEP_DOCS, counts_entries};
 use super::row_filter::RowMatches;
-use super::taker::Taker;
+use super::taker::Consumer;
 use super::whole_columns::WholeColumns;
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
-use crate::plan::{Behind, Plan, PlanRequest, plan_read};
+use crate::plan::{Plan, PlanRequest, RequiredOutput, plan_read};
 use crate::shown::{self, PlanNode, count};
 use model::{Doc, DocBuf, Result};
-use operation::Examined;
+use operation::ReadTotals;
 use operators::Env;
 use operators::columns::{Column, Paths};
 use std::ops::Range;
@@ -22,14 +22,14 @@ use store::{Collection, ReadView};
 
 enum Source {
     /// There is no collection.
-    Nothing(Nothing),
+    Nothing(EmptyScan),
     /// The collection's counter. It is exact for the latest state, and for snapshots that have
     /// counters.
     Counter(Arc<Collection>, ReadView),
     /// Entries of an index whose bounds express the whole filter.
-    Entries(Box<Read>),
+    Entries(Box<CollectionRead>),
     /// Documents.
-    Documents(Box<Read>),
+    Documents(Box<CollectionRead>),
     /// Columns.
     Columns(Box<WholeColumns>),
 }
@@ -59,12 +59,12 @@ impl Count {
         limit: Option<u64>,
     ) -> Result<Count> {
         let source = match coll {
-            None => Source::Nothing(Nothing::default()),
+            None => Source::Nothing(EmptyScan::default()),
             Some(c) if Count::is_by_counter(request) => Source::Counter(c, view_of(request)),
             Some(c) => {
                 let nothing = Paths::default();
                 let request = PlanRequest {
-                    columns: Some(Behind::Values(&nothing)),
+                    columns: Some(RequiredOutput::Values(&nothing)),
                     ..*request
                 };
                 let plan = Plan {
@@ -76,7 +76,8 @@ impl Count {
                 match WholeColumns::of(&c, &plan, filter) {
                     Some(columns) => Source::Columns(Box::new(columns)),
                     None => {
-                        let read = Box::new(Read::new(c, plan, Some(filter.clone()), None));
+                        let read =
+                            Box::new(CollectionRead::new(c, plan, Some(filter.clone()), None));
                         match entries {
                             true => Source::Entries(read),
                             false => Source::Documents(read),
@@ -197,8 +198,8 @@ fn view_of(request: &PlanRequest<'_>) -> ReadView {
 }
 
 /// Counts what matches on several threads.
-fn count_in_parts(read: &Read, env: &Env) -> Result<u64> {
-    let parts = PartsRead {
+fn count_in_parts(read: &CollectionRead, env: &Env) -> Result<u64> {
+    let parts = PartitionedRead {
         coll: read.collection(),
         plan: read.plan(),
         wanted: Criteria {
@@ -207,7 +208,7 @@ fn count_in_parts(read: &Read, env: &Env) -> Result<u64> {
             vars: None,
         },
     };
-    let mut taken = Taken::new();
+    let mut taken = PartitionedResult::new();
     let ended = parts.run(&mut taken, &Matches::default, &|_| {});
     parts.count(&taken);
     ended?;
@@ -218,7 +219,7 @@ fn count_in_parts(read: &Read, env: &Env) -> Result<u64> {
 #[derive(Default)]
 struct Matches(u64);
 
-impl Taker for Matches {
+impl Consumer for Matches {
     fn take(&mut self, _: Doc<'_>) -> Result<bool> {
         self.0 += 1;
         Ok(true)
@@ -235,7 +236,7 @@ struct RowCount<'f> {
     most: u64,
 }
 
-impl Taker for RowCount<'_> {
+impl Consumer for RowCount<'_> {
     fn take(&mut self, doc: Doc<'_>) -> Result<bool> {
         self.met += u64::from(self.matches.has(doc)?);
         Ok(self.met < self.most)
@@ -292,9 +293,9 @@ impl Operator for Count {
         }
     }
 
-    fn examined(&self) -> Examined {
+    fn examined(&self) -> ReadTotals {
         match &self.source {
-            Source::Nothing(_) | Source::Counter(..) => Examined::default(),
+            Source::Nothing(_) | Source::Counter(..) => ReadTotals::default(),
             Source::Entries(read) | Source::Documents(read) => read.examined(),
             Source::Columns(columns) => columns.examined(),
         }

@@ -3,22 +3,22 @@
 
 use super::count::Count;
 use super::operator::Operator;
-use crate::exec::{BatchStream, DocBatch, ExecContext, NumberOnly};
+use crate::exec::{BatchStream, CountOutput, DocBatch, ExecContext};
 use crate::shown::PlanNode;
 use model::Result;
-use operation::Examined;
+use operation::ReadTotals;
 use operators::Env;
 
 /// Gives the stage's output document.
 pub(crate) struct CountAll {
     count: Count,
-    stage: NumberOnly,
+    stage: CountOutput,
     returned: u64,
 }
 
 impl CountAll {
     /// `count` must answer by the counter; see [`Count::is_by_counter`].
-    pub(crate) fn new(count: Count, stage: NumberOnly) -> CountAll {
+    pub(crate) fn new(count: Count, stage: CountOutput) -> CountAll {
         CountAll {
             count,
             stage,
@@ -48,7 +48,7 @@ impl Operator for CountAll {
         shown
     }
 
-    fn examined(&self) -> Examined {
+    fn examined(&self) -> ReadTotals {
         self.count.examined()
     }
 }

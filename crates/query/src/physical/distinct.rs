@@ -3,18 +3,18 @@
 
 use super::distinct_values::DistinctValues;
 use super::loose::LooseScan;
-use super::nothing::Nothing;
+use super::nothing::EmptyScan;
 use super::operator::Operator;
-use super::read::Read;
+use super::read::CollectionRead;
 use super::reader::{Criteria, STEP_DOCS};
 use super::row_filter::RowMatches;
-use super::taker::Taker;
+use super::taker::Consumer;
 use super::whole_columns::WholeColumns;
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter, drain};
-use crate::plan::{Behind, Plan, PlanRequest, distinct_plan, plan_read};
+use crate::plan::{Plan, PlanRequest, RequiredOutput, distinct_plan, plan_read};
 use crate::shown::PlanNode;
 use model::{Doc, DocBuf, FieldPath, OwnedValue, Result, Value};
-use operation::Examined;
+use operation::ReadTotals;
 use operators::Env;
 use operators::columns::{Column, Paths};
 use std::ops::Range;
@@ -23,11 +23,11 @@ use store::Collection;
 
 enum Source {
     /// There is no collection.
-    Nothing(Nothing),
+    Nothing(EmptyScan),
     /// One document for each value.
     Loose(Box<LooseScan>),
     /// All documents that match.
-    Documents(Box<Read>),
+    Documents(Box<CollectionRead>),
     /// Columns.
     Columns(Box<WholeColumns>),
 }
@@ -50,7 +50,7 @@ struct RowValues<'f> {
     met: u64,
 }
 
-impl Taker for RowValues<'_> {
+impl Consumer for RowValues<'_> {
     fn take(&mut self, doc: Doc<'_>) -> Result<bool> {
         if self.matches.has(doc)? {
             self.met += 1;
@@ -93,12 +93,12 @@ impl Distinct {
         key: &str,
     ) -> Result<Distinct> {
         let source = match coll {
-            None => Source::Nothing(Nothing::default()),
+            None => Source::Nothing(EmptyScan::default()),
             Some(c) => {
                 let mut paths = Paths::default();
                 let at = paths.add(&FieldPath::new(key));
                 let request = &PlanRequest {
-                    columns: at.map(|_| Behind::Values(&paths)),
+                    columns: at.map(|_| RequiredOutput::Values(&paths)),
                     ..*request
                 };
                 let plan = plan_read(&c, request)?;
@@ -111,7 +111,7 @@ impl Distinct {
                     (Some(scan), _) => Source::Loose(Box::new(scan)),
                     (None, Some(columns)) => Source::Columns(Box::new(columns)),
                     (None, None) => {
-                        let read = Read::new(c, plan, Some(filter.clone()), None);
+                        let read = CollectionRead::new(c, plan, Some(filter.clone()), None);
                         Source::Documents(Box::new(read.covering(Some(&fields))))
                     }
                 }
@@ -234,9 +234,9 @@ impl Operator for Distinct {
         PlanNode::over(below, "PROJECTION_COVERED", own, returned, ended)
     }
 
-    fn examined(&self) -> Examined {
+    fn examined(&self) -> ReadTotals {
         match &self.source {
-            Source::Nothing(_) => Examined::default(),
+            Source::Nothing(_) => ReadTotals::default(),
             Source::Loose(scan) => scan.examined(),
             Source::Documents(read) => read.examined(),
             Source::Columns(columns) => columns.examined(),

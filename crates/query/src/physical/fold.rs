@@ -3,20 +3,20 @@
 //! stage does the work itself, over documents. Must not know: which stages there are.
 
 use super::operator::Operator;
-use super::parts::{PartsRead, Taken};
-use super::read::Read;
+use super::parts::{PartitionedRead, PartitionedResult};
+use super::read::CollectionRead;
 use super::reader::Criteria;
 use super::segments::ColumnScan;
-use super::taker::Taker;
-use crate::exec::{BatchStream, DocBatch, ExecContext, Fold, Folded, MatchFilter};
+use super::taker::Consumer;
+use crate::exec::{BatchStream, DocBatch, ExecContext, Fold, MatchFilter, PartialResult};
 use crate::meter::open_read;
 use crate::plan::Plan;
 use crate::shown::PlanNode;
 use model::{Doc, Result};
-use operation::{AccessPath, Examined};
+use operation::{AccessPath, ReadTotals};
 use operators::Env;
 use operators::columns::{Batch, Column, Paths};
-use operators::vector::{FilterContext, Rows, Sieve};
+use operators::vector::{ColumnFilter, FilterContext, Rows};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -79,7 +79,7 @@ impl FoldRead {
             open_read(exec.env, || AccessPath::Columns(columns.index().clone()));
         }
         let fold = &self.fold;
-        let read = PartsRead {
+        let read = PartitionedRead {
             coll: &self.coll,
             plan: &self.plan,
             wanted: Criteria {
@@ -88,13 +88,13 @@ impl FoldRead {
                 vars: exec.vars,
             },
         };
-        let mut taken = Taken::new();
+        let mut taken = PartitionedResult::new();
         let budget = exec.host.memory_limit_bytes();
         let by_columns = self
             .filter
             .as_ref()
             .filter(|f| columns.is_none() || !f.filter.is_always_true())
-            .and_then(|f| ByColumns::of(f, fold.paths()));
+            .and_then(|f| FoldFilter::of(f, fold.paths()));
         // Rows of segments were not filtered before, so the filter is always applied to them.
         let by_all = by_columns.as_ref().filter(|_| columns.is_some());
         if let Some(by) = by_all {
@@ -136,7 +136,7 @@ impl FoldRead {
 
     fn over_documents(&self, exec: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
         let (coll, plan) = (Arc::clone(&self.coll), self.plan.clone());
-        let mut read = Read::new(coll, plan, self.filter.clone(), None);
+        let mut read = CollectionRead::new(coll, plan, self.filter.clone(), None);
         if let Some(fields) = &self.fields {
             read = read.with_fields(fields.clone());
         }
@@ -169,8 +169,8 @@ impl Operator for FoldRead {
         }
     }
 
-    fn examined(&self) -> Examined {
-        Examined {
+    fn examined(&self) -> ReadTotals {
+        ReadTotals {
             keys: 0,
             docs: self.docs,
             returned: 0,
@@ -179,9 +179,9 @@ impl Operator for FoldRead {
 }
 
 /// A filter that can be applied to columns.
-struct ByColumns<'p> {
+struct FoldFilter<'p> {
     filter: &'p MatchFilter,
-    sieve: Sieve,
+    sieve: ColumnFilter,
     /// The paths of the stage and of the filter.
     paths: Arc<Paths>,
     own_paths: usize,
@@ -189,13 +189,13 @@ struct ByColumns<'p> {
     pays: AtomicBool,
 }
 
-impl<'p> ByColumns<'p> {
-    fn of(filter: &'p MatchFilter, stage: &Arc<Paths>) -> Option<ByColumns<'p>> {
+impl<'p> FoldFilter<'p> {
+    fn of(filter: &'p MatchFilter, stage: &Arc<Paths>) -> Option<FoldFilter<'p>> {
         let mut paths = Paths::clone(stage);
-        let sieve = Sieve::of(&filter.filter, &mut paths)?;
+        let sieve = ColumnFilter::of(&filter.filter, &mut paths)?;
         let mut own = Paths::default();
-        Sieve::of(&filter.filter, &mut own)?;
-        Some(ByColumns {
+        ColumnFilter::of(&filter.filter, &mut own)?;
+        Some(FoldFilter {
             filter,
             sieve,
             paths: Arc::new(paths),
@@ -208,7 +208,7 @@ impl<'p> ByColumns<'p> {
 /// The documents of one part: their columns, and the stage's result so far.
 struct Part<'p> {
     fold: &'p Arc<dyn Fold>,
-    by_columns: Option<&'p ByColumns<'p>>,
+    by_columns: Option<&'p FoldFilter<'p>>,
     exec: ExecContext<'p>,
     budget: usize,
     /// The filter must be applied to the batch.
@@ -216,7 +216,7 @@ struct Part<'p> {
     /// The rows that match.
     rows: Vec<u32>,
     batch: Batch,
-    folded: Box<dyn Folded>,
+    folded: Box<dyn PartialResult>,
 }
 
 impl Part<'_> {
@@ -244,7 +244,7 @@ impl Part<'_> {
     }
 }
 
-impl Taker for Part<'_> {
+impl Consumer for Part<'_> {
     fn take(&mut self, doc: Doc<'_>) -> Result<bool> {
         self.batch.push(doc);
         match self.batch.is_full() {

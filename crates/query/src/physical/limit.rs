@@ -4,7 +4,7 @@ use super::operator::Operator;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::shown::PlanNode;
 use model::Result;
-use operation::Examined;
+use operation::ReadTotals;
 use operators::Env;
 
 /// The first documents of its input.
@@ -66,7 +66,7 @@ impl<I: Operator> Operator for Limit<I> {
         PlanNode::over(self.input.show(), "LIMIT", own, returned, self.ended)
     }
 
-    fn examined(&self) -> Examined {
+    fn examined(&self) -> ReadTotals {
         self.input.examined()
     }
 }

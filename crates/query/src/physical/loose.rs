@@ -7,7 +7,7 @@ use crate::meter::{Meter, open_read};
 use crate::plan::{Access, GroupedPlan, Plan};
 use crate::shown::{self, PlanNode, ReadCounts};
 use model::{Doc, Result};
-use operation::{AccessPath, Examined};
+use operation::{AccessPath, ReadTotals};
 use operators::Env;
 use std::sync::Arc;
 use store::format::{decode, keys};
@@ -285,8 +285,8 @@ impl Operator for LooseScan {
         shown::distinct_scan(&self.plan, &self.counts())
     }
 
-    fn examined(&self) -> Examined {
-        Examined {
+    fn examined(&self) -> ReadTotals {
+        ReadTotals {
             keys: self.counts().keys,
             docs: self.docs,
             returned: 0,

@@ -5,21 +5,21 @@ use super::operator::Operator;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::shown::PlanNode;
 use model::{DocBuf, Result};
-use operation::Examined;
+use operation::ReadTotals;
 use operators::Env;
 
 /// Documents that have only these fields.
-pub(crate) struct Narrow {
+pub(crate) struct FieldProjection {
     input: Box<dyn Operator>,
     fields: Vec<String>,
     returned: u64,
     ended: bool,
 }
 
-impl Narrow {
+impl FieldProjection {
     /// Over a read that gives these fields only.
-    pub(crate) fn new(input: Box<dyn Operator>, fields: Vec<String>) -> Narrow {
-        Narrow {
+    pub(crate) fn new(input: Box<dyn Operator>, fields: Vec<String>) -> FieldProjection {
+        FieldProjection {
             input,
             fields,
             returned: 0,
@@ -38,7 +38,7 @@ impl Narrow {
     }
 }
 
-impl BatchStream for Narrow {
+impl BatchStream for FieldProjection {
     fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         let more = self.input.next_batch(exec, out)?;
         self.returned += out.len() as u64;
@@ -47,7 +47,7 @@ impl BatchStream for Narrow {
     }
 }
 
-impl Operator for Narrow {
+impl Operator for FieldProjection {
     fn begin(&mut self, env: &Env) {
         self.input.begin(env);
     }
@@ -62,7 +62,7 @@ impl Operator for Narrow {
         PlanNode::over(below, stage, own, self.returned, self.ended)
     }
 
-    fn examined(&self) -> Examined {
+    fn examined(&self) -> ReadTotals {
         self.input.examined()
     }
 }

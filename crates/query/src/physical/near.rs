@@ -2,11 +2,11 @@
 //! filters.
 
 use super::steps::Steps;
-use crate::plan::{NearBy, Nearness, Plan, Ring};
+use crate::plan::{NearMethod, NearPlan, Plan, Ring};
 use model::{DocBuf, Result};
 use operators::Env;
 use std::sync::Arc;
-use store::{Collection, EachRow, Header, Index, IndexScan, ReadView, Row};
+use store::{Collection, Header, Index, IndexScan, ReadView, Row, RowVisitor};
 
 /// Documents read between two looks at the clock.
 const STEP_DOCS: usize = 1024;
@@ -19,7 +19,7 @@ pub(super) type OpenScan<S> = fn(&Arc<Collection>, &ReadView, &Plan, &Env) -> S;
 pub(super) struct NearScan<S> {
     coll: Arc<Collection>,
     view: ReadView,
-    nearness: Nearness,
+    nearness: NearPlan,
     open: OpenScan<S>,
     /// Everything has been read.
     ended: bool,
@@ -40,7 +40,7 @@ impl<S: Steps> NearScan<S> {
     pub(super) fn new(
         coll: &Arc<Collection>,
         view: &ReadView,
-        nearness: &Nearness,
+        nearness: &NearPlan,
         open: OpenScan<S>,
     ) -> NearScan<S> {
         NearScan {
@@ -54,7 +54,7 @@ impl<S: Steps> NearScan<S> {
         }
     }
 
-    pub(super) fn visit(&mut self, env: &Env, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+    pub(super) fn visit(&mut self, env: &Env, max: usize, f: &mut RowVisitor<'_>) -> Result<bool> {
         let mut shown = 0;
         loop {
             while shown < max
@@ -85,8 +85,8 @@ impl<S: Steps> NearScan<S> {
     /// Reads the next ring, or everything if the plan has no rings.
     fn read(&mut self, env: &Env) -> Result<()> {
         let rings = match &mut self.nearness.by {
-            NearBy::Rings(rings) => rings,
-            NearBy::Whole(plan) => {
+            NearMethod::Rings(rings) => rings,
+            NearMethod::Whole(plan) => {
                 let scan = (self.open)(&self.coll, &self.view, plan, env);
                 self.ended = true;
                 return self.read_scan(env, scan, 0.0, f64::INFINITY);
@@ -102,7 +102,7 @@ impl<S: Steps> NearScan<S> {
         match self.read_scan(env, scan, from, to) {
             // The first shape other than a point was inserted since the ring was planned.
             Err(e) if Collection::is_gone(&e) => {
-                let NearBy::Rings(rings) = &self.nearness.by else {
+                let NearMethod::Rings(rings) = &self.nearness.by else {
                     return Err(e);
                 };
                 let again = rings.next(&self.nearness.near).ok_or(e)?;
@@ -112,7 +112,7 @@ impl<S: Steps> NearScan<S> {
             read => read?,
         }
         self.ended = to == f64::INFINITY;
-        if let NearBy::Rings(rings) = &mut self.nearness.by {
+        if let NearMethod::Rings(rings) = &mut self.nearness.by {
             rings.done(self.rows.len());
         }
         Ok(())

@@ -4,23 +4,23 @@ use super::operator::Operator;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::shown::{PlanNode, StageStats};
 use model::Result;
-use operation::Examined;
+use operation::ReadTotals;
 use operators::Env;
 
 /// Reads a missing collection.
 #[derive(Default)]
-pub(crate) struct Nothing {
+pub(crate) struct EmptyScan {
     asked: bool,
 }
 
-impl BatchStream for Nothing {
+impl BatchStream for EmptyScan {
     fn next_batch(&mut self, _: &ExecContext<'_>, _: &mut DocBatch) -> Result<bool> {
         self.asked = true;
         Ok(false)
     }
 }
 
-impl Operator for Nothing {
+impl Operator for EmptyScan {
     fn begin(&mut self, _: &Env) {}
 
     fn show(&self) -> PlanNode {
@@ -32,7 +32,7 @@ impl Operator for Nothing {
         }
     }
 
-    fn examined(&self) -> Examined {
-        Examined::default()
+    fn examined(&self) -> ReadTotals {
+        ReadTotals::default()
     }
 }

@@ -8,10 +8,10 @@ use super::fold::FoldRead;
 use super::loose::LooseScan;
 use super::operator::Operator;
 use super::parts::has_parts;
-use super::read::Read;
-use crate::exec::{AllowedIndexes, BatchStream, GroupEnd, NumberOnly, OpenedRead, ReadRequest};
+use super::read::CollectionRead;
+use crate::exec::{AllowedIndexes, BatchStream, CountOutput, GroupEnd, OpenRead, ReadRequest};
 use crate::plan::{
-    Access, Behind, GroupedPlan, Hint, PlanRequest, columns, distinct_plan, group_end_plan,
+    Access, GroupedPlan, Hint, PlanRequest, RequiredOutput, columns, distinct_plan, group_end_plan,
     plan_read,
 };
 use model::{Doc, Result};
@@ -51,19 +51,19 @@ impl<'r> PlanRequest<'r> {
             remember: options.remember.then_some(Doc::EMPTY),
             near: read.near.and_then(|f| f.filter.near()),
             rivals: None,
-            columns: behind(read),
+            columns: find_required_output(read),
         }
     }
 }
 
 /// What is used after the filter, if the read may use columns.
-fn behind<'r>(read: &ReadRequest<'r>) -> Option<Behind<'r>> {
+fn find_required_output<'r>(read: &ReadRequest<'r>) -> Option<RequiredOutput<'r>> {
     if read.row_metadata {
         return None;
     }
     let fields = read.fields.filter(|fields| !fields.is_empty());
-    let fold = read.fold.map(|fold| Behind::Values(fold.paths()));
-    fold.or(fields.map(Behind::Documents))
+    let fold = read.fold.map(|fold| RequiredOutput::Values(fold.paths()));
+    fold.or(fields.map(RequiredOutput::Documents))
 }
 
 /// The scan that gives the first or last document of each group, if an index has this order.
@@ -81,7 +81,7 @@ pub(crate) fn first_of_groups(
 pub(crate) fn all_counted(
     coll: &Arc<Collection>,
     request: &PlanRequest<'_>,
-    stage: &NumberOnly,
+    stage: &CountOutput,
 ) -> Option<CountAll> {
     let whole = request.limit.is_none() && request.near.is_none() && Count::is_by_counter(request);
     let plain = whole && !coll.is_series() && !coll.is_log();
@@ -89,8 +89,8 @@ pub(crate) fn all_counted(
 }
 
 /// The read took only the offered filter.
-fn matching(docs: Box<dyn BatchStream>) -> OpenedRead {
-    OpenedRead {
+fn matching(docs: Box<dyn BatchStream>) -> OpenRead {
+    OpenRead {
         docs,
         filtered: true,
         sorted: false,
@@ -100,7 +100,7 @@ fn matching(docs: Box<dyn BatchStream>) -> OpenedRead {
     }
 }
 
-/// Opens a read. The filter is always applied; order and limit are applied as [`OpenedRead`] says.
+/// Opens a read. The filter is always applied; order and limit are applied as [`OpenRead`] says.
 ///
 /// # Errors
 /// Those of the planner.
@@ -109,12 +109,12 @@ pub fn open_read(
     read: &ReadRequest<'_>,
     options: &ReadOptions<'_>,
     env: &Env,
-) -> Result<OpenedRead> {
+) -> Result<OpenRead> {
     let request = PlanRequest::of(read, options);
     if let Some(stage) = read.number.filter(|_| !read.row_metadata)
         && let Some(all) = all_counted(&coll, &request, stage)
     {
-        return Ok(OpenedRead {
+        return Ok(OpenRead {
             folded: true,
             ..matching(Box::new(all))
         });
@@ -136,7 +136,7 @@ pub fn open_read(
         && let Some(mut scan) = first_of_groups(&coll, &request, end)
     {
         scan.begin(env);
-        return Ok(OpenedRead {
+        return Ok(OpenRead {
             sorted: true,
             ..matching(Box::new(scan))
         });
@@ -147,7 +147,7 @@ pub fn open_read(
     {
         let fields = read.fields.map(<[String]>::to_vec);
         let fold = FoldRead::new(coll, plan, read.filter.cloned(), Arc::clone(fold), fields);
-        return Ok(OpenedRead {
+        return Ok(OpenRead {
             folded: true,
             ..matching(Box::new(fold))
         });
@@ -155,7 +155,7 @@ pub fn open_read(
     let sorted = plan.sorted && read.sort.is_some();
     let limit = read.limit.filter(|_| sorted || read.sort.is_none());
     let near = matches!(plan.access, Access::Near(_));
-    let opened = |docs| OpenedRead {
+    let opened = |docs| OpenRead {
         docs,
         filtered: true,
         sorted,
@@ -167,7 +167,7 @@ pub fn open_read(
         docs.begin(env);
         return Ok(opened(Box::new(docs)));
     }
-    let mut docs = Read::new(coll, plan, read.filter.cloned(), limit);
+    let mut docs = CollectionRead::new(coll, plan, read.filter.cloned(), limit);
     if read.row_metadata {
         docs = docs.with_row_metadata();
     }

@@ -3,7 +3,7 @@
 //! documents of the segment in the order of a scan. Must not know: which segments there are, what
 //! is done with the documents.
 
-use super::taker::{Step, Taker};
+use super::taker::{Consumer, StepOutcome};
 use crate::plan::{ColumnLens, SegmentUse};
 use model::{Doc, DocBuf, FieldPath, Result, Tag};
 use operators::columns::{Batch, Column, Paths};
@@ -42,7 +42,7 @@ pub(super) struct OpenSegment {
 
 /// The numbers of rows and documents taken.
 #[derive(Clone, Copy, Default)]
-pub(super) struct TakenRows {
+pub(super) struct RowCounts {
     pub(super) rows: u64,
     pub(super) docs: u64,
 }
@@ -125,13 +125,13 @@ impl OpenSegment {
     ///
     /// # Errors
     /// Those of the taker and of the store.
-    pub(super) fn step<T: Taker>(
+    pub(super) fn step<T: Consumer>(
         &mut self,
         source: SegmentSource<'_>,
         max_rows: usize,
         taker: &mut T,
-        taken: &mut TakenRows,
-    ) -> Result<Step> {
+        taken: &mut RowCounts,
+    ) -> Result<StepOutcome> {
         for given in 0..max_rows.min(FETCHED) {
             let next = self.others.get(self.next_other);
             let at = next.map_or(self.rows, |id| {
@@ -143,12 +143,12 @@ impl OpenSegment {
                 taken.rows += rows.len() as u64;
                 self.next_row = end;
                 return Ok(match taker.take_rows(&self.columns, rows)? {
-                    true => Step::More,
-                    false => Step::Stop,
+                    true => StepOutcome::More,
+                    false => StepOutcome::Stop,
                 });
             }
             let Some(id) = next else {
-                return Ok(Step::End);
+                return Ok(StepOutcome::End);
             };
             if at < self.rows && self.ids.long(at) == &id[..] {
                 self.next_row = at + 1;
@@ -158,11 +158,11 @@ impl OpenSegment {
             if let Some(doc) = doc {
                 taken.docs += 1;
                 if !taker.take(doc.doc())? {
-                    return Ok(Step::Stop);
+                    return Ok(StepOutcome::Stop);
                 }
             }
         }
-        Ok(Step::More)
+        Ok(StepOutcome::More)
     }
 
     /// The next document to be read whole; `None` if it was deleted.

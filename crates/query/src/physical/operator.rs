@@ -3,7 +3,7 @@
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::shown::PlanNode;
 use model::Result;
-use operation::Examined;
+use operation::ReadTotals;
 use operators::Env;
 
 /// An operator of a plan. Explain prints it before or after it has run.
@@ -15,7 +15,7 @@ pub trait Operator: BatchStream {
     fn show(&self) -> PlanNode;
 
     /// Index entries and documents that the reads below have examined.
-    fn examined(&self) -> Examined;
+    fn examined(&self) -> ReadTotals;
 }
 
 /// Runs an operator to its end and drops its output.
@@ -38,7 +38,7 @@ impl<T: Operator + ?Sized> Operator for Box<T> {
     fn show(&self) -> PlanNode {
         (**self).show()
     }
-    fn examined(&self) -> Examined {
+    fn examined(&self) -> ReadTotals {
         (**self).examined()
     }
 }

@@ -6,7 +6,7 @@
 use super::reader::{Criteria, Reader, STEP_DOCS};
 use super::scan::reads_ids;
 use super::segments::ColumnScan;
-use super::taker::{Step, Taker};
+use super::taker::{Consumer, StepOutcome};
 use crate::exec::{MatchFilter, Permit};
 use crate::plan::{Access, Plan, is_named};
 use crate::shown::ReadCounts;
@@ -24,7 +24,7 @@ const PARTS: usize = 64;
 const WORKERS_MAX: usize = 16;
 
 /// A read that can be done in parts.
-pub(super) struct PartsRead<'r> {
+pub(super) struct PartitionedRead<'r> {
     pub(super) coll: &'r Arc<Collection>,
     pub(super) plan: &'r Plan,
     pub(super) wanted: Criteria<'r>,
@@ -38,7 +38,7 @@ fn permits() -> Vec<Permit> {
 
 /// A collection divided into consecutive parts of one snapshot.
 #[derive(Clone, Copy)]
-struct Divided<'p> {
+struct Partitions<'p> {
     view: &'p ReadView,
     list: &'p [Part],
     /// The column index, which has segments for some of the parts.
@@ -46,7 +46,7 @@ struct Divided<'p> {
 }
 
 /// The result of a read in parts.
-pub(super) struct Taken<T> {
+pub(super) struct PartitionedResult<T> {
     /// The takers, in the order of their documents.
     pub(super) takers: Vec<T>,
     /// Documents examined.
@@ -68,37 +68,37 @@ pub(crate) fn has_parts(plan: &Plan, filter: Option<&MatchFilter>) -> bool {
     forward && plan.series.is_none() && plan.times.is_none() && plan.cached.is_none()
 }
 
-impl PartsRead<'_> {
-    /// Reads everything. The caller counts the documents with [`PartsRead::count`]. If there are
-    /// more documents than the first steps, `head` gets their counts.
+impl PartitionedRead<'_> {
+    /// Reads everything. The caller counts the documents with [`PartitionedRead::count`]. If there
+    /// are more documents than the first steps, `head` gets their counts.
     ///
     /// # Errors
     /// Those of the filter, of the takers and of the store; the operation's interrupt.
-    pub(super) fn run<T: Taker>(
+    pub(super) fn run<T: Consumer>(
         &self,
-        taken: &mut Taken<T>,
+        taken: &mut PartitionedResult<T>,
         make: &(dyn Fn() -> T + Sync),
         head: &dyn Fn(ReadCounts),
     ) -> Result<()> {
         let mut first = make();
         let mut reader = Reader::open(self.coll, self.plan, self.wanted.env).uncounted();
-        let mut ended = Ok(Step::More);
+        let mut ended = Ok(StepOutcome::More);
         let (mut steps, mut parts) = (0, None);
-        while matches!(ended, Ok(Step::More)) && parts.is_none() {
+        while matches!(ended, Ok(StepOutcome::More)) && parts.is_none() {
             ended = step(&mut reader, &self.wanted, &mut first);
             steps += 1;
-            if steps == STEPS_ALONE && matches!(ended, Ok(Step::More)) {
+            if steps == STEPS_ALONE && matches!(ended, Ok(StepOutcome::More)) {
                 head(reader.counts());
                 parts = self.split(&reader)?;
             }
         }
         taken.add(&reader);
         drop(reader);
-        taken.stopped = matches!(ended, Ok(Step::Stop));
+        taken.stopped = matches!(ended, Ok(StepOutcome::Stop));
         ended?;
         match parts {
             Some((parts, permits)) => {
-                let parts = Divided {
+                let parts = Partitions {
                     view: &parts.view,
                     list: &parts.list,
                     columns: None,
@@ -113,13 +113,13 @@ impl PartsRead<'_> {
     }
 
     /// Reads everything from the segments of a column index, and documents where there is no
-    /// segment or where they have changed. The caller counts as after [`PartsRead::run`].
+    /// segment or where they have changed. The caller counts as after [`PartitionedRead::run`].
     ///
     /// # Errors
-    /// As [`PartsRead::run`].
-    pub(super) fn run_columns<T: Taker>(
+    /// As [`PartitionedRead::run`].
+    pub(super) fn run_columns<T: Consumer>(
         &self,
-        taken: &mut Taken<T>,
+        taken: &mut PartitionedResult<T>,
         make: &(dyn Fn() -> T + Sync),
         columns: &ColumnScan,
     ) -> Result<()> {
@@ -127,7 +127,7 @@ impl PartsRead<'_> {
             true => permits(),
             false => Vec::new(),
         };
-        let parts = Divided {
+        let parts = Partitions {
             view: columns.view(),
             list: columns.parts(),
             columns: Some(columns),
@@ -137,7 +137,7 @@ impl PartsRead<'_> {
 
     /// Adds the examined documents to the operation's counters; must be called once, after the
     /// read.
-    pub(super) fn count<T>(&self, taken: &Taken<T>) {
+    pub(super) fn count<T>(&self, taken: &PartitionedResult<T>) {
         let keys = match reads_ids(self.coll, self.plan) {
             true => taken.docs,
             false => 0,
@@ -166,11 +166,11 @@ impl PartsRead<'_> {
         Ok(parts.map(|parts| (parts, permits)))
     }
 
-    fn together<T: Taker>(
+    fn together<T: Consumer>(
         &self,
-        taken: &mut Taken<T>,
+        taken: &mut PartitionedResult<T>,
         first: T,
-        parts: Divided<'_>,
+        parts: Partitions<'_>,
         permits: Vec<Permit>,
         make: &(dyn Fn() -> T + Sync),
     ) -> Result<()> {
@@ -178,7 +178,7 @@ impl PartsRead<'_> {
         let shared = Shared {
             read: self,
             parts,
-            runs: Runs::new(parts.list.len(), workers),
+            runs: PartQueues::new(parts.list.len(), workers),
             stop: AtomicBool::new(false),
             make,
         };
@@ -199,7 +199,9 @@ impl PartsRead<'_> {
             let mut all = vec![shared.work(0, first)];
             all.extend(helpers.into_iter().map(|h| {
                 h.join().unwrap_or_else(|_| {
-                    Done::failed(MongoError::internal("a part of a read ended unexpectedly"))
+                    ThreadResult::failed(MongoError::internal(
+                        "a part of a read ended unexpectedly",
+                    ))
                 })
             }));
             all
@@ -217,7 +219,11 @@ impl PartsRead<'_> {
     }
 }
 
-fn step<T: Taker>(reader: &mut Reader, wanted: &Criteria<'_>, taker: &mut T) -> Result<Step> {
+fn step<T: Consumer>(
+    reader: &mut Reader,
+    wanted: &Criteria<'_>,
+    taker: &mut T,
+) -> Result<StepOutcome> {
     let mut wants = true;
     taker.begin_step()?;
     let filter = wanted.filter.filter(|_| !taker.filters());
@@ -227,17 +233,17 @@ fn step<T: Taker>(reader: &mut Reader, wanted: &Criteria<'_>, taker: &mut T) -> 
         Ok(wants)
     })?;
     Ok(match (wants, more) {
-        (false, _) => Step::Stop,
-        (true, true) => Step::More,
-        (true, false) if taker.settle()? => Step::End,
-        (true, false) => Step::Stop,
+        (false, _) => StepOutcome::Stop,
+        (true, true) => StepOutcome::More,
+        (true, false) if taker.settle()? => StepOutcome::End,
+        (true, false) => StepOutcome::Stop,
     })
 }
 
-impl<T> Taken<T> {
+impl<T> PartitionedResult<T> {
     /// An empty result.
-    pub(super) fn new() -> Taken<T> {
-        Taken {
+    pub(super) fn new() -> PartitionedResult<T> {
+        PartitionedResult {
             takers: Vec::new(),
             docs: 0,
             stopped: false,
@@ -250,7 +256,7 @@ impl<T> Taken<T> {
 }
 
 /// The work of one thread.
-struct Done<T> {
+struct ThreadResult<T> {
     /// Each taker with the number of its first part.
     takers: Vec<(usize, T)>,
     docs: u64,
@@ -258,9 +264,9 @@ struct Done<T> {
     failed: Option<MongoError>,
 }
 
-impl<T> Done<T> {
-    fn failed(e: MongoError) -> Done<T> {
-        Done {
+impl<T> ThreadResult<T> {
+    fn failed(e: MongoError) -> ThreadResult<T> {
+        ThreadResult {
             takers: Vec::new(),
             docs: 0,
             stopped: false,
@@ -271,17 +277,17 @@ impl<T> Done<T> {
 
 /// State shared by the threads of one read.
 struct Shared<'s, T> {
-    read: &'s PartsRead<'s>,
-    parts: Divided<'s>,
-    runs: Runs,
+    read: &'s PartitionedRead<'s>,
+    parts: Partitions<'s>,
+    runs: PartQueues,
     /// A thread has failed or wants no more.
     stop: AtomicBool,
     make: &'s (dyn Fn() -> T + Sync),
 }
 
-impl<T: Taker> Shared<'_, T> {
-    fn work(&self, worker: usize, first: T) -> Done<T> {
-        let mut done = Done {
+impl<T: Consumer> Shared<'_, T> {
+    fn work(&self, worker: usize, first: T) -> ThreadResult<T> {
+        let mut done = ThreadResult {
             takers: vec![(self.runs.first(worker), first)],
             docs: 0,
             stopped: false,
@@ -292,7 +298,7 @@ impl<T: Taker> Shared<'_, T> {
                 done.takers.push((next.part, (self.make)()));
             }
             match self.read_part(next.part, &mut done) {
-                Ok(Step::Stop) => done.stopped = true,
+                Ok(StepOutcome::Stop) => done.stopped = true,
                 Ok(_) => continue,
                 Err(e) => done.failed = Some(e),
             }
@@ -302,12 +308,12 @@ impl<T: Taker> Shared<'_, T> {
         done
     }
 
-    fn read_part(&self, at: usize, done: &mut Done<T>) -> Result<Step> {
+    fn read_part(&self, at: usize, done: &mut ThreadResult<T>) -> Result<StepOutcome> {
         let (Some(part), Some((_, taker))) = (self.parts.list.get(at), done.takers.last_mut())
         else {
-            return Ok(Step::End);
+            return Ok(StepOutcome::End);
         };
-        let PartsRead { coll, plan, wanted } = self.read;
+        let PartitionedRead { coll, plan, wanted } = self.read;
         if let Some(columns) = self.parts.columns {
             let go_on = || match self.stop.load(Relaxed) {
                 true => Ok(false),
@@ -318,10 +324,10 @@ impl<T: Taker> Shared<'_, T> {
             }
         }
         let mut reader = Reader::part(coll, self.parts.view, part, plan.complete);
-        let mut ended = Ok(Step::More);
-        while matches!(ended, Ok(Step::More)) {
+        let mut ended = Ok(StepOutcome::More);
+        while matches!(ended, Ok(StepOutcome::More)) {
             ended = match self.stop.load(Relaxed) {
-                true => Ok(Step::Stop),
+                true => Ok(StepOutcome::Stop),
                 false => step(&mut reader, wanted, taker),
             };
         }
@@ -331,7 +337,7 @@ impl<T: Taker> Shared<'_, T> {
 }
 
 /// For each thread, the parts that are still to be read.
-struct Runs(Mutex<Vec<Run>>);
+struct PartQueues(Mutex<Vec<Run>>);
 
 #[derive(Clone, Copy)]
 struct Run {
@@ -341,21 +347,21 @@ struct Run {
 }
 
 /// The next part for a thread.
-struct Next {
+struct NextPart {
     part: usize,
     /// It does not follow the thread's previous part.
     elsewhere: bool,
 }
 
-impl Runs {
-    fn new(parts: usize, workers: usize) -> Runs {
+impl PartQueues {
+    fn new(parts: usize, workers: usize) -> PartQueues {
         let place = |worker: usize| worker * parts / workers;
         let run = |worker| Run {
             first: place(worker),
             next: place(worker),
             end: place(worker + 1),
         };
-        Runs(Mutex::new((0..workers).map(run).collect()))
+        PartQueues(Mutex::new((0..workers).map(run).collect()))
     }
 
     /// The first part of a thread.
@@ -363,13 +369,13 @@ impl Runs {
         self.0.lock().get(worker).map_or(0, |run| run.first)
     }
 
-    fn next(&self, worker: usize) -> Option<Next> {
+    fn next(&self, worker: usize) -> Option<NextPart> {
         let mut runs = self.0.lock();
         let own = runs.get_mut(worker)?;
         if own.next < own.end {
             own.next += 1;
             let (part, elsewhere) = (own.next - 1, false);
-            return Some(Next { part, elsewhere });
+            return Some(NextPart { part, elsewhere });
         }
         let longest = runs.iter_mut().max_by_key(|run| run.end - run.next)?;
         let left = longest.end - longest.next;
@@ -384,18 +390,18 @@ impl Runs {
             end,
         };
         let (part, elsewhere) = (middle, true);
-        Some(Next { part, elsewhere })
+        Some(NextPart { part, elsewhere })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Runs;
+    use super::PartQueues;
 
     #[test]
     fn each_part_is_read_once_and_runs_stay_together() {
         for workers in 1..5 {
-            let runs = Runs::new(64, workers);
+            let runs = PartQueues::new(64, workers);
             let mut seen = Vec::new();
             // The last thread takes all parts it can get; the others start later.
             for worker in (0..workers).rev() {

@@ -6,7 +6,7 @@ use super::row_metadata::{INDEX_KEY, RECORD_ID};
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use crate::shown::PlanNode;
 use model::{Bump, Doc, DocBuf, Result, Value};
-use operation::Examined;
+use operation::ReadTotals;
 use operators::Cx;
 use operators::Env;
 use operators::project::Projection;
@@ -130,7 +130,7 @@ impl<I: Operator> Operator for Project<I> {
         PlanNode::over(below, stage, own, self.returned, self.ended)
     }
 
-    fn examined(&self) -> Examined {
+    fn examined(&self) -> ReadTotals {
         self.input.examined()
     }
 }

@@ -8,7 +8,7 @@ use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use crate::plan::{Access, Plan};
 use crate::shown::{self, PlanNode, ReadCounts};
 use model::{Doc, Result};
-use operation::Examined;
+use operation::ReadTotals;
 use operators::Env;
 use std::sync::Arc;
 use store::Collection;
@@ -58,7 +58,7 @@ enum Source {
 }
 
 /// Reads by a plan.
-pub struct Read {
+pub struct CollectionRead {
     coll: Arc<Collection>,
     plan: Plan,
     source: Source,
@@ -70,18 +70,18 @@ pub struct Read {
     reader: Option<Reader>,
 }
 
-impl Read {
+impl CollectionRead {
     /// A read by a plan; it gives at most `limit` documents.
     pub fn new(
         coll: Arc<Collection>,
         plan: Plan,
         filter: Option<Arc<MatchFilter>>,
         limit: Option<u64>,
-    ) -> Read {
+    ) -> CollectionRead {
         let target = FIRST_DOCS
             .max(coll.request_rows())
             .min(DocBatch::TARGET_DOCS);
-        Read {
+        CollectionRead {
             metadata: RowMetadata::scores(&plan, filter.as_ref()),
             coll,
             plan,
@@ -101,18 +101,18 @@ impl Read {
         reverse: bool,
         filter: Option<Arc<MatchFilter>>,
         limit: Option<u64>,
-    ) -> Read {
-        Read {
+    ) -> CollectionRead {
+        CollectionRead {
             source: Source::Tail { reverse },
             metadata: None,
-            ..Read::new(coll, Plan::scan(), filter, limit)
+            ..CollectionRead::new(coll, Plan::scan(), filter, limit)
         }
     }
 
     /// Copies only these top-level fields. If there are none, documents of index entries are not
     /// read.
     #[must_use]
-    pub fn with_fields(mut self, fields: Vec<String>) -> Read {
+    pub fn with_fields(mut self, fields: Vec<String>) -> CollectionRead {
         let all = self
             .filter
             .as_ref()
@@ -134,7 +134,7 @@ impl Read {
     /// Tells which top-level fields are used after the read (`None` for whole documents): if the
     /// index entries have them all, no document is read.
     #[must_use]
-    pub fn covering(mut self, fields: Option<&[String]>) -> Read {
+    pub fn covering(mut self, fields: Option<&[String]>) -> CollectionRead {
         if self.metadata.is_none() {
             let filter = self.filter.as_deref();
             self.plan = self.plan.covering(&self.coll, filter, fields);
@@ -144,14 +144,14 @@ impl Read {
 
     /// Reads each document, as writers need it.
     #[must_use]
-    pub(crate) fn reading_documents(mut self) -> Read {
+    pub(crate) fn reading_documents(mut self) -> CollectionRead {
         self.plan.covered = None;
         self
     }
 
     /// Adds record id and index key of each document as metadata.
     #[must_use]
-    pub fn with_row_metadata(mut self) -> Read {
+    pub fn with_row_metadata(mut self) -> CollectionRead {
         self.plan.covered = None;
         self.metadata = Some(RowMetadata::of(&self.plan, self.metadata.take()));
         self
@@ -159,7 +159,7 @@ impl Read {
 
     /// The open reader and the filter.
     pub(super) fn parts(&mut self, env: &Env) -> (&mut Reader, Option<&MatchFilter>) {
-        let Read {
+        let CollectionRead {
             coll,
             plan,
             source,
@@ -213,7 +213,7 @@ impl Read {
     }
 }
 
-impl BatchStream for Read {
+impl BatchStream for CollectionRead {
     fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         if self.left == 0 {
             return Ok(false);
@@ -256,7 +256,7 @@ impl BatchStream for Read {
     }
 }
 
-impl Operator for Read {
+impl Operator for CollectionRead {
     fn begin(&mut self, env: &Env) {
         self.parts(env);
     }
@@ -274,9 +274,9 @@ impl Operator for Read {
         )
     }
 
-    fn examined(&self) -> Examined {
+    fn examined(&self) -> ReadTotals {
         let counts = self.counts();
-        Examined {
+        ReadTotals {
             keys: counts.keys,
             docs: counts.docs,
             returned: 0,

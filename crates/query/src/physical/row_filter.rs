@@ -4,7 +4,7 @@
 use crate::exec::MatchFilter;
 use model::{Bump, Doc, Result, Value};
 use operators::columns::{Batch, Column, Paths};
-use operators::vector::{FilterContext, Sieve};
+use operators::vector::{ColumnFilter, FilterContext};
 use operators::{Cx, Env, Frame};
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The filter of a read by columns.
 pub(super) struct RowFilter {
     /// `None`: everything matches.
-    filter: Option<(Arc<MatchFilter>, Sieve)>,
+    filter: Option<(Arc<MatchFilter>, ColumnFilter)>,
     /// The paths of the columns, in their order.
     paths: Arc<Paths>,
 }
@@ -26,7 +26,7 @@ impl RowFilter {
             Some(f) => {
                 // They include the filter's paths, so nothing is added.
                 let mut all = Paths::clone(paths);
-                Some((Arc::clone(f), Sieve::of(&f.filter, &mut all)?))
+                Some((Arc::clone(f), ColumnFilter::of(&f.filter, &mut all)?))
             }
         };
         Some(RowFilter {

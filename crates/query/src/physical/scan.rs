@@ -9,7 +9,7 @@ use model::Result;
 use operation::AccessPath;
 use operators::Env;
 use std::sync::Arc;
-use store::{Collection, EachRow, IndexScan, ReadView, Scan, SeriesScan, TermsScan};
+use store::{Collection, IndexScan, ReadView, RowVisitor, Scan, SeriesScan, TermsScan};
 
 /// The open scan of an access path.
 pub(super) enum PlanScan {
@@ -120,7 +120,7 @@ impl Steps for PlanScan {
         coll: &Collection,
         env: &Env,
         max: usize,
-        f: &mut EachRow<'_>,
+        f: &mut RowVisitor<'_>,
     ) -> Result<bool> {
         match self {
             PlanScan::Nothing => Ok(false),

@@ -3,8 +3,8 @@
 //! not hold, are read as documents; parts without a segment are read as documents. Promises: it
 //! gives documents in the order of a scan. Must not know: what is done with them.
 
-use super::open_segment::{OpenSegment, SegmentSource, TakenRows};
-use super::taker::{Step, Taker};
+use super::open_segment::{OpenSegment, RowCounts, SegmentSource};
+use super::taker::{Consumer, StepOutcome};
 use crate::exec::MatchFilter;
 use crate::plan::{ColumnLens, ColumnPlan};
 use crate::shown::{PlanNode, StageStats, canonical, count};
@@ -47,7 +47,7 @@ impl SegmentCounts {
     }
 
     /// Adds rows and documents that were taken.
-    pub(super) fn add(&self, taken: TakenRows) {
+    pub(super) fn add(&self, taken: RowCounts) {
         self.rows.fetch_add(taken.rows, Relaxed);
         self.documents.fetch_add(taken.docs, Relaxed);
     }
@@ -151,13 +151,13 @@ impl ColumnScan {
     ///
     /// # Errors
     /// Those of the taker, of the store and of `go_on`.
-    pub(super) fn read<T: Taker>(
+    pub(super) fn read<T: Consumer>(
         &self,
         part: usize,
         taker: &mut T,
         docs: &mut u64,
         go_on: &dyn Fn() -> Result<bool>,
-    ) -> Result<Option<Step>> {
+    ) -> Result<Option<StepOutcome>> {
         let at = self.segment_of.get(part).copied().flatten();
         let segments = &self.plan.segments;
         let Some(segment) = at.and_then(|at| segments.list.get(at)) else {
@@ -173,19 +173,19 @@ impl ColumnScan {
             return Ok(None);
         };
         self.counts.opened(&open);
-        let mut ended = Step::More;
-        while matches!(ended, Step::More) {
-            let mut taken = TakenRows::default();
+        let mut ended = StepOutcome::More;
+        while matches!(ended, StepOutcome::More) {
+            let mut taken = RowCounts::default();
             ended = match go_on()? {
                 true => open.step(source, Batch::DOCS, taker, &mut taken)?,
-                false => Step::Stop,
+                false => StepOutcome::Stop,
             };
             self.counts.rows.fetch_add(taken.rows, Relaxed);
             *docs += taken.docs;
         }
         Ok(Some(match ended {
-            Step::End if taker.settle()? => Step::End,
-            _ => Step::Stop,
+            StepOutcome::End if taker.settle()? => StepOutcome::End,
+            _ => StepOutcome::Stop,
         }))
     }
 }

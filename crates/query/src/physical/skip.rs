@@ -4,7 +4,7 @@ use super::operator::Operator;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::shown::PlanNode;
 use model::Result;
-use operation::Examined;
+use operation::ReadTotals;
 use operators::Env;
 
 /// All but the first documents of its input.
@@ -54,7 +54,7 @@ impl<I: Operator> Operator for Skip<I> {
         PlanNode::over(self.input.show(), "SKIP", own, self.returned, self.ended)
     }
 
-    fn examined(&self) -> Examined {
+    fn examined(&self) -> ReadTotals {
         self.input.examined()
     }
 }

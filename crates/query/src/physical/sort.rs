@@ -4,7 +4,7 @@ use super::operator::Operator;
 use crate::exec::{BatchStream, DocBatch, ExecContext, Run, SortPattern, sort_all};
 use crate::shown::{PlanNode, count};
 use model::{DocBuf, Result};
-use operation::Examined;
+use operation::ReadTotals;
 use operators::Env;
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ impl<I: Operator> Operator for Sort<I> {
         shown
     }
 
-    fn examined(&self) -> Examined {
+    fn examined(&self) -> ReadTotals {
         self.input.examined()
     }
 }

@@ -2,7 +2,7 @@
 
 use model::Result;
 use operators::Env;
-use store::{Collection, EachRow, IndexScan};
+use store::{Collection, IndexScan, RowVisitor};
 
 /// A scan that runs in steps.
 pub(super) trait Steps {
@@ -12,7 +12,7 @@ pub(super) trait Steps {
         coll: &Collection,
         env: &Env,
         max: usize,
-        f: &mut EachRow<'_>,
+        f: &mut RowVisitor<'_>,
     ) -> Result<bool>;
 
     /// Index entries examined so far.
@@ -23,7 +23,13 @@ pub(super) trait Steps {
 }
 
 impl Steps for IndexScan {
-    fn visit(&mut self, _: &Collection, _: &Env, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+    fn visit(
+        &mut self,
+        _: &Collection,
+        _: &Env,
+        max: usize,
+        f: &mut RowVisitor<'_>,
+    ) -> Result<bool> {
         IndexScan::visit(self, max, f)
     }
     fn keys_examined(&self) -> u64 {

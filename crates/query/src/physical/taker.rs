@@ -5,7 +5,7 @@ use operators::columns::Column;
 use std::ops::Range;
 
 /// Consumes the documents of a read in parts.
-pub(super) trait Taker: Send {
+pub(super) trait Consumer: Send {
     /// Takes one document; false when no taker of the read needs more.
     ///
     /// # Errors
@@ -13,15 +13,15 @@ pub(super) trait Taker: Send {
     fn take(&mut self, doc: Doc<'_>) -> Result<bool>;
 
     /// Takes the values of documents in these rows, one column for each path in order; `None` for a
-    /// path without values. Called only if [`Taker::filters`] or if every document is wanted.
+    /// path without values. Called only if [`Consumer::filters`] or if every document is wanted.
     ///
     /// # Errors
-    /// As [`Taker::take`].
+    /// As [`Consumer::take`].
     fn take_rows(&mut self, _: &[Option<Column>], _: Range<usize>) -> Result<bool> {
         Err(MongoError::internal("this read wants documents"))
     }
 
-    /// Called at the end of a part; false as with [`Taker::take`].
+    /// Called at the end of a part; false as with [`Consumer::take`].
     ///
     /// # Errors
     /// Its own.
@@ -42,7 +42,7 @@ pub(super) trait Taker: Send {
 }
 
 /// How a step ended.
-pub(super) enum Step {
+pub(super) enum StepOutcome {
     /// There may be more.
     More,
     /// All was read.

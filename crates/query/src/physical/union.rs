@@ -9,7 +9,7 @@ use operators::Env;
 use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use store::{Collection, EachRow, Header, Row};
+use store::{Collection, Header, Row, RowVisitor};
 
 /// Rows a branch of a merge reads ahead.
 const AHEAD: usize = 8;
@@ -62,7 +62,7 @@ impl<S: Steps> UnionScan<S> {
         coll: &Collection,
         env: &Env,
         max: usize,
-        f: &mut EachRow<'_>,
+        f: &mut RowVisitor<'_>,
     ) -> Result<bool> {
         match self.merge.clone() {
             Some(order) => self.visit_merged(coll, env, &order, max, f),
@@ -75,7 +75,7 @@ impl<S: Steps> UnionScan<S> {
         coll: &Collection,
         env: &Env,
         max: usize,
-        f: &mut EachRow<'_>,
+        f: &mut RowVisitor<'_>,
     ) -> Result<bool> {
         let mut shown = 0;
         let seen = &mut self.seen;
@@ -109,7 +109,7 @@ impl<S: Steps> UnionScan<S> {
         env: &Env,
         order: &SortPattern,
         max: usize,
-        f: &mut EachRow<'_>,
+        f: &mut RowVisitor<'_>,
     ) -> Result<bool> {
         let mut shown = 0;
         while shown < max {

@@ -1,17 +1,17 @@
 //! Reads a whole collection from the segments of a column index, in parts with a taker each. The
 //! takers apply the filter. Must not know: what they do with the documents.
 
-use super::parts::{PartsRead, Taken};
+use super::parts::{PartitionedRead, PartitionedResult};
 use super::reader::Criteria;
 use super::row_filter::{RowFilter, RowMatches};
 use super::segments::ColumnScan;
-use super::taker::Taker;
+use super::taker::Consumer;
 use crate::exec::MatchFilter;
 use crate::meter::open_read;
 use crate::plan::Plan;
 use crate::shown::PlanNode;
 use model::Result;
-use operation::{AccessPath, Examined};
+use operation::{AccessPath, ReadTotals};
 use operators::Env;
 use std::sync::Arc;
 use store::Collection;
@@ -54,14 +54,14 @@ impl WholeColumns {
     ///
     /// # Errors
     /// Those of the filter, the takers and the store; the operation's interrupt.
-    pub(super) fn run<'f, T: Taker>(
+    pub(super) fn run<'f, T: Consumer>(
         &'f self,
         env: &'f Env,
         make: &(dyn Fn(RowMatches<'f>) -> T + Sync),
     ) -> Result<Vec<T>> {
         self.scan.begin();
         open_read(env, || AccessPath::Columns(self.scan.index().clone()));
-        let read = PartsRead {
+        let read = PartitionedRead {
             coll: &self.coll,
             plan: &self.plan,
             wanted: Criteria {
@@ -70,7 +70,7 @@ impl WholeColumns {
                 vars: None,
             },
         };
-        let mut taken = Taken::new();
+        let mut taken = PartitionedResult::new();
         let make = || make(RowMatches::new(&self.by, env, None));
         let ended = read.run_columns(&mut taken, &make, &self.scan);
         self.scan.note_documents(taken.docs);
@@ -85,8 +85,8 @@ impl WholeColumns {
     }
 
     /// The entries and documents examined.
-    pub(super) fn examined(&self) -> Examined {
-        Examined {
+    pub(super) fn examined(&self) -> ReadTotals {
+        ReadTotals {
             keys: 0,
             docs: self.scan.documents(),
             returned: 0,

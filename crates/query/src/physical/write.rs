@@ -4,18 +4,18 @@ use super::operator::Operator;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::shown::{PlanNode, count};
 use model::{Doc, DocBuf, Result};
-use operation::Examined;
+use operation::ReadTotals;
 use operators::Env;
 
 /// Whether an update would change a document.
-pub type WouldChange = dyn Fn(Doc<'_>, &Env) -> Result<bool> + Send;
+pub type ChangeTest = dyn Fn(Doc<'_>, &Env) -> Result<bool> + Send;
 
 /// What the write would do to the documents.
 pub enum Change {
     /// They would be updated.
     Update {
         /// Whether an update would change a document.
-        would_change: Box<WouldChange>,
+        would_change: Box<ChangeTest>,
         /// Without a match it would insert a document.
         upsert: bool,
     },
@@ -84,7 +84,7 @@ impl Operator for Write {
         }
     }
 
-    fn examined(&self) -> Examined {
+    fn examined(&self) -> ReadTotals {
         self.input.examined()
     }
 }

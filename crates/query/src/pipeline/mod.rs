@@ -7,10 +7,12 @@ mod parse;
 mod query_parts;
 
 use crate::exec::{
-    BatchStream, ChangeProgress, DocBatch, EmptyStream, ExecContext, Fold, GroupEnd, NumberOnly,
-    ReadRequest, Resolved, drain,
+    BatchStream, ChangeProgress, CountOutput, DocBatch, EmptyStream, ExecContext, Fold, GroupEnd,
+    ReadRequest, ResolvedNamespace, drain,
 };
-use crate::stage::{Inside, Kind, MAX_DEPTH, ParseOptions, PipelineSource, Stage, StageTable};
+use crate::stage::{
+    Kind, MAX_DEPTH, ParseOptions, PipelineContext, PipelineSource, Stage, StageTable,
+};
 use buckets::ReadBuckets;
 use model::{Array, DocBuf, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
@@ -29,13 +31,13 @@ pub struct Pipeline {
     optimize: bool,
     /// What the later stages need of the read, computed once: a pipeline of `$lookup` is opened for
     /// every document.
-    needs: Arc<OnceLock<Needs>>,
+    needs: Arc<OnceLock<Requirements>>,
     /// Some `$meta` asks for the record id or the index key.
     row_metadata: bool,
 }
 
 /// What the stages after the leading filter need of documents.
-struct Needs {
+struct Requirements {
     /// Only these top-level fields.
     fields: Option<Vec<String>>,
     /// Only one document for each value at this path.
@@ -43,7 +45,7 @@ struct Needs {
     /// Only one document of each group.
     group_end: Option<GroupEnd>,
     /// Only their number.
-    number: Option<NumberOnly>,
+    number: Option<CountOutput>,
     /// The first of these stages, if a read can do its work.
     fold: Option<Arc<dyn Fold>>,
 }
@@ -75,7 +77,7 @@ impl Pipeline {
         // begin without metadata.
         let around = cx.meta.clone();
         let around_wants = std::mem::take(&mut cx.wants_row_metadata);
-        if options.inside != Inside::Facet {
+        if options.inside != PipelineContext::Facet {
             cx.meta.clear();
         }
         let parsed = parse::stages(cx, asked, options).map(|stages| Pipeline {
@@ -93,7 +95,7 @@ impl Pipeline {
         cx.meta = around;
         // The documents of a facet are read by the pipeline around it.
         cx.wants_row_metadata =
-            around_wants || options.inside == Inside::Facet && cx.wants_row_metadata;
+            around_wants || options.inside == PipelineContext::Facet && cx.wants_row_metadata;
         parsed
     }
 
@@ -235,17 +237,17 @@ impl Pipeline {
                 return Ok((whole, false));
             };
             let (on, pipeline, first) = match exec.host.resolve(ns)? {
-                Resolved::View { on, pipeline } => (on, pipeline, None),
-                Resolved::Buckets { on } => {
+                ResolvedNamespace::View { on, pipeline } => (on, pipeline, None),
+                ResolvedNamespace::Buckets { on } => {
                     let read: Arc<dyn Stage> = Arc::new(ReadBuckets { on: on.clone() });
                     (on, DocBuf::new(), Some(read))
                 }
-                Resolved::Collection => return Ok((whole, false)),
-                Resolved::Missing => return Ok((whole, true)),
+                ResolvedNamespace::Collection => return Ok((whole, false)),
+                ResolvedNamespace::Missing => return Ok((whole, true)),
             };
             let mut cx = ParseCx::new(exec.env);
             let options = ParseOptions {
-                inside: Inside::View,
+                inside: PipelineContext::View,
                 optimize: false,
                 ..ParseOptions::top(self.table, PipelineSource::Collection(on.clone()))
             };
@@ -305,12 +307,12 @@ impl Pipeline {
     }
 
     /// The part of the leading stages that the host may do.
-    fn offer<'q>(&'q self, ns: &'q Namespace) -> (ReadRequest<'q>, Offered) {
+    fn offer<'q>(&'q self, ns: &'q Namespace) -> (ReadRequest<'q>, Pushdown) {
         let mut read = ReadRequest {
             row_metadata: self.row_metadata,
             ..ReadRequest::all(ns)
         };
-        let mut offered = Offered {
+        let mut offered = Pushdown {
             filter_stages: 0,
             sort_has_limit: false,
         };
@@ -323,7 +325,7 @@ impl Pipeline {
             offered.filter_stages = 1;
             rest = rest.get(1..).unwrap_or(&[]);
         }
-        let needs = self.needs.get_or_init(|| Needs {
+        let needs = self.needs.get_or_init(|| Requirements {
             fields: optimize::needs(rest).map(|names| names.into_iter().collect()),
             distinct: rest
                 .first()
@@ -389,7 +391,7 @@ impl Pipeline {
     }
 
     /// The stage after the filter, if it needs only the number of documents.
-    pub fn number_needed(&self) -> Option<NumberOnly> {
+    pub fn number_needed(&self) -> Option<CountOutput> {
         let after = usize::from(matches!(
             self.stages.first().map(|s| s.kind()),
             Some(Kind::Match(_))
@@ -430,7 +432,7 @@ impl Pipeline {
     }
 }
 
-struct Offered {
+struct Pushdown {
     filter_stages: usize,
     sort_has_limit: bool,
 }

@@ -1,8 +1,8 @@
 //! Parses a list of stages: shape, names, positions.
 
 use crate::stage::{
-    Inside, MAX_DEPTH, ParseOptions, PipelineSource, Placement, Stage, StageContext, StageOp,
-    StageTable, stage_of,
+    MAX_DEPTH, ParseOptions, PipelineContext, PipelineSource, Placement, Stage, StageContext,
+    StageOp, StageTable, stage_of,
 };
 use model::{Array, Doc, MongoError, Result, Value, bail, code};
 use operators::expr::ParseCx;
@@ -110,10 +110,10 @@ pub(super) fn check_shape(spec: Array<'_>, table: StageTable, depth: usize) -> R
 /// by a `$facet` further out.
 fn check_inside(name: &str, placement: &Placement, options: &ParseOptions) -> Result<()> {
     let (allowed, number, around) = match options.inside {
-        Inside::Top | Inside::Update | Inside::Facet => (true, 0, ""),
-        Inside::Lookup => (placement.in_lookup, 51047, "$lookup"),
-        Inside::Union => (placement.in_union, 31441, "$unionWith"),
-        Inside::View => (
+        PipelineContext::Top | PipelineContext::Update | PipelineContext::Facet => (true, 0, ""),
+        PipelineContext::Lookup => (placement.in_lookup, 51047, "$lookup"),
+        PipelineContext::Union => (placement.in_union, 31441, "$unionWith"),
+        PipelineContext::View => (
             !placement.last,
             code::OPTION_NOT_SUPPORTED_ON_VIEW,
             "a view definition",
@@ -146,7 +146,7 @@ fn check_positions(placements: &[(&'static str, Placement)], options: &ParseOpti
         &options.target,
         placements.first().filter(|(_, p)| p.needs_database),
     ) {
-        let of_its_own = *name == "$listClusterCatalog" && options.inside != Inside::Top;
+        let of_its_own = *name == "$listClusterCatalog" && options.inside != PipelineContext::Top;
         bail!(
             if of_its_own {
                 9621301

@@ -62,7 +62,7 @@ pub enum Access {
         reverse: bool,
     },
     /// In order of distance.
-    Near(Box<Nearness>),
+    Near(Box<NearPlan>),
     /// Terms of a text index; documents come with their score.
     Text {
         /// The entries of each term.
@@ -72,18 +72,18 @@ pub enum Access {
 
 /// A read in order of distance.
 #[derive(Clone)]
-pub struct Nearness {
+pub struct NearPlan {
     /// The field that holds the location.
     pub path: FieldPath,
     /// The point from which distances are measured.
     pub near: Near,
     /// How the documents are found.
-    pub by: NearBy,
+    pub by: NearMethod,
 }
 
 /// How documents are found in order of distance.
 #[derive(Clone)]
-pub enum NearBy {
+pub enum NearMethod {
     /// Ring by ring.
     Rings(Rings),
     /// By sorting all documents of this plan, because no index with entries for the field exists.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use store::{Collection, Index};
 
 /// The plan with the most points.
-pub(super) struct Best {
+pub(super) struct BestPlan {
     pub(super) points: u32,
     pub(super) plan: Plan,
     /// The number of plans compared.
@@ -30,8 +30,8 @@ pub(super) fn best(
     root: &Node,
     indexes: &[Arc<Index>],
     fits: impl Fn(&Plan) -> bool,
-) -> Option<Best> {
-    let mut best = by_id.filter(&fits).map(|plan| Best {
+) -> Option<BestPlan> {
+    let mut best = by_id.filter(&fits).map(|plan| BestPlan {
         points: id_score(&plan),
         plan,
         compared: 1,
@@ -47,7 +47,7 @@ pub(super) fn best(
         match &mut best {
             Some(best) if points <= best.points => best.compared = compared,
             best => {
-                *best = Some(Best {
+                *best = Some(BestPlan {
                     points,
                     plan,
                     compared,

@@ -9,7 +9,7 @@
 
 use super::access::{CachedPlan, Plan};
 use super::request::PlanRequest;
-use super::sample::{KeptSample, Sample};
+use super::sample::{Sample, SampleCache};
 use model::{Doc, DocBuf, Result, Value};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -35,7 +35,7 @@ type Indexes = Arc<Vec<Arc<Index>>>;
 pub struct PlanCache {
     entries: Mutex<Entries>,
     clock: AtomicU64,
-    sample: KeptSample,
+    sample: SampleCache,
 }
 
 #[derive(Default)]

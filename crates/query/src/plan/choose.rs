@@ -16,7 +16,7 @@ use super::log_times;
 use super::min_max;
 use super::near;
 use super::request::{Hint, PlanRequest, natural_sort};
-use super::skip::{Skippable, skippable};
+use super::skip::{SkipScanIndex, skippable};
 use super::{score, series, text};
 use crate::exec::{AllowedIndexes, MatchFilter};
 use model::bucket::SeriesOptions;
@@ -347,7 +347,7 @@ impl IndexChoice<'_> {
     }
 
     /// Indexes that may be read once for each value of their first field.
-    fn skippable(&self) -> Vec<Skippable> {
+    fn skippable(&self) -> Vec<SkipScanIndex> {
         let indexes = self.indexes.iter().filter(usable);
         let all = indexes.filter_map(|i| skippable(i, self.request, self.root));
         all.take(SKIPPED_MAX).collect()

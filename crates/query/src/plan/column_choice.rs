@@ -2,14 +2,14 @@
 //! access paths.
 
 use super::bounds::{Combine, directed, of_filter};
-use super::column_plan::{Behind, ColumnLens, ColumnPlan, Ranges, row_cost};
+use super::column_plan::{ColumnLens, ColumnPlan, Ranges, RequiredOutput, row_cost};
 use super::index_bounds::collation_fits;
 use super::request::PlanRequest;
 use crate::exec::MatchFilter;
 use model::{FieldPath, Result};
-use operators::Reads;
+use operators::RequiredFields;
 use operators::columns::Paths;
-use operators::vector::Sieve;
+use operators::vector::ColumnFilter;
 use std::sync::Arc;
 use store::{Collection, Index};
 
@@ -21,7 +21,7 @@ const BELOW: usize = 4;
 /// Whether the fields that a filter uses are known, and its result is always the same: not with
 /// scripts or random numbers.
 pub(crate) fn is_named(filter: Option<&MatchFilter>) -> bool {
-    let mut reads = Reads::default();
+    let mut reads = RequiredFields::default();
     if let Some(f) = filter {
         f.filter.root().reads(&mut reads);
     }
@@ -85,7 +85,7 @@ fn lens_of(
         .list()
         .iter()
         .map(|path| ranges_of(request.filter?, path.as_str(), simple));
-    let makes_documents = matches!(request.columns, Some(Behind::Documents(_)));
+    let makes_documents = matches!(request.columns, Some(RequiredOutput::Documents(_)));
     let fields = if makes_documents { behind } else { 0 };
     ColumnLens {
         index: Arc::clone(index),
@@ -113,8 +113,8 @@ impl AllPaths {
     fn of(request: &PlanRequest<'_>, index: &Index) -> Option<AllPaths> {
         let mut all = Paths::default();
         match request.columns? {
-            Behind::Values(values) => all.clone_from(values),
-            Behind::Documents(fields) => {
+            RequiredOutput::Values(values) => all.clone_from(values),
+            RequiredOutput::Documents(fields) => {
                 for field in fields {
                     all.add(&index.column_over(&FieldPath::new(field))?)?;
                 }
@@ -122,7 +122,7 @@ impl AllPaths {
         }
         let behind = all.len();
         if let Some(f) = request.filter.filter(|f| !f.filter.is_always_true()) {
-            Sieve::of(&f.filter, &mut all)?;
+            ColumnFilter::of(&f.filter, &mut all)?;
         }
         let is_near = request.filter.is_some_and(|f| f.filter.near().is_some());
         let can_be = is_named(request.filter) && !is_near && request.near.is_none();

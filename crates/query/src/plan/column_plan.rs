@@ -27,7 +27,7 @@ pub(super) type Ranges = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// What a read that may use columns needs after the filter.
 #[derive(Clone, Copy)]
-pub enum Behind<'r> {
+pub enum RequiredOutput<'r> {
     /// The values at these paths.
     Values(&'r Paths),
     /// Documents with these paths.

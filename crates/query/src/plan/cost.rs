@@ -14,7 +14,7 @@ use operators::Env;
 use operators::filter::{Filter, Node};
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
-use store::{Collection, CountedEntries, Index, KeyInterval, KeySet, ReadView};
+use store::{Collection, EntryCount, Index, KeyInterval, KeySet, ReadView};
 
 /// Smaller collections are not worth an estimate.
 const DOCUMENTS_MIN: u64 = 1000;
@@ -54,7 +54,7 @@ pub(super) struct Costs<'r> {
 struct Count {
     ident: u32,
     intervals: Vec<KeyInterval>,
-    found: CountedEntries,
+    found: EntryCount,
 }
 
 /// Entries in the bounds of a plan.
@@ -68,7 +68,7 @@ struct Entries {
 }
 
 /// The estimated number of matching documents.
-struct Matched {
+struct Cardinality {
     number: f64,
     source: EstimateSource,
 }
@@ -243,7 +243,7 @@ impl<'r> Costs<'r> {
         })
     }
 
-    fn count(&self, index: &Index, intervals: &[KeyInterval]) -> Result<CountedEntries> {
+    fn count(&self, index: &Index, intervals: &[KeyInterval]) -> Result<EntryCount> {
         let is_same = |c: &&Count| c.ident == index.ident() && c.intervals == intervals;
         if let Some(known) = self.counts.borrow().iter().find(is_same) {
             return Ok(known.found);
@@ -386,8 +386,8 @@ impl<'r> Costs<'r> {
 
     /// The estimated number of matching documents: the share of the sample, but no more than are
     /// within the bounds of any plan.
-    fn matched(&self, entries: &[Option<Entries>]) -> Result<Matched> {
-        let all = Matched {
+    fn matched(&self, entries: &[Option<Entries>]) -> Result<Cardinality> {
+        let all = Cardinality {
             number: self.docs,
             source: EstimateSource::Counted,
         };
@@ -397,7 +397,7 @@ impl<'r> Costs<'r> {
         let least = entries.iter().flatten().fold(all, |least, e| {
             let (number, source) = (e.number, e.source());
             match number < least.number {
-                true => Matched { number, source },
+                true => Cardinality { number, source },
                 false => least,
             }
         });
@@ -407,14 +407,14 @@ impl<'r> Costs<'r> {
         }
         let hits = matches.iter().filter(|m| **m).count();
         let share = (hits as f64).max(0.5) / matches.len() as f64;
-        Ok(Matched {
+        Ok(Cardinality {
             number: (share * self.docs).min(least.number),
             source: EstimateSource::Sampled,
         })
     }
 
     /// The estimate of a plan with these entries, given the number of matching documents.
-    fn estimate(&self, plan: &Plan, entries: &Entries, matched: &Matched) -> Estimate {
+    fn estimate(&self, plan: &Plan, entries: &Entries, matched: &Cardinality) -> Estimate {
         let orders = self.request.sort.is_some() && !plan.sorted;
         let (limit, matched, source) = (self.request.limit, matched.number, matched.source);
         let limit = limit.map(|limit| limit as f64);

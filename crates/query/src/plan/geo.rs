@@ -2,7 +2,7 @@
 //! must read.
 
 use super::bounds::{Bound, FieldBounds, ValueRange, conjuncts};
-use operators::filter::{Node, Surface, Test, TestCells};
+use operators::filter::{Covering, Node, Surface, Test};
 use store::{FieldKind, Index, encode_cell};
 
 /// The bounds on the geospatial field number `field`: those of the first test on it that gives
@@ -32,7 +32,7 @@ fn surface(index: &Index, field: usize) -> Option<Surface> {
     Surface::of(index.spec(), index.key_pattern().field(path).as_str()?)
 }
 
-pub(super) fn of_cells(cells: &TestCells, shapes: bool) -> FieldBounds {
+pub(super) fn of_cells(cells: &Covering, shapes: bool) -> FieldBounds {
     let component = |cell: u64| {
         let mut out = Vec::with_capacity(9);
         encode_cell(cell, &mut out);

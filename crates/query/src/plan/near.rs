@@ -1,6 +1,6 @@
 //! `$near` and `$nearSphere`: which index can answer them, and the plan in order of distance.
 
-use super::access::{Access, NearBy, Nearness, Plan};
+use super::access::{Access, NearMethod, NearPlan, Plan};
 use super::bounds::FieldBounds;
 use super::index_bounds::{collation_fits, field_bounds};
 use super::partial::implied;
@@ -68,16 +68,16 @@ pub(super) fn plan(
         return whole();
     };
     let by = match rings(coll, request, root, path, near) {
-        Some(rings) => NearBy::Rings(rings),
-        None if own.is_some() => NearBy::Whole(Box::new(whole()?)),
+        Some(rings) => NearMethod::Rings(rings),
+        None if own.is_some() => NearMethod::Whole(Box::new(whole()?)),
         // No index can give this order, so the offer is declined.
         None => return whole(),
     };
     let index = match &by {
-        NearBy::Rings(rings) => Some(rings.index().clone()),
-        NearBy::Whole(_) => None,
+        NearMethod::Rings(rings) => Some(rings.index().clone()),
+        NearMethod::Whole(_) => None,
     };
-    let nearness = Nearness {
+    let nearness = NearPlan {
         path: path.clone(),
         near: near.clone(),
         by,

@@ -1,7 +1,7 @@
 //! The request to the planner: filter, order and the client's wishes about the access path.
 
-use super::column_plan::Behind;
-use super::rivals::Rivals;
+use super::column_plan::RequiredOutput;
+use super::rivals::RejectedPlans;
 use crate::exec::{AllowedIndexes, MatchFilter, SortBy, SortPattern};
 use model::{Doc, FieldPath, MongoError, Result, Value};
 use operators::filter::Near;
@@ -121,9 +121,9 @@ pub struct PlanRequest<'r> {
     /// `$near` of its own.
     pub near: Option<(&'r FieldPath, &'r Near)>,
     /// Receives the plans that lost the comparison of costs.
-    pub rivals: Option<&'r Rivals>,
+    pub rivals: Option<&'r RejectedPlans>,
     /// What is used after the filter, if the read may use columns.
-    pub columns: Option<Behind<'r>>,
+    pub columns: Option<RequiredOutput<'r>>,
 }
 
 /// The direction of a sort by `{$natural: ±1}`. The natural order of the log is that of its times.

@@ -6,9 +6,9 @@ use parking_lot::Mutex;
 
 /// Receives the plans that lost the comparison, with their costs.
 #[derive(Default)]
-pub struct Rivals(Mutex<Vec<Plan>>);
+pub struct RejectedPlans(Mutex<Vec<Plan>>);
 
-impl Rivals {
+impl RejectedPlans {
     /// Replaces the noted plans by those of a comparison. Plans that read like the chosen one, or
     /// like another noted one, are left out.
     pub(super) fn note(&self, taken: &Plan, compared: Vec<Plan>) {

@@ -31,7 +31,7 @@ static ALL_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// The current sample of a collection.
 #[derive(Default)]
-pub(super) struct KeptSample {
+pub(super) struct SampleCache {
     sample: Mutex<Option<Arc<Sample>>>,
     /// A query has asked since the last sample was drawn.
     asked: AtomicBool,
@@ -91,7 +91,7 @@ impl Sample {
     }
 }
 
-impl KeptSample {
+impl SampleCache {
     /// The sample of a collection. For a small collection it is drawn now if none fits. For a large
     /// one it is the last one drawn, or `None` until the first was drawn in the background.
     ///

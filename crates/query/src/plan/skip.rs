@@ -19,7 +19,7 @@ const VALUES_MAX: usize = 16;
 const INTERVALS_MAX: usize = 8;
 
 /// An index that can be read this way, if its first field has few values.
-pub(super) struct Skippable {
+pub(super) struct SkipScanIndex {
     index: Arc<Index>,
     bounds: Vec<FieldBounds>,
     /// Intervals of the components after the first.
@@ -31,7 +31,7 @@ pub(super) fn skippable(
     index: &Arc<Index>,
     request: &PlanRequest<'_>,
     root: &Node,
-) -> Option<Skippable> {
+) -> Option<SkipScanIndex> {
     let fits = collation_fits(request.collation, index.collation());
     let ordered = |kind: FieldKind| matches!(kind, FieldKind::Ascending | FieldKind::Descending);
     let kinds: Vec<FieldKind> = index.fields().iter().map(|f| f.kind).collect();
@@ -53,14 +53,14 @@ pub(super) fn skippable(
     }
     let unused = bounds.iter_mut().skip(1 + used);
     unused.for_each(|b| *b = FieldBounds::all());
-    Some(Skippable {
+    Some(SkipScanIndex {
         index: Arc::clone(index),
         bounds,
         behind,
     })
 }
 
-impl Skippable {
+impl SkipScanIndex {
     /// The plan; `None` if the first field has too many values.
     ///
     /// # Errors

@@ -3,12 +3,12 @@
 //! one snapshot, and the commit that adds it removes those it replaces. Must not know: how columns
 //! are extracted from documents.
 
-use super::taking::Taking;
+use super::taking::SegmentBuilder;
 use model::{Result, Tag};
 use operation::Operation;
 use std::sync::Arc;
 use store::format::segment::{Head, behind, touched_id};
-use store::{Collection, Index, NewSegment, ReadView, Replaced, Segment, SegmentColumn};
+use store::{Collection, Index, NewSegment, ReadView, ReplacedSegments, Segment, SegmentColumn};
 
 /// A segment is rebuilt when more than one in this many of its documents has changed.
 const TOUCHED_ONE_OF: usize = 16;
@@ -153,9 +153,10 @@ impl Build<'_> {
     fn run(&self, job: Job) -> Result<bool> {
         let (low, high) = (&job.low[..], job.high.as_deref());
         let mut scan = self.coll.scan_keys(&self.view, Some(low), high, false);
-        let (mut taking, mut ids) = (Taking::new(self.index), SegmentColumn::default());
-        let is_full =
-            |taking: &Taking| taking.rows() >= self.sizes.docs_max || taking.bytes() >= BYTES_MAX;
+        let (mut taking, mut ids) = (SegmentBuilder::new(self.index), SegmentColumn::default());
+        let is_full = |taking: &SegmentBuilder| {
+            taking.rows() >= self.sizes.docs_max || taking.bytes() >= BYTES_MAX
+        };
         let (mut last, mut more) = (Vec::new(), true);
         while more && !is_full(&taking) {
             self.go_on()?;
@@ -188,7 +189,7 @@ impl Build<'_> {
             columns,
         };
         let notes = self.notes(&new.head.low, &new.head.high)?;
-        let replaced = Replaced {
+        let replaced = ReplacedSegments {
             segments: &job.replaced,
             notes: &notes,
         };

@@ -3,7 +3,7 @@
 //! writers are not blocked. Must not know: whether segments can be read and have the right
 //! documents, which the store checks.
 
-use super::taking::{Taking, is_word};
+use super::taking::{SegmentBuilder, is_word};
 use model::{Doc, FieldPath, Result, Tag};
 use operation::Operation;
 use rustc_hash::FxHashSet;
@@ -50,7 +50,7 @@ struct Compare<'c> {
 
 /// The present documents of a segment that have not changed since it was built.
 struct Documents {
-    taking: Taking,
+    taking: SegmentBuilder,
     /// The row and the id of each.
     rows: Vec<(usize, Vec<u8>)>,
     /// The first document with a field that no column has, and that field.
@@ -111,7 +111,7 @@ impl Compare<'_> {
         let paths = head.columns.iter().filter(|c| c.path != SHAPES);
         let names: FxHashSet<&[u8]> = paths.clone().map(|c| c.path.as_bytes()).collect();
         let mut now = Documents {
-            taking: Taking::of(paths.map(|c| FieldPath::new(&c.path))),
+            taking: SegmentBuilder::of(paths.map(|c| FieldPath::new(&c.path))),
             rows: Vec::new(),
             other: None,
         };

@@ -14,8 +14,8 @@ const COLUMNS_MAX: usize = 64;
 const VALUE_BYTES_MAX: usize = 4096;
 
 /// The columns of a segment that is being built.
-pub(super) struct Taking {
-    columns: Vec<Taken>,
+pub(super) struct SegmentBuilder {
+    columns: Vec<ColumnBuilder>,
     /// The paths of all columns together.
     paths: Paths,
     /// The column of shapes: which of the paths a document has, in which order.
@@ -56,7 +56,7 @@ impl Shapes {
 }
 
 /// A column that is being built.
-struct Taken {
+struct ColumnBuilder {
     path: FieldPath,
     /// Extracts the column's path from documents.
     paths: Paths,
@@ -70,11 +70,11 @@ struct Taken {
     apart: u32,
 }
 
-impl Taken {
-    fn new(path: FieldPath) -> Taken {
+impl ColumnBuilder {
+    fn new(path: FieldPath) -> ColumnBuilder {
         let mut paths = Paths::default();
         paths.add(&path);
-        Taken {
+        ColumnBuilder {
             path,
             paths,
             value: Column::default(),
@@ -148,12 +148,12 @@ pub(super) fn is_word(tag: Tag) -> bool {
     )
 }
 
-impl Taking {
-    pub(super) fn new(index: &Index) -> Taking {
+impl SegmentBuilder {
+    pub(super) fn new(index: &Index) -> SegmentBuilder {
         match index.column_paths() {
-            None => Taking {
+            None => SegmentBuilder {
                 names: Some(FxHashMap::default()),
-                ..Taking::of([])
+                ..SegmentBuilder::of([])
             },
             Some(paths) => {
                 let id = FieldPath::new("_id");
@@ -161,14 +161,14 @@ impl Taking {
                 if !all.contains(&id) {
                     all.push(id);
                 }
-                Taking::of(all)
+                SegmentBuilder::of(all)
             }
         }
     }
 
     /// Columns for exactly these paths.
-    pub(super) fn of(paths: impl IntoIterator<Item = FieldPath>) -> Taking {
-        let mut taking = Taking {
+    pub(super) fn of(paths: impl IntoIterator<Item = FieldPath>) -> SegmentBuilder {
+        let mut taking = SegmentBuilder {
             columns: Vec::new(),
             paths: Paths::default(),
             shapes: Shapes::default(),
@@ -184,7 +184,7 @@ impl Taking {
 
     fn add_column(&mut self, path: FieldPath) {
         self.shapes.is_without |= self.paths.add(&path).is_none();
-        self.columns.push(Taken::new(path));
+        self.columns.push(ColumnBuilder::new(path));
     }
 
     /// Number of documents added.

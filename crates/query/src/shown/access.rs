@@ -2,7 +2,7 @@
 
 use super::{PlanNode, ReadCounts, StageStats, bounds, count, filter};
 use crate::exec::{MatchFilter, SortPattern};
-use crate::plan::{Access, FieldBounds, NearBy, Plan};
+use crate::plan::{Access, FieldBounds, NearMethod, Plan};
 use model::{DocBuf, FieldPath};
 use store::Index;
 
@@ -80,8 +80,8 @@ pub(crate) fn read(
             fetch(scan, residual_of(plan, spec), m)
         }
         Access::Near(nearness) => match &nearness.by {
-            NearBy::Rings(rings) => near(rings.index(), &nearness.path, whole(), m),
-            NearBy::Whole(plan) => read(plan, f, clustered, m),
+            NearMethod::Rings(rings) => near(rings.index(), &nearness.path, whole(), m),
+            NearMethod::Whole(plan) => read(plan, f, clustered, m),
         },
         Access::Text { terms } => text_match(plan, terms.len(), f, m),
         Access::Union {

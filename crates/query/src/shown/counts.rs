@@ -1,6 +1,6 @@
 //! The counters of a read.
 
-use store::BucketsRead;
+use store::BucketScanStats;
 
 /// The counters of one read of an access path so far.
 #[derive(Clone, Debug, Default)]
@@ -18,5 +18,5 @@ pub struct ReadCounts {
     /// The counters of each branch of a union.
     pub branches: Vec<ReadCounts>,
     /// The counters of a time-series collection's buckets.
-    pub buckets: Option<BucketsRead>,
+    pub buckets: Option<BucketScanStats>,
 }

@@ -7,10 +7,10 @@ mod placement;
 mod source;
 mod traits;
 
-pub use need::{Need, Report, SessionUser, Subject};
+pub use need::{Report, RequiredPrivilege, SessionUser, Subject};
 pub use parse::{
-    ApiClass, FindNeeds, Inside, NeedsContext, ParseOptions, ParseStage, StageContext, StageNeeds,
-    StageOp, StageTable, pipeline_needs,
+    ApiClass, FindNeeds, NeedsContext, ParseOptions, ParseStage, PipelineContext, StageContext,
+    StageNeeds, StageOp, StageTable, pipeline_needs,
 };
 pub(crate) use parse::{MAX_DEPTH, single_field, stage_of};
 pub use placement::Placement;

@@ -6,7 +6,7 @@ use model::Namespace;
 
 /// One privilege that a pipeline needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum RequiredPrivilege {
     /// The documents of a collection or view.
     Read(Namespace),
     /// Documents found by a search index of the pipeline's collection. The right to read the

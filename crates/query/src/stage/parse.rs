@@ -2,7 +2,7 @@
 //! it, the stages before it, the table of stages. The table is passed in, so that a stage with an
 //! inner pipeline knows no other stage.
 
-use super::need::{Need, Subject};
+use super::need::{RequiredPrivilege, Subject};
 use super::placement::Placement;
 use super::source::PipelineSource;
 use super::traits::Stage;
@@ -86,7 +86,7 @@ impl std::fmt::Debug for StageTable {
 
 /// Where a pipeline is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Inside {
+pub enum PipelineContext {
     /// The command.
     Top,
     /// A sub-pipeline of `$facet`.
@@ -109,7 +109,7 @@ pub struct ParseOptions {
     /// What the pipeline reads.
     pub target: PipelineSource,
     /// Where the pipeline is used.
-    pub inside: Inside,
+    pub inside: PipelineContext,
     /// A `$facet` is around it, at any depth.
     pub in_facet: bool,
     /// The number of pipelines around it.
@@ -126,7 +126,7 @@ impl ParseOptions {
         ParseOptions {
             stages,
             target,
-            inside: Inside::Top,
+            inside: PipelineContext::Top,
             in_facet: false,
             depth: 0,
             optimize: true,
@@ -138,7 +138,7 @@ impl ParseOptions {
     ///
     /// # Errors
     /// 232 MaxSubPipelineDepthExceeded.
-    pub fn inner(&self, inside: Inside, target: PipelineSource) -> Result<ParseOptions> {
+    pub fn inner(&self, inside: PipelineContext, target: PipelineSource) -> Result<ParseOptions> {
         if self.depth >= MAX_DEPTH {
             bail!(
                 code::MAX_SUB_PIPELINE_DEPTH_EXCEEDED,
@@ -150,7 +150,7 @@ impl ParseOptions {
             stages: self.stages,
             target,
             inside,
-            in_facet: self.in_facet || inside == Inside::Facet,
+            in_facet: self.in_facet || inside == PipelineContext::Facet,
             depth: self.depth + 1,
             optimize: self.optimize,
             search: self.search,
@@ -238,19 +238,19 @@ pub enum StageNeeds {
 pub struct NeedsContext<'c> {
     /// The pipeline around the stage.
     pub(crate) options: &'c ParseOptions,
-    found: &'c mut Vec<Need>,
+    found: &'c mut Vec<RequiredPrivilege>,
 }
 
 impl NeedsContext<'_> {
     /// Adds a privilege.
-    pub(crate) fn add(&mut self, need: Need) {
+    pub(crate) fn add(&mut self, need: RequiredPrivilege) {
         self.found.push(need);
     }
 
     /// Adds the privilege to see information about the stage's collection or database.
     pub(crate) fn add_server_facts(&mut self, subject: Subject) {
         let target = self.options.target.clone();
-        self.add(Need::Told(subject, target));
+        self.add(RequiredPrivilege::Told(subject, target));
     }
 
     /// Adds the privileges of an inner pipeline, which reads `target`.
@@ -259,7 +259,7 @@ impl NeedsContext<'_> {
     /// 232 MaxSubPipelineDepthExceeded, and those of [`pipeline_needs`].
     pub(crate) fn inner(
         &mut self,
-        inside: Inside,
+        inside: PipelineContext,
         target: PipelineSource,
         pipeline: Array<'_>,
     ) -> Result<()> {
@@ -274,7 +274,10 @@ impl NeedsContext<'_> {
 /// # Errors
 /// 14 TypeMismatch, 40323, 40324 for what is no stage, and those of the stages for what is read of
 /// their arguments.
-pub fn pipeline_needs(pipeline: Array<'_>, options: &ParseOptions) -> Result<Vec<Need>> {
+pub fn pipeline_needs(
+    pipeline: Array<'_>,
+    options: &ParseOptions,
+) -> Result<Vec<RequiredPrivilege>> {
     let mut found = Vec::new();
     let first = pipeline.get(0).map(|item| stage_of(item, options.stages));
     let makes_documents = match first.transpose()? {
@@ -282,13 +285,17 @@ pub fn pipeline_needs(pipeline: Array<'_>, options: &ParseOptions) -> Result<Vec
         None => false,
     };
     if let (PipelineSource::Collection(ns), false) = (&options.target, makes_documents) {
-        found.push(Need::Read(ns.clone()));
+        found.push(RequiredPrivilege::Read(ns.clone()));
     }
     each_stage(pipeline, options, &mut found)?;
     Ok(found)
 }
 
-fn each_stage(pipeline: Array<'_>, options: &ParseOptions, found: &mut Vec<Need>) -> Result<()> {
+fn each_stage(
+    pipeline: Array<'_>,
+    options: &ParseOptions,
+    found: &mut Vec<RequiredPrivilege>,
+) -> Result<()> {
     for item in pipeline.iter() {
         let (op, arg) = stage_of(item, options.stages)?;
         if let StageNeeds::Of(find) | StageNeeds::OfSource(find) = op.needs {

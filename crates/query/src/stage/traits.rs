@@ -3,7 +3,7 @@
 
 use crate::exec::{BatchStream, ChangeProgress, ExecContext, Fold, MatchFilter, SortPattern};
 use model::{Doc, DocBuf, Result, Value};
-use operators::Reads;
+use operators::RequiredFields;
 use operators::expr::ParseCx;
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub trait Stage: Send + Sync {
     }
 
     /// Adds the fields of its input that it uses; it must not depend on any other field.
-    fn reads(&self, reads: &mut Reads) {
+    fn reads(&self, reads: &mut RequiredFields) {
         reads.add_everything();
     }
 

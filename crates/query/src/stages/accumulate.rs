@@ -5,7 +5,7 @@
 use model::{DocWriter, Result, Value, bail};
 use operators::accumulator::{self, Accumulator, AccumulatorSpec};
 use operators::expr::ParseCx;
-use operators::{Cx, Env, Reads};
+use operators::{Cx, Env, RequiredFields};
 
 /// One field to accumulate.
 pub(super) struct Field {
@@ -20,7 +20,7 @@ impl Field {
     }
 
     /// Adds the fields that it uses.
-    pub(super) fn reads(&self, reads: &mut Reads) {
+    pub(super) fn reads(&self, reads: &mut RequiredFields) {
         self.spec.reads(reads);
     }
 }

@@ -5,7 +5,9 @@
 
 use super::listed::only_on_admin;
 use crate::exec::{BatchStream, ExecContext};
-use crate::stage::{ApiClass, Need, Placement, Report, Stage, StageNeeds, StageOp, one};
+use crate::stage::{
+    ApiClass, Placement, Report, RequiredPrivilege, Stage, StageNeeds, StageOp, one,
+};
 use model::{Doc, DocBuf, Result, Value, bail, code};
 use std::sync::Arc;
 
@@ -13,7 +15,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$backupCursor",
     api: ApiClass::Outside,
     needs: StageNeeds::OfSource(|cx, _, _| {
-        cx.add(Need::Server(Report::Files));
+        cx.add(RequiredPrivilege::Server(Report::Files));
         Ok(())
     }),
     placement: Placement {

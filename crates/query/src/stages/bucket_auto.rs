@@ -166,12 +166,12 @@ impl Stage for BucketAuto {
 struct BucketAutoStream {
     stage: Arc<BucketAuto>,
     input: Option<Box<dyn BatchStream>>,
-    sorted: Option<Sorted>,
+    sorted: Option<SortedInput>,
     arena: Bump,
 }
 
 /// The sorted documents, read one by one, and the progress of cutting them into buckets.
-struct Sorted {
+struct SortedInput {
     run: Run,
     inbox: DocBatch,
     at: usize,
@@ -184,7 +184,7 @@ struct Sorted {
 }
 
 impl BucketAutoStream {
-    fn read(&self, mut input: Box<dyn BatchStream>, exec: &ExecContext<'_>) -> Result<Sorted> {
+    fn read(&self, mut input: Box<dyn BatchStream>, exec: &ExecContext<'_>) -> Result<SortedInput> {
         let (stage, budget) = (&self.stage, exec.host.memory_limit_bytes());
         let (mut rows, mut run, mut n) = (SortBuffer::default(), Run::new(usize::MAX), 0u64);
         let mut arena = Bump::new();
@@ -207,7 +207,7 @@ impl BucketAutoStream {
         rows.sort();
         run.finish(rows);
         let per_bucket = ((n as f64 / f64::from(stage.buckets)).round() as u64).max(1);
-        Ok(Sorted {
+        Ok(SortedInput {
             run,
             inbox: DocBatch::new(),
             at: 0,
@@ -220,7 +220,11 @@ impl BucketAutoStream {
     }
 
     /// The next document in order, with its value.
-    fn take(&self, s: &mut Sorted, exec: &ExecContext<'_>) -> Result<Option<(OwnedValue, DocBuf)>> {
+    fn take(
+        &self,
+        s: &mut SortedInput,
+        exec: &ExecContext<'_>,
+    ) -> Result<Option<(OwnedValue, DocBuf)>> {
         while s.at >= s.inbox.len() {
             if !s.more {
                 return Ok(None);
@@ -238,7 +242,7 @@ impl BucketAutoStream {
     /// Fills and returns one bucket: its bounds and accumulators.
     fn bucket(
         &self,
-        s: &mut Sorted,
+        s: &mut SortedInput,
         exec: &ExecContext<'_>,
     ) -> Result<Option<(OwnedValue, OwnedValue, States)>> {
         let first = match s.next.take() {

@@ -3,8 +3,8 @@
 //! in `count` or `queryExecStats`, 40415 unknown names, 166 on a view (except latencyStats), and
 //! the host's 26.
 
-use super::listed::Listed;
-use crate::exec::Resolved;
+use super::listed::ListingStage;
+use crate::exec::ResolvedNamespace;
 use crate::stage::{
     ApiClass, PipelineSource, Placement, StageContext, StageNeeds, StageOp, Subject, one,
 };
@@ -27,7 +27,11 @@ fn counts_only(arg: Value<'_>) -> bool {
         .is_some_and(|d| d.iter().all(|(name, _)| name == "count"))
 }
 
-fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Listed> {
+fn parse(
+    scx: &mut StageContext<'_, '_>,
+    name: &'static str,
+    arg: Value<'_>,
+) -> Result<ListingStage> {
     let Value::Document(spec) = arg else {
         bail!(
             5447000,
@@ -50,9 +54,9 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
             w.put(part, v);
         }
     });
-    Ok(Listed::new(model::doc! { name: arg }, move |host| {
+    Ok(ListingStage::new(model::doc! { name: arg }, move |host| {
         let reads = spec.doc().iter().any(|(part, _)| part != "latencyStats");
-        if reads && matches!(host.resolve(&ns)?, Resolved::View { .. }) {
+        if reads && matches!(host.resolve(&ns)?, ResolvedNamespace::View { .. }) {
             bail!(
                 code::COMMAND_NOT_SUPPORTED_ON_VIEW,
                 "{ns} is a view, not a collection"

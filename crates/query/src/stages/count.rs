@@ -5,7 +5,7 @@
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::stage::{ApiClass, Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
 use model::{DocBuf, Result, Value, bail, doc};
-use operators::Reads;
+use operators::RequiredFields;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -55,7 +55,7 @@ impl Stage for Count {
     fn kind(&self) -> Kind<'_> {
         Kind::Transform(Transform::Count)
     }
-    fn reads(&self, _: &mut Reads) {}
+    fn reads(&self, _: &mut RequiredFields) {}
 }
 
 struct CountStream {

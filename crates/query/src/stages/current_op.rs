@@ -2,8 +2,10 @@
 //! targetAllNodes}`: running operations; only on the admin database. Errors: 14 no object or no
 //! boolean, 40415 unknown, 9 for targetAllNodes, 73 elsewhere.
 
-use super::listed::{Listed, only_on_admin};
-use crate::stage::{ApiClass, Need, NeedsContext, Placement, Report, StageNeeds, StageOp, one};
+use super::listed::{ListingStage, only_on_admin};
+use crate::stage::{
+    ApiClass, NeedsContext, Placement, Report, RequiredPrivilege, StageNeeds, StageOp, one,
+};
 use model::{Doc, Result, Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -15,7 +17,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
         let spec = specification(name, arg)?;
         only_on_admin(scx, name)?;
         let spec = spec.to_buf();
-        one(Listed::new(model::doc! { name: arg }, move |host| {
+        one(ListingStage::new(model::doc! { name: arg }, move |host| {
             host.list("$currentOp", "admin", spec.doc())
         }))
     },
@@ -45,7 +47,7 @@ fn specification<'a>(name: &str, arg: Value<'a>) -> Result<Doc<'a>> {
 
 fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Result<()> {
     let of_all = specification(name, arg)?.field("allUsers").truthy();
-    cx.add(Need::Server(Report::Operations { of_all }));
+    cx.add(RequiredPrivilege::Server(Report::Operations { of_all }));
     Ok(())
 }
 

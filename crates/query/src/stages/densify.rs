@@ -276,7 +276,7 @@ impl BatchStream for DensifyStream {
         let output = match (&mut self.output, self.input.take()) {
             (Some(output), _) => output,
             (none, Some(mut input)) => {
-                let mut run = Filling {
+                let mut run = DensifyRun {
                     stage: &self.stage,
                     exec,
                     out: Spool::default(),
@@ -294,7 +294,7 @@ impl BatchStream for DensifyStream {
 }
 
 /// One run over the sorted input.
-struct Filling<'f> {
+struct DensifyRun<'f> {
     stage: &'f Densify,
     exec: &'f ExecContext<'f>,
     out: Spool,
@@ -304,7 +304,7 @@ struct Filling<'f> {
     order: Vec<Vec<u8>>,
 }
 
-impl Filling<'_> {
+impl DensifyRun<'_> {
     fn all(&mut self, input: &mut dyn BatchStream) -> Result<()> {
         let (mut least, mut greatest): (Option<OwnedValue>, Option<OwnedValue>) = (None, None);
         let mut current: Option<Vec<u8>> = None;

@@ -7,21 +7,21 @@ use operators::Cx;
 use std::sync::Arc;
 
 /// The work of such a stage.
-pub trait Each: Send + Sync {
+pub trait DocumentStage: Send + Sync {
     /// Processes one document.
     ///
     /// # Errors
     /// The stage's own.
-    fn each<'a>(&'a self, cx: &Cx<'_, 'a>, doc: Doc<'a>, out: &mut Emit<'_>) -> Result<()>;
+    fn each<'a>(&'a self, cx: &Cx<'_, 'a>, doc: Doc<'a>, out: &mut Emitter<'_>) -> Result<()>;
 }
 
 /// Receives the results; they keep the metadata of their input document.
-pub struct Emit<'b> {
+pub struct Emitter<'b> {
     out: &'b mut DocBatch,
     meta: Option<Doc<'b>>,
 }
 
-impl Emit<'_> {
+impl Emitter<'_> {
     /// Adds a result document.
     pub fn push(&mut self, doc: Doc<'_>) {
         self.out.push_with_meta(doc, self.meta);
@@ -33,7 +33,7 @@ impl Emit<'_> {
 }
 
 /// The pull operator of such a stage.
-pub struct EachStream<E> {
+pub struct DocumentStream<E> {
     stage: Arc<E>,
     input: Box<dyn BatchStream>,
     inbox: DocBatch,
@@ -43,10 +43,10 @@ pub struct EachStream<E> {
     arena: Bump,
 }
 
-impl<E: Each + 'static> EachStream<E> {
+impl<E: DocumentStage + 'static> DocumentStream<E> {
     /// The operator over an input.
     pub fn open(stage: Arc<E>, input: Box<dyn BatchStream>) -> Box<dyn BatchStream> {
-        Box::new(EachStream {
+        Box::new(DocumentStream {
             stage,
             input,
             inbox: DocBatch::new(),
@@ -57,7 +57,7 @@ impl<E: Each + 'static> EachStream<E> {
     }
 }
 
-impl<E: Each> BatchStream for EachStream<E> {
+impl<E: DocumentStage> BatchStream for DocumentStream<E> {
     fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         if self.at >= self.inbox.len() {
             if !self.more {
@@ -76,7 +76,7 @@ impl<E: Each> BatchStream for EachStream<E> {
                 meta,
                 ..exec.cx(&self.arena, doc)
             };
-            self.stage.each(&cx, doc, &mut Emit { out, meta })?;
+            self.stage.each(&cx, doc, &mut Emitter { out, meta })?;
         }
         self.arena.reset();
         Ok(self.more || self.at < self.inbox.len())

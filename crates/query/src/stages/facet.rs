@@ -7,7 +7,8 @@ use crate::exec::{BatchStream, DocBatch, ExecContext, Spool, drain};
 use crate::path::checked_path;
 use crate::pipeline::Pipeline;
 use crate::stage::{
-    ApiClass, Inside, NeedsContext, Placement, Stage, StageContext, StageNeeds, StageOp, one,
+    ApiClass, NeedsContext, PipelineContext, Placement, Stage, StageContext, StageNeeds, StageOp,
+    one,
 };
 use model::{Array, ArrayWriter, Doc, DocBuf, Result, Value, bail, code};
 use std::sync::Arc;
@@ -51,7 +52,7 @@ fn stages<'a>(name: &str, facet: &str, v: Value<'a>) -> Result<Array<'a>> {
 fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Result<()> {
     for (facet, v) in specification(name, arg)?.iter() {
         let target = cx.options.target.clone();
-        cx.inner(Inside::Facet, target, stages(name, facet, v)?)?;
+        cx.inner(PipelineContext::Facet, target, stages(name, facet, v)?)?;
     }
     Ok(())
 }
@@ -67,7 +68,7 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &str, arg: Value<'_>) -> Result<F
         }
         let options = scx
             .options
-            .inner(Inside::Facet, scx.options.target.clone())?;
+            .inner(PipelineContext::Facet, scx.options.target.clone())?;
         facets.push((facet.to_owned(), Pipeline::parse(scx.cx, stages, &options)?));
     }
     Ok(Facet {

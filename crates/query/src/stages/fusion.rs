@@ -6,7 +6,9 @@
 use super::fields::Fields;
 use super::join::key_of;
 use crate::exec::{BatchStream, DocBatch, ExecContext, ReadyBatch};
-use crate::stage::{Inside, NeedsContext, PipelineSource, StageContext, StageTable, single_field};
+use crate::stage::{
+    NeedsContext, PipelineContext, PipelineSource, StageContext, StageTable, single_field,
+};
 use hashbrown::HashMap;
 use model::{Array, Doc, DocBuf, DocWriter, Number, Result, Value, bail, code};
 use std::cmp::Ordering;
@@ -95,7 +97,7 @@ pub(super) fn needs_of(
 ) -> Result<()> {
     for (input, v) in input_pipelines(&specification(name, arg)?, allowed)?.iter() {
         let target = cx.options.target.clone();
-        cx.inner(Inside::Top, target, input_stages(name, input, v)?)?;
+        cx.inner(PipelineContext::Top, target, input_stages(name, input, v)?)?;
     }
     Ok(())
 }
@@ -211,7 +213,7 @@ pub(super) fn meta_of(
 }
 
 /// A document and the data of each input about it.
-pub(super) struct Fused<T> {
+pub(super) struct FusedDocument<T> {
     pub(super) doc: DocBuf,
     pub(super) by_input: Vec<Option<T>>,
     pub(super) score: f64,
@@ -221,7 +223,7 @@ pub(super) struct Fused<T> {
 pub(super) struct Fusion<T> {
     inputs: usize,
     places: HashMap<Vec<u8>, usize>,
-    pub(super) documents: Vec<Fused<T>>,
+    pub(super) documents: Vec<FusedDocument<T>>,
     key: Vec<u8>,
 }
 
@@ -250,7 +252,7 @@ impl<T: Clone> Fusion<T> {
             Some(at) => *at,
             None => {
                 self.places.insert(self.key.clone(), self.documents.len());
-                self.documents.push(Fused {
+                self.documents.push(FusedDocument {
                     doc: doc.to_buf(),
                     by_input: vec![None; self.inputs],
                     score: 0.0,
@@ -267,7 +269,10 @@ impl<T: Clone> Fusion<T> {
     }
 
     /// All documents, the best first, with their metadata.
-    pub(super) fn finish(mut self, meta: impl Fn(&Fused<T>) -> DocBuf) -> Box<dyn BatchStream> {
+    pub(super) fn finish(
+        mut self,
+        meta: impl Fn(&FusedDocument<T>) -> DocBuf,
+    ) -> Box<dyn BatchStream> {
         self.documents.sort_by(|a, b| {
             let by_score = b.score.partial_cmp(&a.score).unwrap_or(Ordering::Equal);
             by_score

@@ -10,7 +10,8 @@
 
 use super::geo_point::{EARTH_RADIUS_M, Point, QueryPoint};
 use crate::exec::{
-    BatchStream, DocBatch, ExecContext, GeoIndex, MatchFilter, OpenedRead, ReadRequest, Resolved,
+    BatchStream, DocBatch, ExecContext, GeoIndex, MatchFilter, OpenRead, ReadRequest,
+    ResolvedNamespace,
 };
 use crate::path::{checked_path, write_with};
 use crate::stage::{
@@ -66,7 +67,7 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &str, arg: Value<'_>) -> Result<G
     }
     let mut stage = GeoNear {
         ns,
-        near: Near::At(Origin {
+        near: NearPoint::At(Origin {
             spot: QueryPoint::Flat(Point { x: 0.0, y: 0.0 }),
             legacy: false,
         }),
@@ -99,8 +100,8 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &str, arg: Value<'_>) -> Result<G
         }
     }
     stage.near = match near.constant() {
-        Some(v) => Near::At(Origin::of(name, v, spherical)?),
-        None => Near::Variable(near, spherical),
+        Some(v) => NearPoint::At(Origin::of(name, v, spherical)?),
+        None => NearPoint::Variable(near, spherical),
     };
     Ok(stage)
 }
@@ -233,7 +234,7 @@ impl Origin {
     }
 }
 
-enum Near {
+enum NearPoint {
     At(Origin),
     /// A variable of `$lookup`, known when the stage is opened. The flag is `spherical`.
     Variable(BoxExpr, bool),
@@ -241,7 +242,7 @@ enum Near {
 
 struct GeoNear {
     ns: Namespace,
-    near: Near,
+    near: NearPoint,
     distance_field: Option<FieldPath>,
     include_locs: Option<FieldPath>,
     key: Option<FieldPath>,
@@ -255,7 +256,7 @@ struct GeoNear {
 impl GeoNear {
     /// The indexed field with the locations.
     fn field(&self, exec: &ExecContext<'_>, ns: &Namespace, origin: Origin) -> Result<FieldPath> {
-        if matches!(exec.host.resolve(ns)?, Resolved::Missing) {
+        if matches!(exec.host.resolve(ns)?, ResolvedNamespace::Missing) {
             bail!(
                 code::NAMESPACE_NOT_FOUND,
                 "$geoNear requires a geo index to run, but {ns} does not exist"
@@ -307,8 +308,8 @@ impl GeoNear {
 
     fn origin(&self, exec: &ExecContext<'_>) -> Result<Origin> {
         match &self.near {
-            Near::At(origin) => Ok(*origin),
-            Near::Variable(e, spherical) => {
+            NearPoint::At(origin) => Ok(*origin),
+            NearPoint::Variable(e, spherical) => {
                 let arena = Bump::new();
                 let v = e.eval(&exec.cx(&arena, Doc::EMPTY))?;
                 Origin::of("$geoNear", v, *spherical)
@@ -402,7 +403,7 @@ impl GeoNear {
 /// is read first; if it is in order of distance, one batch at a time.
 struct GeoStream {
     stage: Arc<GeoNear>,
-    read: OpenedRead,
+    read: OpenRead,
     field: FieldPath,
     origin: Origin,
     more: bool,

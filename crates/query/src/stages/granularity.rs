@@ -138,7 +138,7 @@ impl Granularity {
             Value::Decimal128(_) => Value::Decimal128(Decimal128::from_f64(rounded)),
             _ if n == 0.0 => *v,
             // A power of two is a whole number, whatever the type of the rounded value.
-            _ if matches!(self, Granularity::PowersOf2) => whole(rounded),
+            _ if matches!(self, Granularity::PowersOf2) => narrow_number(rounded),
             _ => Value::Double(rounded),
         }
         .to_owned_value()
@@ -146,7 +146,7 @@ impl Granularity {
 }
 
 /// A whole number in the smallest type that holds it; other numbers stay doubles.
-fn whole(n: f64) -> Value<'static> {
+fn narrow_number(n: f64) -> Value<'static> {
     const LONG: f64 = 9_223_372_036_854_775_808.0;
     if n.fract() != 0.0 || n.abs() >= LONG {
         return Value::Double(n);

@@ -9,8 +9,8 @@ use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use crate::path::{checked_path, write_with};
 use crate::pipeline::Pipeline;
 use crate::stage::{
-    ApiClass, Need, NeedsContext, ParseOptions, PipelineSource, Placement, Stage, StageContext,
-    StageNeeds, StageOp, one,
+    ApiClass, NeedsContext, ParseOptions, PipelineSource, Placement, RequiredPrivilege, Stage,
+    StageContext, StageNeeds, StageOp, one,
 };
 use hashbrown::HashSet;
 use model::{
@@ -61,7 +61,7 @@ fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Resul
     for (field, v) in specification(name, arg)?.iter() {
         if field == "from" {
             let ns = source(cx.options, v)?;
-            cx.add(Need::Read(ns));
+            cx.add(RequiredPrivilege::Read(ns));
         }
     }
     Ok(())

@@ -9,9 +9,12 @@ use super::accumulate::{Field, States, emit, parse_field};
 use super::group_columns::{Columns, Groups};
 use super::hash::hash_bytes;
 use crate::exec::{
-    BatchStream, DocBatch, ExecContext, Fold, Folded, SpillFile, drain_ahead, memory_exceeded,
+    BatchStream, DocBatch, ExecContext, Fold, PartialResult, SpillFile, drain_ahead,
+    memory_exceeded,
 };
-use crate::stage::{ApiClass, Inside, Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
+use crate::stage::{
+    ApiClass, Kind, PipelineContext, Placement, Stage, StageNeeds, StageOp, Transform, one,
+};
 use hashbrown::HashTable;
 use model::{
     Bump, Doc, DocBuf, ErrorKind, MongoError, OwnedValue, Result, Value, bail, code, compare,
@@ -19,7 +22,7 @@ use model::{
 use operators::columns::Paths;
 use operators::expr::{self, BoxExpr, ParseCx};
 use operators::vector::Rows;
-use operators::{Cx, Reads};
+use operators::{Cx, RequiredFields};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -56,8 +59,8 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
         let Some(id) = id else {
             bail!(15955, "a group specification must include an _id")
         };
-        let in_engine =
-            scx.options.inside == Inside::Top && scx.before.iter().all(|s| selects(s.kind()));
+        let in_engine = scx.options.inside == PipelineContext::Top
+            && scx.before.iter().all(|s| selects(s.kind()));
         one(Group {
             in_engine,
             id,
@@ -157,7 +160,7 @@ impl Stage for Group {
             Kind::Transform(Transform::Group(spec.doc()))
         })
     }
-    fn reads(&self, reads: &mut Reads) {
+    fn reads(&self, reads: &mut RequiredFields) {
         self.id.reads(reads);
         self.fields.iter().for_each(|f| f.reads(reads));
     }
@@ -194,10 +197,15 @@ impl Fold for GroupFold {
         let one_group = self.stage.id.constant().is_some();
         one_group && self.stage.fields.iter().all(|f| f.spec().any_order)
     }
-    fn begin(&self) -> Box<dyn Folded> {
+    fn begin(&self) -> Box<dyn PartialResult> {
         Box::new(Groups::new(&self.stage.fields))
     }
-    fn add(&self, to: &mut dyn Folded, rows: Rows<'_>, exec: &ExecContext<'_>) -> Result<()> {
+    fn add(
+        &self,
+        to: &mut dyn PartialResult,
+        rows: Rows<'_>,
+        exec: &ExecContext<'_>,
+    ) -> Result<()> {
         let Some(groups) = to.as_any_mut().downcast_mut::<Groups>() else {
             return Err(MongoError::internal("groups of another stage"));
         };
@@ -207,7 +215,7 @@ impl Fold for GroupFold {
     }
     fn finish(
         self: Arc<Self>,
-        parts: Vec<Box<dyn Folded>>,
+        parts: Vec<Box<dyn PartialResult>>,
         exec: &ExecContext<'_>,
     ) -> Result<Box<dyn BatchStream>> {
         let mut groups: Option<Groups> = None;
@@ -220,7 +228,7 @@ impl Fold for GroupFold {
                 Some(first) => first.merge(*later, exec).map_err(|e| self.numbered(e))?,
             }
         }
-        Ok(Box::new(FoldedGroups {
+        Ok(Box::new(GroupOutput {
             groups: groups.unwrap_or_else(|| Groups::new(&self.stage.fields)),
             stage: self.stage.clone(),
             next: 0,
@@ -237,14 +245,14 @@ impl Fold for GroupFold {
 }
 
 /// Gives the documents of finished groups.
-struct FoldedGroups {
+struct GroupOutput {
     stage: Arc<Group>,
     groups: Groups,
     next: usize,
     arena: Bump,
 }
 
-impl BatchStream for FoldedGroups {
+impl BatchStream for GroupOutput {
     fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         let fields = &self.stage.fields;
         while !out.is_full() && self.next < self.groups.len() {

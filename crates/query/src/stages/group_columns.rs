@@ -3,13 +3,13 @@
 //! same functions make them. Must not know: how documents are read, spilling.
 
 use super::accumulate::Field;
-use crate::exec::{ExecContext, Folded};
+use crate::exec::{ExecContext, PartialResult};
 use hashbrown::HashTable;
 use model::{Bump, Collate, DocWriter, OwnedValue, Result, Value, compare};
-use operators::accumulator::Many;
+use operators::accumulator::GroupAccumulator;
 use operators::columns::{Operand, Paths};
 use operators::expr::Expr;
-use operators::vector::{Form, Rows};
+use operators::vector::{ColumnExpr, Rows};
 use operators::{Cx, Env};
 use std::any::Any;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use std::sync::Arc;
 /// The values that a `$group` needs of documents.
 pub(super) struct Columns {
     pub(super) paths: Arc<Paths>,
-    id: Form,
-    inputs: Vec<Form>,
+    id: ColumnExpr,
+    inputs: Vec<ColumnExpr>,
 }
 
 impl Columns {
@@ -26,11 +26,11 @@ impl Columns {
     /// accumulator cannot be merged.
     pub(super) fn of(id: &dyn Expr, fields: &[Field]) -> Option<Columns> {
         let mut paths = Paths::default();
-        let id = Form::of(id, &mut paths)?;
+        let id = ColumnExpr::of(id, &mut paths)?;
         let inputs = fields.iter().map(|f| {
             let merges = f.spec().many.is_some() && f.spec().init.is_none();
             let input = f.spec().input.as_ref();
-            merges.then(|| Form::of(input, &mut paths)).flatten()
+            merges.then(|| ColumnExpr::of(input, &mut paths)).flatten()
         });
         let inputs = inputs.collect::<Option<Vec<_>>>()?;
         Some(Columns {
@@ -99,7 +99,7 @@ pub(super) struct Groups {
     index: HashTable<u32>,
     keys: Vec<u8>,
     list: Vec<Group>,
-    states: Vec<Box<dyn Many>>,
+    states: Vec<Box<dyn GroupAccumulator>>,
     id_bytes: usize,
     /// The group of each row of the current batch.
     found: Vec<u32>,
@@ -293,7 +293,7 @@ fn write_below(
     }
 }
 
-impl Folded for Groups {
+impl PartialResult for Groups {
     fn memory_bytes(&self) -> usize {
         let states: usize = self.states.iter().map(|s| s.memory_bytes()).sum();
         self.keys.len() + self.id_bytes + self.list.len() * size_of::<Group>() + states

@@ -1,6 +1,6 @@
 //! `$indexStats: {}`: one document per index. Errors: 28803 for any other argument.
 
-use super::listed::{Listed, under_views};
+use super::listed::{ListingStage, under_views};
 use crate::stage::{ApiClass, PipelineSource, Placement, StageNeeds, StageOp, Subject, one};
 use model::{bail, code};
 
@@ -25,7 +25,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
                 "{name} is only valid on a collection"
             );
         };
-        one(Listed::new(model::doc! { name: arg }, move |host| {
+        one(ListingStage::new(model::doc! { name: arg }, move |host| {
             host.index_stats(&under_views(host, ns.clone(), name)?)
         }))
     },

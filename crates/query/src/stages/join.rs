@@ -7,7 +7,7 @@
 //! batch for the batch's values.
 
 use super::hash::hash_bytes;
-use crate::exec::{BatchStream, DocBatch, ExecContext, Resolved, drain};
+use crate::exec::{BatchStream, DocBatch, ExecContext, ResolvedNamespace, drain};
 use crate::pipeline::Pipeline;
 use crate::stage::PipelineSource;
 use hashbrown::{HashMap, HashTable};
@@ -177,16 +177,16 @@ enum State {
 }
 
 /// The matching documents.
-pub(super) struct Matched<'t> {
+pub(super) struct JoinMatches<'t> {
     table: &'t JoinTable,
     rows: Vec<u32>,
 }
 
-impl<'t> Matched<'t> {
+impl<'t> JoinMatches<'t> {
     fn add(&mut self, key: &[u8]) {
         self.rows.extend_from_slice(self.table.find(key));
     }
-    fn ordered(mut self) -> Matched<'t> {
+    fn ordered(mut self) -> JoinMatches<'t> {
         self.rows.sort_unstable();
         self.rows.dedup();
         self
@@ -283,7 +283,7 @@ impl JoinCache {
 
     fn begin(&mut self, join: &Join, exec: &ExecContext<'_>) -> Result<State> {
         if let PipelineSource::Collection(ns) = join.source.target()
-            && matches!(exec.host.resolve(ns)?, Resolved::Collection)
+            && matches!(exec.host.resolve(ns)?, ResolvedNamespace::Collection)
             && exec.host.can_look_up(ns, &join.foreign)
         {
             return Ok(State::ByIndex);
@@ -324,8 +324,13 @@ impl JoinCache {
     }
 
     /// The foreign documents equal to a local one.
-    pub(super) fn matches(&self, join: &Join, doc: Doc<'_>, exec: &ExecContext<'_>) -> Matched<'_> {
-        let mut matched = Matched {
+    pub(super) fn matches(
+        &self,
+        join: &Join,
+        doc: Doc<'_>,
+        exec: &ExecContext<'_>,
+    ) -> JoinMatches<'_> {
+        let mut matched = JoinMatches {
             table: &self.table,
             rows: Vec::new(),
         };
@@ -338,8 +343,8 @@ impl JoinCache {
         &self,
         values: &[OwnedValue],
         exec: &ExecContext<'_>,
-    ) -> Matched<'_> {
-        let mut matched = Matched {
+    ) -> JoinMatches<'_> {
+        let mut matched = JoinMatches {
             table: &self.table,
             rows: Vec::new(),
         };

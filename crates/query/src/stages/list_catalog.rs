@@ -1,7 +1,7 @@
 //! `$listCatalog: {}`: the catalog's entry of a collection, or of all of them when run on `admin`
 //! with `{aggregate: 1}`. Errors: 9 no empty object, 73 on another database without a collection.
 
-use super::listed::Listed;
+use super::listed::ListingStage;
 use crate::stage::{ApiClass, PipelineSource, Placement, StageNeeds, StageOp, Subject, one};
 use model::{bail, code};
 
@@ -37,7 +37,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
                 w.put("collection", coll.as_str());
             }
         });
-        one(Listed::new(model::doc! { name: arg }, move |host| {
+        one(ListingStage::new(model::doc! { name: arg }, move |host| {
             host.list("$listCatalog", &db, spec.doc())
         }))
     },

@@ -2,7 +2,7 @@
 //! has. Errors: 9621302 no object, 9621301 on a collection, 14 no boolean, 40415 unknown.
 
 use super::fields::Fields;
-use super::listed::Listed;
+use super::listed::ListingStage;
 use crate::stage::{ApiClass, PipelineSource, Placement, StageNeeds, StageOp, Subject, one};
 use model::{Value, bail};
 
@@ -30,7 +30,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
             );
         }
         let (db, spec) = (scx.options.target.db().to_owned(), spec.to_buf());
-        one(Listed::new(model::doc! { name: arg }, move |host| {
+        one(ListingStage::new(model::doc! { name: arg }, move |host| {
             host.list("$listClusterCatalog", &db, spec.doc())
         }))
     },

@@ -3,15 +3,15 @@
 //! 40415 unknown, 73 elsewhere and for an invalid name.
 
 use super::fields::Fields;
-use super::listed::{Listed, only_on_admin};
-use crate::stage::{ApiClass, Need, Placement, Report, StageNeeds, StageOp, one};
+use super::listed::{ListingStage, only_on_admin};
+use crate::stage::{ApiClass, Placement, Report, RequiredPrivilege, StageNeeds, StageOp, one};
 use model::{Namespace, Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$listSampledQueries",
     api: ApiClass::Outside,
     needs: StageNeeds::OfSource(|cx, _, _| {
-        cx.add(Need::Server(Report::SampledQueries));
+        cx.add(RequiredPrivilege::Server(Report::SampledQueries));
         Ok(())
     }),
     placement: Placement::DATABASE,
@@ -29,7 +29,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
         }
         only_on_admin(scx, name)?;
         let spec = spec.to_buf();
-        one(Listed::new(model::doc! { name: arg }, move |host| {
+        one(ListingStage::new(model::doc! { name: arg }, move |host| {
             host.list("$listSampledQueries", "admin", spec.doc())
         }))
     },

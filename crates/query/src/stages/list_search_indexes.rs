@@ -2,7 +2,7 @@
 //! SearchNotEnabled, 9 no object, 14 wrong types, 40415 unknown, 73 without a collection.
 
 use super::fields::Fields;
-use super::listed::{Listed, under_views};
+use super::listed::{ListingStage, under_views};
 use super::search::searched;
 use crate::stage::{ApiClass, Placement, StageNeeds, StageOp, Subject, one};
 use model::{Value, bail, code};
@@ -28,7 +28,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
         f.string("id")?;
         f.string("name")?;
         let spec = spec.to_buf();
-        one(Listed::new(model::doc! { name: arg }, move |host| {
+        one(ListingStage::new(model::doc! { name: arg }, move |host| {
             host.search_indexes(&under_views(host, ns.clone(), name)?, spec.doc())
         }))
     },

@@ -3,10 +3,10 @@
 //! database, 73 for `$listSessions` anywhere but `config.system.sessions`.
 
 use super::fields::Fields;
-use super::listed::Listed;
+use super::listed::ListingStage;
 use crate::stage::{
-    ApiClass, Need, NeedsContext, PipelineSource, Placement, Report, SessionUser, StageNeeds,
-    StageOp, one,
+    ApiClass, NeedsContext, PipelineSource, Placement, Report, RequiredPrivilege, SessionUser,
+    StageNeeds, StageOp, one,
 };
 use model::{Result, Value, bail, code};
 
@@ -20,7 +20,7 @@ pub(super) static STAGES: &[StageOp] = &[
             check(name, arg)?;
             let db = scx.options.target.db().to_owned();
             let spec = arg.as_doc().map(|d| d.to_buf()).unwrap_or_default();
-            one(Listed::new(model::doc! { name: arg }, move |host| {
+            one(ListingStage::new(model::doc! { name: arg }, move |host| {
                 host.list("$listLocalSessions", &db, spec.doc())
             }))
         },
@@ -41,7 +41,7 @@ pub(super) static STAGES: &[StageOp] = &[
                     "{name} may only be run against config.system.sessions"
                 );
             }
-            one(Listed::new(model::doc! { name: arg }, move |host| {
+            one(ListingStage::new(model::doc! { name: arg }, move |host| {
                 host.list("$listSessions", "config", spec.doc())
             }))
         },
@@ -50,7 +50,7 @@ pub(super) static STAGES: &[StageOp] = &[
 
 fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Result<()> {
     let report = check(name, arg)?;
-    cx.add(Need::Server(report));
+    cx.add(RequiredPrivilege::Server(report));
     Ok(())
 }
 

@@ -1,33 +1,33 @@
 //! Stages whose documents come from the host: server lists and statistics.
 
-use crate::exec::{BatchStream, DocBatch, ExecContext, Host, ReadyBatch, Resolved};
+use crate::exec::{BatchStream, DocBatch, ExecContext, Host, ReadyBatch, ResolvedNamespace};
 use crate::stage::{PipelineSource, Stage, StageContext};
 use model::{DocBuf, Namespace, Result, bail, code};
 use std::sync::Arc;
 
 /// Asks the host.
-type Ask = Box<dyn Fn(&dyn Host) -> Result<Vec<DocBuf>> + Send + Sync>;
+type ListingQuery = Box<dyn Fn(&dyn Host) -> Result<Vec<DocBuf>> + Send + Sync>;
 
 /// Such a stage.
-pub(super) struct Listed {
-    ask: Ask,
+pub(super) struct ListingStage {
+    ask: ListingQuery,
     shown: DocBuf,
 }
 
-impl Listed {
+impl ListingStage {
     /// `ask` makes the documents when the pipeline starts; explain shows `shown`.
     pub(super) fn new(
         shown: DocBuf,
         ask: impl Fn(&dyn Host) -> Result<Vec<DocBuf>> + Send + Sync + 'static,
-    ) -> Listed {
-        Listed {
+    ) -> ListingStage {
+        ListingStage {
             ask: Box::new(ask),
             shown,
         }
     }
 }
 
-impl Stage for Listed {
+impl Stage for ListingStage {
     fn open(
         self: Arc<Self>,
         _: Box<dyn BatchStream>,
@@ -61,7 +61,7 @@ pub(super) fn only_on_admin(scx: &StageContext<'_, '_>, name: &str) -> Result<()
 /// The collection below views without stages. With any other view the view's stages would come
 /// before this one, which is refused (40602).
 pub(super) fn under_views(host: &dyn Host, mut ns: Namespace, stage: &str) -> Result<Namespace> {
-    while let Resolved::View { on, pipeline } = host.resolve(&ns)? {
+    while let ResolvedNamespace::View { on, pipeline } = host.resolve(&ns)? {
         if !pipeline.doc().is_empty() {
             bail!(
                 40602,

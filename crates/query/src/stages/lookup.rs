@@ -7,18 +7,18 @@
 
 use super::fields::Fields;
 use super::join::{Join, JoinCache};
-use super::variables::{Let, with_variables};
-use crate::exec::{BatchStream, DocBatch, ExecContext, ReadyBatch, Spool, Spooled, drain};
+use super::variables::{LetClause, with_variables};
+use crate::exec::{BatchStream, DocBatch, ExecContext, FinishedSpool, ReadyBatch, Spool, drain};
 use crate::path::{checked_path, write_with};
 use crate::pipeline::Pipeline;
 use crate::stage::{
-    ApiClass, Inside, Kind, Need, NeedsContext, ParseOptions, PipelineSource, Placement, Stage,
-    StageContext, StageNeeds, StageOp, Transform, one,
+    ApiClass, Kind, NeedsContext, ParseOptions, PipelineContext, PipelineSource, Placement,
+    RequiredPrivilege, Stage, StageContext, StageNeeds, StageOp, Transform, one,
 };
 use model::{
     Array, ArrayWriter, Bump, Doc, DocBuf, FieldPath, Namespace, Result, Value, bail, code,
 };
-use operators::Reads;
+use operators::RequiredFields;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -38,7 +38,7 @@ pub(super) fn starts_with_documents(stages: Array<'_>) -> bool {
 }
 
 /// The foreign side of a `$lookup`.
-struct Foreign<'a> {
+struct ForeignSide<'a> {
     spec: Doc<'a>,
     target: PipelineSource,
     stages: Option<Array<'a>>,
@@ -46,7 +46,7 @@ struct Foreign<'a> {
     own_documents: bool,
 }
 
-fn foreign<'a>(options: &ParseOptions, name: &str, arg: Value<'a>) -> Result<Foreign<'a>> {
+fn foreign<'a>(options: &ParseOptions, name: &str, arg: Value<'a>) -> Result<ForeignSide<'a>> {
     let Value::Document(spec) = arg else {
         bail!(
             code::FAILED_TO_PARSE,
@@ -64,7 +64,7 @@ fn foreign<'a>(options: &ParseOptions, name: &str, arg: Value<'a>) -> Result<For
         ),
     };
     let own_documents = stages.is_some_and(starts_with_documents);
-    Ok(Foreign {
+    Ok(ForeignSide {
         spec,
         target: target(options, name, spec.field("from"), own_documents)?,
         stages,
@@ -75,15 +75,15 @@ fn foreign<'a>(options: &ParseOptions, name: &str, arg: Value<'a>) -> Result<For
 fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Result<()> {
     let foreign = foreign(cx.options, name, arg)?;
     if let PipelineSource::Collection(ns) = &foreign.target {
-        cx.add(Need::Read(ns.clone()));
+        cx.add(RequiredPrivilege::Read(ns.clone()));
     }
     let stages = foreign.stages.unwrap_or(Array::EMPTY);
-    cx.inner(Inside::Lookup, foreign.target, stages)
+    cx.inner(PipelineContext::Lookup, foreign.target, stages)
 }
 
 fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Lookup> {
     // A missing collection is reported before an unknown field.
-    let Foreign {
+    let ForeignSide {
         spec,
         target,
         stages,
@@ -113,8 +113,8 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
         );
     }
     let vars = f.document("let")?.unwrap_or(Doc::EMPTY);
-    let options = scx.options.inner(Inside::Lookup, target.clone())?;
-    let (vars, pipeline) = Let::parse(scx.cx, vars, |cx| {
+    let options = scx.options.inner(PipelineContext::Lookup, target.clone())?;
+    let (vars, pipeline) = LetClause::parse(scx.cx, vars, |cx| {
         Pipeline::parse(cx, stages.unwrap_or(Array::EMPTY), &options)
     })?;
     // A pipeline that makes documents itself is joined on the output of its first stage.
@@ -207,7 +207,7 @@ fn is_correlated(spec: Doc<'_>) -> bool {
 
 struct Lookup {
     join: Option<Join>,
-    vars: Let,
+    vars: LetClause,
     pipeline: Pipeline,
     as_field: FieldPath,
     correlated: bool,
@@ -246,7 +246,7 @@ impl Stage for Lookup {
     fn kind(&self) -> Kind<'_> {
         Kind::Transform(Transform::Lookup(self.spec.doc()))
     }
-    fn reads(&self, reads: &mut Reads) {
+    fn reads(&self, reads: &mut RequiredFields) {
         reads.add_path(&self.as_field);
         if let Some(join) = &self.join {
             reads.add_path(&join.local);
@@ -296,7 +296,7 @@ struct LookupStream {
     more: bool,
     cache: JoinCache,
     /// The output of an uncorrelated pipeline.
-    same_for_all: Option<Spooled>,
+    same_for_all: Option<FinishedSpool>,
     arena: Bump,
 }
 

@@ -2,9 +2,9 @@
 //! `$text` not first, and the filter's.
 
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
-use crate::stage::{ApiClass, Inside, Kind, Placement, Stage, StageNeeds, StageOp, one};
+use crate::stage::{ApiClass, Kind, PipelineContext, Placement, Stage, StageNeeds, StageOp, one};
 use model::{Bump, Doc, DocBuf, Result, Value, bail};
-use operators::Reads;
+use operators::RequiredFields;
 use operators::expr::ParseCx;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
                 "$geoNear, $near, and $nearSphere are not allowed in this context"
             );
         }
-        let is_first = scx.before.is_empty() && scx.options.inside != Inside::Facet;
+        let is_first = scx.before.is_empty() && scx.options.inside != PipelineContext::Facet;
         if !is_first && uses(spec, &["$text"]) {
             bail!(
                 17313,
@@ -80,7 +80,7 @@ impl Stage for Match {
         let filter = MatchFilter::parse(cx, filter).ok()?;
         Some(Arc::new(Match(Arc::new(filter))))
     }
-    fn reads(&self, reads: &mut Reads) {
+    fn reads(&self, reads: &mut RequiredFields) {
         self.0.filter.root().reads(reads);
     }
     fn provides_meta(&self) -> &'static [&'static str] {

@@ -6,15 +6,15 @@
 //! 51185 an array as an `on` value, 11000 for whenMatched "fail", and the host's.
 
 use super::fields::Fields;
-use super::variables::{Let, with_variables};
+use super::variables::{LetClause, with_variables};
 use crate::exec::{
     BatchStream, DocBatch, ExecContext, MergeWrite, OnMatch, ReadyBatch, WhenNotMatched, drain,
 };
 use crate::path::{checked_path, plain_at};
 use crate::pipeline::Pipeline;
 use crate::stage::{
-    ApiClass, Inside, Need, NeedsContext, ParseOptions, Placement, Stage, StageContext, StageNeeds,
-    StageOp, StageTable, one, single_field,
+    ApiClass, NeedsContext, ParseOptions, PipelineContext, Placement, RequiredPrivilege, Stage,
+    StageContext, StageNeeds, StageOp, StageTable, one, single_field,
 };
 use model::{
     Array, Bump, Doc, DocBuf, DocWriter, ErrorKind, FieldPath, MongoError, Namespace, Result,
@@ -32,12 +32,12 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
 }];
 
 /// What to do with a document that has a match.
-enum Matched {
+enum MatchAction {
     Replace,
     KeepExisting,
     Merge,
     Fail,
-    Pipeline(Let, Pipeline),
+    Pipeline(LetClause, Pipeline),
     /// A pipeline that is not allowed in updates: an error once there is a document to write.
     Refused(MongoError),
 }
@@ -46,7 +46,7 @@ struct Merge {
     ns: Namespace,
     on: Vec<String>,
     on_paths: Vec<FieldPath>,
-    matched: Matched,
+    matched: MatchAction,
     not_matched: WhenNotMatched,
     spec: DocBuf,
 }
@@ -91,7 +91,7 @@ fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Resul
     let spec = specification(name, arg)?;
     let f = fields(name, spec.doc())?;
     let short = matches!(arg, Value::String(_));
-    let need = Need::Write {
+    let need = RequiredPrivilege::Write {
         ns: target(cx.options, f.get("into"), short)?,
         inserts: parse_not_matched(&f)? == WhenNotMatched::Insert,
         updates: !matches!(spec.doc().field("whenMatched"), Value::String("fail")),
@@ -111,7 +111,7 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
     let vars = f.document("let")?;
     let matched = parse_matched(scx, spec, vars)?;
     let goes = match matched {
-        Matched::KeepExisting | Matched::Fail => not_matched == WhenNotMatched::Insert,
+        MatchAction::KeepExisting | MatchAction::Fail => not_matched == WhenNotMatched::Insert,
         _ => true,
     };
     if !goes {
@@ -226,13 +226,13 @@ fn parse_matched(
     scx: &mut StageContext<'_, '_>,
     spec: Doc<'_>,
     vars: Option<Doc<'_>>,
-) -> Result<Matched> {
+) -> Result<MatchAction> {
     let stages = match spec.field("whenMatched") {
-        Value::Missing => return no_let(vars, Matched::Merge),
-        Value::String("merge") => return no_let(vars, Matched::Merge),
-        Value::String("replace") => return no_let(vars, Matched::Replace),
-        Value::String("keepExisting") => return no_let(vars, Matched::KeepExisting),
-        Value::String("fail") => return no_let(vars, Matched::Fail),
+        Value::Missing => return no_let(vars, MatchAction::Merge),
+        Value::String("merge") => return no_let(vars, MatchAction::Merge),
+        Value::String("replace") => return no_let(vars, MatchAction::Replace),
+        Value::String("keepExisting") => return no_let(vars, MatchAction::KeepExisting),
+        Value::String("fail") => return no_let(vars, MatchAction::Fail),
         Value::String(other) => bail!(
             code::BAD_VALUE,
             "Enumeration value '{other}' for field '$merge.whenMatched' is not valid. Allowed are \
@@ -246,7 +246,7 @@ fn parse_matched(
         ),
     };
     if let Err(e) = check_update_stages(stages, scx.options.stages) {
-        return Ok(Matched::Refused(e));
+        return Ok(MatchAction::Refused(e));
     }
     let new = vars.map_or(Value::Missing, |v| v.field("new"));
     if !matches!(new, Value::Missing | Value::String("$$ROOT")) {
@@ -267,16 +267,16 @@ fn parse_matched(
     });
     let options = scx
         .options
-        .inner(Inside::Update, scx.options.target.clone())?;
+        .inner(PipelineContext::Update, scx.options.target.clone())?;
     let used = |name: &str| names_variable(Value::Array(stages), name);
-    let (vars, pipeline) = Let::parse(scx.cx, all.doc(), |cx| {
+    let (vars, pipeline) = LetClause::parse(scx.cx, all.doc(), |cx| {
         Pipeline::parse(cx, stages, &options)
     })?;
     let must_exist = all.doc().iter().map(|(name, _)| used(name)).collect();
-    Ok(Matched::Pipeline(vars.must_exist(must_exist), pipeline))
+    Ok(MatchAction::Pipeline(vars.must_exist(must_exist), pipeline))
 }
 
-fn no_let(vars: Option<Doc<'_>>, mode: Matched) -> Result<Matched> {
+fn no_let(vars: Option<Doc<'_>>, mode: MatchAction) -> Result<MatchAction> {
     if vars.is_some() {
         bail!(
             51199,
@@ -481,7 +481,7 @@ impl Merge {
         let on = self.on_values(doc)?;
         // An update of single fields inserts a document with its fields in the order of their
         // names.
-        let sorted = matches!(self.matched, Matched::Merge | Matched::KeepExisting)
+        let sorted = matches!(self.matched, MatchAction::Merge | MatchAction::KeepExisting)
             .then(|| sorted_by_name(&with_nulls(doc, &on)));
         let inserted = sorted.as_ref().map_or(doc, |d| d.doc());
         let write = MergeWrite {
@@ -492,24 +492,26 @@ impl Merge {
         };
         let merge = |matched: &OnMatch<'_>| exec.host.merge(exec, &write, matched);
         match &self.matched {
-            Matched::KeepExisting => merge(&|_| Ok(None)),
-            Matched::Refused(e) => Err(e.clone()),
-            Matched::Fail => merge(&|_| Err(self.found(&on))),
-            Matched::Replace => merge(&|old| Ok(Some(replaced(old, doc)))),
-            Matched::Merge => merge(&|old| Ok(Some(merged(old, inserted)))),
-            Matched::Pipeline(vars, pipeline) => with_variables(vars, exec, arena, doc, |exec| {
-                exec.host.merge(exec, &write, &|old| {
-                    let mut one = DocBatch::new();
-                    one.push(old);
-                    let mut docs = pipeline.open_over(exec, Box::new(ReadyBatch(one)))?;
-                    let mut new = None;
-                    drain(docs.as_mut(), exec, |d, _| {
-                        new = Some(replaced(old, d));
-                        Ok(())
-                    })?;
-                    Ok(new)
+            MatchAction::KeepExisting => merge(&|_| Ok(None)),
+            MatchAction::Refused(e) => Err(e.clone()),
+            MatchAction::Fail => merge(&|_| Err(self.found(&on))),
+            MatchAction::Replace => merge(&|old| Ok(Some(replaced(old, doc)))),
+            MatchAction::Merge => merge(&|old| Ok(Some(merged(old, inserted)))),
+            MatchAction::Pipeline(vars, pipeline) => {
+                with_variables(vars, exec, arena, doc, |exec| {
+                    exec.host.merge(exec, &write, &|old| {
+                        let mut one = DocBatch::new();
+                        one.push(old);
+                        let mut docs = pipeline.open_over(exec, Box::new(ReadyBatch(one)))?;
+                        let mut new = None;
+                        drain(docs.as_mut(), exec, |d, _| {
+                            new = Some(replaced(old, d));
+                            Ok(())
+                        })?;
+                        Ok(new)
+                    })
                 })
-            }),
+            }
         }
     }
 }
@@ -551,12 +553,12 @@ fn merged(old: Doc<'_>, new: Doc<'_>) -> DocBuf {
 }
 
 /// The missing `on` fields as nulls, and the document.
-struct WithNulls<'d> {
+struct KeyedDocument<'d> {
     doc: Doc<'d>,
     nulls: DocBuf,
 }
 
-fn with_nulls<'d>(doc: Doc<'d>, on: &[(&str, Value<'_>)]) -> WithNulls<'d> {
+fn with_nulls<'d>(doc: Doc<'d>, on: &[(&str, Value<'_>)]) -> KeyedDocument<'d> {
     let nulls = DocBuf::build(|w| {
         for (name, _) in on
             .iter()
@@ -565,11 +567,11 @@ fn with_nulls<'d>(doc: Doc<'d>, on: &[(&str, Value<'_>)]) -> WithNulls<'d> {
             w.put(name, Value::Null);
         }
     });
-    WithNulls { doc, nulls }
+    KeyedDocument { doc, nulls }
 }
 
 /// `_id`, the `on` fields that are null, then the other fields by name; numeric names by value.
-fn sorted_by_name(of: &WithNulls<'_>) -> DocBuf {
+fn sorted_by_name(of: &KeyedDocument<'_>) -> DocBuf {
     let nulls = of.nulls.doc();
     let mut fields: Vec<_> = nulls.elements().chain(of.doc.elements()).collect();
     fields.sort_by(|a, b| {

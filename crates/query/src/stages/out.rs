@@ -6,8 +6,8 @@
 use super::fields::Fields;
 use crate::exec::{BatchStream, DocBatch, ExecContext, OutTarget, OutWriter};
 use crate::stage::{
-    ApiClass, Need, NeedsContext, ParseOptions, Placement, Stage, StageContext, StageNeeds,
-    StageOp, one,
+    ApiClass, NeedsContext, ParseOptions, Placement, RequiredPrivilege, Stage, StageContext,
+    StageNeeds, StageOp, one,
 };
 use model::{DocBuf, Namespace, Result, Value, bail, code, namespace};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ fn target(options: &ParseOptions, name: &'static str, arg: Value<'_>) -> Result<
 
 fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Result<()> {
     let target = target(cx.options, name, arg)?;
-    cx.add(Need::Write {
+    cx.add(RequiredPrivilege::Write {
         ns: target.ns,
         inserts: true,
         updates: false,

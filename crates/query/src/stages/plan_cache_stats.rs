@@ -2,8 +2,8 @@
 //! option, 13111 `allHosts` no boolean, 4503200 all hosts asked of a single server, 50933 when the
 //! collection is missing.
 
-use super::listed::{Listed, under_views};
-use crate::exec::Resolved;
+use super::listed::{ListingStage, under_views};
+use crate::exec::ResolvedNamespace;
 use crate::stage::{ApiClass, PipelineSource, Placement, StageNeeds, StageOp, Subject, one};
 use model::{Value, bail, code};
 
@@ -49,9 +49,9 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
                 "{name} is only valid on a collection"
             );
         };
-        one(Listed::new(model::doc! { name: arg }, move |host| {
+        one(ListingStage::new(model::doc! { name: arg }, move |host| {
             let ns = under_views(host, ns.clone(), name)?;
-            if matches!(host.resolve(&ns)?, Resolved::Missing) {
+            if matches!(host.resolve(&ns)?, ResolvedNamespace::Missing) {
                 bail!(50933, "collection '{ns}' does not exist");
             }
             host.plan_cache_stats(&ns)

@@ -1,14 +1,14 @@
 //! `$project`, `$addFields` / `$set`, `$unset`: the projections of `operators`, as stages. Errors
 //! are the projections'.
 
-use super::each::{Each, EachStream, Emit};
+use super::each::{DocumentStage, DocumentStream, Emitter};
 use crate::exec::{BatchStream, ExecContext};
 use crate::stage::{
     ApiClass, Kind, Placement, Stage, StageContext, StageNeeds, StageOp, Transform, one,
 };
 use model::{Doc, DocBuf, Result, Value};
 use operators::project::Projection;
-use operators::{Cx, Reads};
+use operators::{Cx, RequiredFields};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[
@@ -19,7 +19,7 @@ pub(super) static STAGES: &[StageOp] = &[
         placement: Placement::EACH,
         parse: |scx, name, arg| {
             one(Project::new(
-                Form::Project,
+                ProjectionKind::Project,
                 Projection::parse_project(scx.cx, arg)?,
                 name,
                 arg,
@@ -47,7 +47,7 @@ pub(super) static STAGES: &[StageOp] = &[
         placement: Placement::EACH,
         parse: |_, name, arg| {
             one(Project::new(
-                Form::Unset,
+                ProjectionKind::Unset,
                 Projection::parse_unset(arg)?,
                 name,
                 arg,
@@ -62,12 +62,17 @@ fn parse_add_fields(
     arg: Value<'_>,
 ) -> Result<Vec<Arc<dyn Stage>>> {
     let projection = Projection::parse_add_fields(scx.cx, name, arg)?;
-    one(Project::new(Form::AddFields, projection, name, arg))
+    one(Project::new(
+        ProjectionKind::AddFields,
+        projection,
+        name,
+        arg,
+    ))
 }
 
 /// How a projection was written.
 #[derive(Clone, Copy)]
-enum Form {
+enum ProjectionKind {
     Project,
     AddFields,
     Unset,
@@ -76,13 +81,13 @@ enum Form {
 /// A projection as a stage.
 pub(crate) struct Project {
     projection: Projection,
-    form: Form,
+    form: ProjectionKind,
     /// The stage as the client wrote it.
     spec: DocBuf,
 }
 
 impl Project {
-    fn new(form: Form, projection: Projection, name: &str, arg: Value<'_>) -> Project {
+    fn new(form: ProjectionKind, projection: Projection, name: &str, arg: Value<'_>) -> Project {
         Project {
             projection,
             form,
@@ -91,8 +96,8 @@ impl Project {
     }
 }
 
-impl Each for Project {
-    fn each<'a>(&'a self, cx: &Cx<'_, 'a>, doc: Doc<'a>, out: &mut Emit<'_>) -> Result<()> {
+impl DocumentStage for Project {
+    fn each<'a>(&'a self, cx: &Cx<'_, 'a>, doc: Doc<'a>, out: &mut Emitter<'_>) -> Result<()> {
         out.push(self.projection.apply(cx, doc)?);
         Ok(())
     }
@@ -104,7 +109,7 @@ impl Stage for Project {
         input: Box<dyn BatchStream>,
         _: &ExecContext<'_>,
     ) -> Result<Box<dyn BatchStream>> {
-        Ok(EachStream::open(self, input))
+        Ok(DocumentStream::open(self, input))
     }
     fn describe(&self) -> DocBuf {
         self.spec.clone()
@@ -116,13 +121,17 @@ impl Stage for Project {
             .first()
             .map_or(Value::Missing, |(_, arg)| arg);
         match (self.form, arg) {
-            (Form::Project, Value::Document(spec)) => Kind::Transform(Transform::Project(spec)),
-            (Form::AddFields, Value::Document(spec)) => Kind::Transform(Transform::AddFields(spec)),
-            (Form::Unset, spec) => Kind::Transform(Transform::Unset(spec)),
+            (ProjectionKind::Project, Value::Document(spec)) => {
+                Kind::Transform(Transform::Project(spec))
+            }
+            (ProjectionKind::AddFields, Value::Document(spec)) => {
+                Kind::Transform(Transform::AddFields(spec))
+            }
+            (ProjectionKind::Unset, spec) => Kind::Transform(Transform::Unset(spec)),
             _ => Kind::Other,
         }
     }
-    fn reads(&self, reads: &mut Reads) {
+    fn reads(&self, reads: &mut RequiredFields) {
         self.projection.reads(reads);
     }
 }

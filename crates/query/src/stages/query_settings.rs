@@ -1,15 +1,15 @@
 //! `$querySettings: {showDebugQueryShape}`: the settings stored for query shapes, of all databases,
 //! asked of any database. Errors: 7746800 no object, 14 no boolean, 40415 unknown.
 
-use super::listed::Listed;
-use crate::stage::{ApiClass, Need, Placement, Report, StageNeeds, StageOp, one};
+use super::listed::ListingStage;
+use crate::stage::{ApiClass, Placement, Report, RequiredPrivilege, StageNeeds, StageOp, one};
 use model::{Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$querySettings",
     api: ApiClass::Outside,
     needs: StageNeeds::OfSource(|cx, _, _| {
-        cx.add(Need::Server(Report::QuerySettings));
+        cx.add(RequiredPrivilege::Server(Report::QuerySettings));
         Ok(())
     }),
     placement: Placement::DATABASE,
@@ -34,7 +34,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
             }
         }
         let spec = spec.to_buf();
-        one(Listed::new(model::doc! { name: arg }, move |host| {
+        one(ListingStage::new(model::doc! { name: arg }, move |host| {
             host.list("$querySettings", "admin", spec.doc())
         }))
     },

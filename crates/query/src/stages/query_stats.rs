@@ -4,8 +4,8 @@
 //! that is none, 73 elsewhere.
 
 use super::fields::Fields;
-use super::listed::{Listed, only_on_admin};
-use crate::stage::{ApiClass, Need, Placement, Report, StageNeeds, StageOp, one};
+use super::listed::{ListingStage, only_on_admin};
+use crate::stage::{ApiClass, Placement, Report, RequiredPrivilege, StageNeeds, StageOp, one};
 use model::{Doc, Result, Value, bail, code};
 
 /// Fewest bytes of a key.
@@ -15,7 +15,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$queryStats",
     api: ApiClass::Outside,
     needs: StageNeeds::OfSource(|cx, _, _| {
-        cx.add(Need::Server(Report::QueryStatistics));
+        cx.add(RequiredPrivilege::Server(Report::QueryStatistics));
         Ok(())
     }),
     placement: Placement::DATABASE,
@@ -32,7 +32,9 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
             check_transform(transform)?;
         }
         only_on_admin(scx, name)?;
-        one(Listed::new(model::doc! { name: arg }, |_| Ok(Vec::new())))
+        one(ListingStage::new(model::doc! { name: arg }, |_| {
+            Ok(Vec::new())
+        }))
     },
 }];
 

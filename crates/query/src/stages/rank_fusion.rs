@@ -8,13 +8,14 @@
 use super::facet::check_name;
 use super::fields::Fields;
 use super::fusion::{
-    Fused, Fusion, check_first, check_input, check_inputs, input_pipelines, input_stages, meta_of,
-    needs_of, provided, specification, weights_of,
+    FusedDocument, Fusion, check_first, check_input, check_inputs, input_pipelines, input_stages,
+    meta_of, needs_of, provided, specification, weights_of,
 };
 use crate::exec::{BatchStream, ExecContext, SortPattern, drain};
 use crate::pipeline::Pipeline;
 use crate::stage::{
-    ApiClass, Inside, Kind, NeedsContext, Placement, Stage, StageContext, StageNeeds, StageOp, one,
+    ApiClass, Kind, NeedsContext, PipelineContext, Placement, Stage, StageContext, StageNeeds,
+    StageOp, one,
 };
 use model::{Doc, DocBuf, Result, Value};
 use std::sync::Arc;
@@ -49,7 +50,9 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
         check_name(input_name)?;
         let stages = input_stages(name, input_name, v)?;
         check_input(name, stages, scx.options.stages)?;
-        let options = scx.options.inner(Inside::Top, scx.options.target.clone())?;
+        let options = scx
+            .options
+            .inner(PipelineContext::Top, scx.options.target.clone())?;
         let pipeline = Pipeline::parse(scx.cx, stages, &options)?;
         let order = pipeline.stages().iter().rev().find_map(|s| match s.kind() {
             Kind::Sort { pattern, .. } => Some(pattern.clone()),
@@ -147,7 +150,7 @@ impl Input {
 }
 
 impl RankFusion {
-    fn meta(&self, f: &Fused<i64>) -> DocBuf {
+    fn meta(&self, f: &FusedDocument<i64>) -> DocBuf {
         let description = "value output by reciprocal rank fusion algorithm, the sum of \
             weight * (1 / (60 + rank)) over the input pipelines the document is in, from:";
         meta_of(f.score, self.details.then_some(description), |d| {

@@ -3,7 +3,7 @@
 //! relative to the current level; `$$ROOT` is the whole document. Errors: 17053 for any other
 //! value.
 
-use super::each::{Each, EachStream, Emit};
+use super::each::{DocumentStage, DocumentStream, Emitter};
 use crate::exec::{BatchStream, ExecContext};
 use crate::stage::{ApiClass, Placement, Stage, StageNeeds, StageOp, one};
 use model::{Array, Doc, DocBuf, OwnedValue, Result, Value, bail};
@@ -91,8 +91,8 @@ impl Redact {
     }
 }
 
-impl Each for Redact {
-    fn each<'a>(&'a self, cx: &Cx<'_, 'a>, doc: Doc<'a>, out: &mut Emit<'_>) -> Result<()> {
+impl DocumentStage for Redact {
+    fn each<'a>(&'a self, cx: &Cx<'_, 'a>, doc: Doc<'a>, out: &mut Emitter<'_>) -> Result<()> {
         let [a, b, c] = self.words;
         let value = |i: usize| Value::String(WORDS[i].1);
         let descend = Frame {
@@ -123,7 +123,7 @@ impl Stage for Redact {
         input: Box<dyn BatchStream>,
         _: &ExecContext<'_>,
     ) -> Result<Box<dyn BatchStream>> {
-        Ok(EachStream::open(self, input))
+        Ok(DocumentStream::open(self, input))
     }
     fn describe(&self) -> DocBuf {
         model::doc! { "$redact": self.spec.get() }

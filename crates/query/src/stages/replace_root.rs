@@ -2,12 +2,12 @@
 //! Errors: 40229 no object, 40415 unknown field, 40414 no newRoot, 40228 when the value is no
 //! document.
 
-use super::each::{Each, EachStream, Emit};
+use super::each::{DocumentStage, DocumentStream, Emitter};
 use crate::exec::{BatchStream, ExecContext};
 use crate::stage::{ApiClass, Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
 use model::{Doc, DocBuf, OwnedValue, Result, Value, bail};
 use operators::expr::{self, BoxExpr};
-use operators::{Cx, Reads};
+use operators::{Cx, RequiredFields};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[
@@ -58,8 +58,8 @@ struct ReplaceRoot {
     spec: OwnedValue,
 }
 
-impl Each for ReplaceRoot {
-    fn each<'a>(&'a self, cx: &Cx<'_, 'a>, _: Doc<'a>, out: &mut Emit<'_>) -> Result<()> {
+impl DocumentStage for ReplaceRoot {
+    fn each<'a>(&'a self, cx: &Cx<'_, 'a>, _: Doc<'a>, out: &mut Emitter<'_>) -> Result<()> {
         match self.root.eval(cx)? {
             Value::Document(d) => out.push(d),
             v => bail!(
@@ -79,7 +79,7 @@ impl Stage for ReplaceRoot {
         input: Box<dyn BatchStream>,
         _: &ExecContext<'_>,
     ) -> Result<Box<dyn BatchStream>> {
-        Ok(EachStream::open(self, input))
+        Ok(DocumentStream::open(self, input))
     }
     fn describe(&self) -> DocBuf {
         model::doc! { "$replaceRoot": { "newRoot": self.spec.get() } }
@@ -87,7 +87,7 @@ impl Stage for ReplaceRoot {
     fn kind(&self) -> Kind<'_> {
         Kind::Transform(Transform::ReplaceRoot)
     }
-    fn reads(&self, reads: &mut Reads) {
+    fn reads(&self, reads: &mut RequiredFields) {
         self.root.reads(reads);
     }
 }

@@ -7,15 +7,15 @@
 use super::facet::check_name;
 use super::fields::Fields;
 use super::fusion::{
-    Fused, Fusion, check_first, check_input, check_inputs, input_pipelines, input_stages, meta_of,
-    needs_of, provided, specification, weights_of,
+    FusedDocument, Fusion, check_first, check_input, check_inputs, input_pipelines, input_stages,
+    meta_of, needs_of, provided, specification, weights_of,
 };
 use super::normalization::{Normalization, Range};
 use crate::exec::{BatchStream, ExecContext, drain};
 use crate::pipeline::Pipeline;
 use crate::stage::{
-    ApiClass, Inside, NeedsContext, Placement, Stage, StageContext, StageNeeds, StageOp, one,
-    single_field,
+    ApiClass, NeedsContext, PipelineContext, Placement, Stage, StageContext, StageNeeds, StageOp,
+    one, single_field,
 };
 use model::{Array, Bump, Doc, DocBuf, Result, Value, bail, code};
 use operators::Cx;
@@ -85,7 +85,9 @@ fn parse(
         let stages = input_stages(name, input_name, v)?;
         check_input(name, stages, scx.options.stages)?;
         check_scored(name, input_name, stages)?;
-        let options = scx.options.inner(Inside::Top, scx.options.target.clone())?;
+        let options = scx
+            .options
+            .inner(PipelineContext::Top, scx.options.target.clone())?;
         inputs.push(Input {
             name: input_name.to_owned(),
             pipeline: Pipeline::parse(scx.cx, stages, &options)?,
@@ -210,8 +212,8 @@ impl Stage for ScoreFusion {
 }
 
 impl ScoreFusion {
-    fn normalize(&self, n: usize, fused: &mut [Fused<Score>]) {
-        let of = |f: &Fused<Score>| f.by_input.get(n).copied().flatten().map(|s| s.raw);
+    fn normalize(&self, n: usize, fused: &mut [FusedDocument<Score>]) {
+        let of = |f: &FusedDocument<Score>| f.by_input.get(n).copied().flatten().map(|s| s.raw);
         let range = Range::of(fused.iter().filter_map(of));
         for f in fused {
             if let Some(Some(score)) = f.by_input.get_mut(n) {
@@ -221,13 +223,13 @@ impl ScoreFusion {
     }
 
     /// The scores of a document in all inputs, weighted.
-    fn weighted(&self, f: &Fused<Score>) -> Vec<f64> {
+    fn weighted(&self, f: &FusedDocument<Score>) -> Vec<f64> {
         let each = self.inputs.iter().zip(&f.by_input);
         each.map(|(input, score)| score.map_or(0.0, |s| input.weight * s.normalized))
             .collect()
     }
 
-    fn combine(&self, f: &Fused<Score>, exec: &ExecContext<'_>) -> Result<f64> {
+    fn combine(&self, f: &FusedDocument<Score>, exec: &ExecContext<'_>) -> Result<f64> {
         let scores = self.weighted(f);
         let Method::Expression(expression) = &self.method else {
             return Ok(scores.iter().sum::<f64>() / scores.len().max(1) as f64);
@@ -250,7 +252,7 @@ impl ScoreFusion {
         }
     }
 
-    fn meta(&self, f: &Fused<Score>) -> DocBuf {
+    fn meta(&self, f: &FusedDocument<Score>) -> DocBuf {
         let description = "the normalized and weighted scores of the input pipelines, combined:";
         meta_of(f.score, self.details.then_some(description), |d| {
             d.put("normalization", self.normalization.name());

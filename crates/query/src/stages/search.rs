@@ -5,7 +5,8 @@
 use super::listed::under_views;
 use crate::exec::{BatchStream, ExecContext};
 use crate::stage::{
-    ApiClass, Need, PipelineSource, Placement, Stage, StageContext, StageNeeds, StageOp, one,
+    ApiClass, PipelineSource, Placement, RequiredPrivilege, Stage, StageContext, StageNeeds,
+    StageOp, one,
 };
 use model::{DocBuf, Namespace, Result, Value, bail, code};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ const fn op(name: &'static str) -> StageOp {
     StageOp {
         name,
         needs: StageNeeds::Of(|cx, _, _| {
-            cx.add(Need::Search);
+            cx.add(RequiredPrivilege::Search);
             Ok(())
         }),
         api: ApiClass::Outside,

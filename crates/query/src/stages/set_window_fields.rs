@@ -13,7 +13,7 @@ use crate::stage::{
     ApiClass, Kind, Placement, Stage, StageContext, StageNeeds, StageOp, Transform, one,
 };
 use model::{Bump, Doc, DocBuf, FieldPath, OwnedValue, Result, Value, bail, code, compare_with};
-use operators::Reads;
+use operators::RequiredFields;
 use operators::expr::{self, BoxExpr};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -199,7 +199,7 @@ impl Stage for SetWindowFields {
             false => Kind::Other,
         }
     }
-    fn reads(&self, reads: &mut Reads) {
+    fn reads(&self, reads: &mut RequiredFields) {
         if let Some(by) = &self.by {
             by.reads(reads);
         }
@@ -223,7 +223,7 @@ struct Source {
 }
 
 /// A partition and the values of its new fields, one column for each field.
-struct Computed {
+struct ComputedPartition {
     docs: DocBatch,
     columns: Vec<Vec<OwnedValue>>,
 }
@@ -236,7 +236,7 @@ struct WindowStream {
     /// The first document of the next partition, which was read already.
     next_partition: Option<(OwnedValue, DocBuf)>,
     /// The partition whose documents are being given.
-    ready: Option<Computed>,
+    ready: Option<ComputedPartition>,
     at: usize,
     arena: Bump,
 }
@@ -360,7 +360,7 @@ impl WindowStream {
             .map(|(_, f)| f.compute(&part, exec))
             .collect::<Result<Vec<_>>>()?;
         self.at = 0;
-        self.ready = Some(Computed {
+        self.ready = Some(ComputedPartition {
             docs: part.docs,
             columns,
         });

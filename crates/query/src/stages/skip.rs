@@ -5,7 +5,7 @@ use crate::exec::{BatchStream, ExecContext};
 use crate::physical;
 use crate::stage::{ApiClass, Kind, Placement, Stage, StageNeeds, StageOp, one};
 use model::{DocBuf, Result, bail, doc};
-use operators::Reads;
+use operators::RequiredFields;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -42,5 +42,5 @@ impl Stage for Skip {
     fn with_number(&self, n: u64) -> Option<Arc<dyn Stage>> {
         Some(Arc::new(Skip(n)))
     }
-    fn reads(&self, _: &mut Reads) {}
+    fn reads(&self, _: &mut RequiredFields) {}
 }

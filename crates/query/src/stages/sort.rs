@@ -7,7 +7,7 @@ use crate::exec::{BatchStream, ExecContext, SortBy, SortPattern};
 use crate::physical;
 use crate::stage::{ApiClass, Kind, Placement, Stage, StageNeeds, StageOp, one};
 use model::{DocBuf, Result, Value, bail};
-use operators::Reads;
+use operators::RequiredFields;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -84,7 +84,7 @@ impl Stage for Sort {
             limit: self.limit,
         }
     }
-    fn reads(&self, reads: &mut Reads) {
+    fn reads(&self, reads: &mut RequiredFields) {
         self.pattern.reads(reads);
     }
     fn with_limit(&self, n: u64) -> Option<Arc<dyn Stage>> {

@@ -7,8 +7,8 @@ use super::lookup::starts_with_documents;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::pipeline::Pipeline;
 use crate::stage::{
-    ApiClass, Inside, Need, NeedsContext, ParseOptions, PipelineSource, Placement, Stage,
-    StageContext, StageNeeds, StageOp, one,
+    ApiClass, NeedsContext, ParseOptions, PipelineContext, PipelineSource, Placement,
+    RequiredPrivilege, Stage, StageContext, StageNeeds, StageOp, one,
 };
 use model::{Array, DocBuf, Namespace, OwnedValue, Result, Value, bail, code};
 use std::sync::Arc;
@@ -22,12 +22,16 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
 }];
 
 /// The pipeline that follows the input.
-struct Other<'a> {
+struct UnionSource<'a> {
     target: PipelineSource,
     stages: Array<'a>,
 }
 
-fn other<'a>(options: &ParseOptions, name: &'static str, arg: Value<'a>) -> Result<Other<'a>> {
+fn other<'a>(
+    options: &ParseOptions,
+    name: &'static str,
+    arg: Value<'a>,
+) -> Result<UnionSource<'a>> {
     let (coll, stages) = match arg {
         Value::String(coll) => (Some(coll), Array::EMPTY),
         Value::Document(spec) => {
@@ -53,20 +57,20 @@ fn other<'a>(options: &ParseOptions, name: &'static str, arg: Value<'a>) -> Resu
                 first stage"
         ),
     };
-    Ok(Other { target, stages })
+    Ok(UnionSource { target, stages })
 }
 
 fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Result<()> {
     let other = other(cx.options, name, arg)?;
     if let PipelineSource::Collection(ns) = &other.target {
-        cx.add(Need::Read(ns.clone()));
+        cx.add(RequiredPrivilege::Read(ns.clone()));
     }
-    cx.inner(Inside::Union, other.target, other.stages)
+    cx.inner(PipelineContext::Union, other.target, other.stages)
 }
 
 fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<UnionWith> {
-    let Other { target, stages } = other(scx.options, name, arg)?;
-    let options = scx.options.inner(Inside::Union, target)?;
+    let UnionSource { target, stages } = other(scx.options, name, arg)?;
+    let options = scx.options.inner(PipelineContext::Union, target)?;
     let other = Pipeline::parse(scx.cx, stages, &options)?;
     Ok(UnionWith {
         other,

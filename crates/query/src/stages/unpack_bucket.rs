@@ -2,7 +2,7 @@
 //! buckets, for tools that read buckets. Errors: 5346500 no object, 5346504 an option of another
 //! type, 5346508 no time field, 5346509 a document that is no bucket.
 
-use super::each::{Each, EachStream, Emit};
+use super::each::{DocumentStage, DocumentStream, Emitter};
 use crate::exec::{BatchStream, ExecContext};
 use crate::stage::{ApiClass, Placement, Stage, StageContext, StageNeeds, StageOp, one};
 use model::bucket::{SeriesOptions, unpack};
@@ -70,8 +70,8 @@ struct Unpack {
     exclude: Vec<String>,
 }
 
-impl Each for Unpack {
-    fn each<'a>(&'a self, _: &Cx<'_, 'a>, doc: Doc<'a>, out: &mut Emit<'_>) -> Result<()> {
+impl DocumentStage for Unpack {
+    fn each<'a>(&'a self, _: &Cx<'_, 'a>, doc: Doc<'a>, out: &mut Emitter<'_>) -> Result<()> {
         let unpacked = match unpack(doc, &self.options) {
             Ok(unpacked) => unpacked,
             Err(e) => bail!(5_346_509, "{}", e.message()),
@@ -101,7 +101,7 @@ impl Stage for Unpack {
         input: Box<dyn BatchStream>,
         _: &ExecContext<'_>,
     ) -> Result<Box<dyn BatchStream>> {
-        Ok(EachStream::open(self, input))
+        Ok(DocumentStream::open(self, input))
     }
 
     fn describe(&self) -> DocBuf {

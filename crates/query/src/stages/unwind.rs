@@ -8,7 +8,7 @@ use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::path::{checked_path, plain_at, write_with};
 use crate::stage::{ApiClass, Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
 use model::{Doc, DocBuf, FieldPath, Result, Value, bail};
-use operators::Reads;
+use operators::RequiredFields;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -236,7 +236,7 @@ impl Stage for Unwind {
             preserve: self.preserve,
         })
     }
-    fn reads(&self, reads: &mut Reads) {
+    fn reads(&self, reads: &mut RequiredFields) {
         reads.add_path(&self.path);
         if let Some(index) = &self.index {
             reads.add_path(index);

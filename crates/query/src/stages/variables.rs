@@ -4,16 +4,16 @@
 use crate::exec::ExecContext;
 use model::{Bump, Doc, Result, Value, bail, code};
 use operators::expr::{self, BoxExpr, ParseCx};
-use operators::{Frame, Reads, VarId};
+use operators::{Frame, RequiredFields, VarId};
 
 /// Parsed variables.
-pub(super) struct Let {
+pub(super) struct LetClause {
     vars: Vec<(VarId, BoxExpr)>,
     /// For each variable, whether its value must exist.
     must_exist: Vec<bool>,
 }
 
-impl Let {
+impl LetClause {
     /// Parses the variables, then `inner` with them in scope.
     ///
     /// # Errors
@@ -22,7 +22,7 @@ impl Let {
         cx: &mut ParseCx<'e>,
         spec: Doc<'_>,
         inner: impl FnOnce(&mut ParseCx<'e>) -> Result<T>,
-    ) -> Result<(Let, T)> {
+    ) -> Result<(LetClause, T)> {
         let mut parsed = Vec::new();
         for (name, v) in spec.iter() {
             check_name(name)?;
@@ -34,7 +34,7 @@ impl Let {
                 .map(|(name, e)| (cx.define(name), e))
                 .collect();
             Ok((
-                Let {
+                LetClause {
                     vars,
                     must_exist: Vec::new(),
                 },
@@ -44,13 +44,13 @@ impl Let {
     }
 
     /// Adds the fields from which the variables are computed.
-    pub(super) fn reads(&self, reads: &mut Reads) {
+    pub(super) fn reads(&self, reads: &mut RequiredFields) {
         self.vars.iter().for_each(|(_, e)| e.reads(reads));
     }
 
     /// Sets which variables must have a value (17276 otherwise).
-    pub(super) fn must_exist(self, must_exist: Vec<bool>) -> Let {
-        Let { must_exist, ..self }
+    pub(super) fn must_exist(self, must_exist: Vec<bool>) -> LetClause {
+        LetClause { must_exist, ..self }
     }
 }
 
@@ -80,7 +80,7 @@ fn check_name(name: &str) -> Result<()> {
 /// # Errors
 /// Those of the expressions and of `inner`.
 pub(super) fn with_variables<T>(
-    vars: &Let,
+    vars: &LetClause,
     exec: &ExecContext<'_>,
     arena: &Bump,
     doc: Doc<'_>,
@@ -101,14 +101,14 @@ pub(super) fn with_variables<T>(
     bind(&values, exec, Box::new(inner))
 }
 
-type Inner<'i, T> = Box<dyn FnOnce(&ExecContext<'_>) -> Result<T> + 'i>;
+type Continuation<'i, T> = Box<dyn FnOnce(&ExecContext<'_>) -> Result<T> + 'i>;
 
 /// Binds the first variable and recurses, because a frame lives on the stack of the call that binds
 /// it.
 fn bind<'i, T>(
     values: &[(VarId, Value<'_>)],
     exec: &ExecContext<'_>,
-    inner: Inner<'i, T>,
+    inner: Continuation<'i, T>,
 ) -> Result<T> {
     match values.split_first() {
         None => inner(exec),

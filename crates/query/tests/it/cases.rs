@@ -73,7 +73,7 @@ fn create(host: &MemoryHost, db: &str, cmd: Doc<'_>) -> Result<DocBuf> {
     if let Some((on, pipeline)) = &view {
         let env = Env::new(1_700_000_000_000, 7);
         let options = ParseOptions {
-            inside: query::stage::Inside::View,
+            inside: query::stage::PipelineContext::View,
             ..query::stages::collection_options(on.clone())
         };
         Pipeline::parse(&mut ParseCx::new(&env), pipeline.doc().as_array(), &options)?;

@@ -2,8 +2,8 @@
 
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code, doc};
 use query::exec::{
-    BatchStream, DocBatch, ExecContext, GeoIndex, Host, MergeWrite, OnMatch, OpenedRead, OutTarget,
-    OutWriter, ReadRequest, ReadyBatch, Resolved, WhenNotMatched,
+    BatchStream, DocBatch, ExecContext, GeoIndex, Host, MergeWrite, OnMatch, OpenRead, OutTarget,
+    OutWriter, ReadRequest, ReadyBatch, ResolvedNamespace, WhenNotMatched,
 };
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -116,19 +116,19 @@ impl OutWriter for MemoryOut {
 }
 
 impl Host for MemoryHost {
-    fn resolve(&self, ns: &Namespace) -> Result<Resolved> {
+    fn resolve(&self, ns: &Namespace) -> Result<ResolvedNamespace> {
         Ok(match self.coll(ns) {
-            None => Resolved::Missing,
+            None => ResolvedNamespace::Missing,
             Some(Coll {
                 view: Some((on, pipeline)),
                 ..
-            }) => Resolved::View { on, pipeline },
-            Some(_) => Resolved::Collection,
+            }) => ResolvedNamespace::View { on, pipeline },
+            Some(_) => ResolvedNamespace::Collection,
         })
     }
-    fn open(&self, _: &ExecContext<'_>, read: &ReadRequest<'_>) -> Result<OpenedRead> {
+    fn open(&self, _: &ExecContext<'_>, read: &ReadRequest<'_>) -> Result<OpenRead> {
         let docs = self.coll(read.ns).map(|c| c.docs).unwrap_or_default();
-        Ok(OpenedRead {
+        Ok(OpenRead {
             docs: Box::new(Chunks(docs, 0)),
             filtered: false,
             sorted: false,

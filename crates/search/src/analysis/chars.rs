@@ -11,7 +11,7 @@ use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// A changed text with the origins of its bytes.
-pub(super) struct Changed {
+pub(super) struct MappedText {
     pub(super) text: String,
     /// For each byte, the range of the original text it comes from.
     from: Vec<Range<usize>>,
@@ -68,18 +68,18 @@ const NAMES: &[(&str, char)] = &[
     ("euro", '\u{20ac}'),
 ];
 
-impl Changed {
+impl MappedText {
     /// A text without changes.
-    pub(super) fn unchanged(text: &str) -> Changed {
-        let mut whole = Changed::empty();
+    pub(super) fn unchanged(text: &str) -> MappedText {
+        let mut whole = MappedText::empty();
         for (at, c) in text.char_indices() {
             whole.push(c.encode_utf8(&mut [0; 4]), at..at + c.len_utf8());
         }
         whole
     }
 
-    fn empty() -> Changed {
-        Changed {
+    fn empty() -> MappedText {
+        MappedText {
             text: String::new(),
             from: Vec::new(),
         }
@@ -99,8 +99,8 @@ impl Changed {
     }
 
     /// The text after a filter.
-    pub(super) fn through(self, filter: &CharFilter) -> Changed {
-        let mut out = Changed::empty();
+    pub(super) fn through(self, filter: &CharFilter) -> MappedText {
+        let mut out = MappedText::empty();
         filter.change(&self.text, &mut |piece, start, end| {
             out.push(piece, self.origin(start, end));
         });

@@ -13,11 +13,11 @@ mod spec;
 mod token;
 mod tokenizer;
 
-pub(crate) use token::{Cut, Token};
+pub(crate) use token::{GramAnchor, Token};
 
 use crate::args::Args;
 use crate::error::invalid;
-use chars::{Changed, CharFilter};
+use chars::{CharFilter, MappedText};
 use filter::{Filter, stop};
 use model::{Result, Value};
 use std::collections::HashMap;
@@ -50,7 +50,13 @@ impl Analyzer {
     }
 
     /// The analyzer for `autocomplete`, which splits its tokens into grams.
-    pub(crate) fn in_grams(mut self, min: usize, max: usize, cut: Cut, fold: bool) -> Analyzer {
+    pub(crate) fn in_grams(
+        mut self,
+        min: usize,
+        max: usize,
+        cut: GramAnchor,
+        fold: bool,
+    ) -> Analyzer {
         self.filters.push(Filter::Lowercase);
         if fold {
             self.filters.push(Filter::Fold {
@@ -80,7 +86,7 @@ impl Analyzer {
         };
         let chars = word.chars();
         match grams.cut {
-            Cut::Ends => chars
+            GramAnchor::Ends => chars
                 .skip(word.chars().count().saturating_sub(grams.max))
                 .collect(),
             _ => chars.take(grams.max).collect(),
@@ -97,8 +103,8 @@ impl Analyzer {
         if self.chars.is_empty() {
             return self.cut(text);
         }
-        let whole = Changed::unchanged(text);
-        let changed = self.chars.iter().fold(whole, Changed::through);
+        let whole = MappedText::unchanged(text);
+        let changed = self.chars.iter().fold(whole, MappedText::through);
         let mut tokens = self.cut(&changed.text);
         for t in &mut tokens {
             let from = changed.origin(t.start, t.end);

@@ -1,6 +1,6 @@
 //! Helpers to read the parts of analyzers.
 
-use super::token::{Cut, Grams};
+use super::token::{GramAnchor, Grams};
 use crate::args::Args;
 use crate::error::invalid;
 use model::{Result, Value};
@@ -32,8 +32,8 @@ pub(super) fn parse_grams(args: &Args<'_>, kind: &str) -> Result<Grams> {
         min,
         max,
         cut: match kind {
-            "edgeGram" => Cut::Beginnings,
-            _ => Cut::All,
+            "edgeGram" => GramAnchor::Beginnings,
+            _ => GramAnchor::All,
         },
         with_others: args.word("termNotInBounds", &["omit", "include"])? == Some("include"),
     })

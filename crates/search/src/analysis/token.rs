@@ -18,7 +18,7 @@ pub(super) type Piece = (usize, String);
 
 /// Which grams of a text are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cut {
+pub(crate) enum GramAnchor {
     All,
     Beginnings,
     Ends,
@@ -29,7 +29,7 @@ pub(crate) enum Cut {
 pub(super) struct Grams {
     pub(super) min: usize,
     pub(super) max: usize,
-    pub(super) cut: Cut,
+    pub(super) cut: GramAnchor,
     /// Texts that are too short or too long are kept, too.
     pub(super) with_others: bool,
 }
@@ -38,14 +38,14 @@ impl Grams {
     pub(super) fn of(&self, text: &str) -> Vec<Piece> {
         let chars: Vec<(usize, char)> = text.char_indices().collect();
         let starts = match self.cut {
-            Cut::Beginnings => 0..chars.len().min(1),
+            GramAnchor::Beginnings => 0..chars.len().min(1),
             _ => 0..chars.len(),
         };
         let mut found = Vec::new();
         for start in starts {
             let rest = chars.get(start..).unwrap_or_default();
             for len in self.min..=self.max.min(rest.len()) {
-                if self.cut == Cut::Ends && len != rest.len() {
+                if self.cut == GramAnchor::Ends && len != rest.len() {
                     continue;
                 }
                 let piece = rest.get(..len).unwrap_or_default();

@@ -2,7 +2,7 @@
 //! parts of a definition.
 
 use super::mapping::{FieldKind, Mapping, NumberField, StringField, TextOptions};
-use crate::analysis::{Analyzer, Analyzers, Cut};
+use crate::analysis::{Analyzer, Analyzers, GramAnchor};
 use crate::args::Args;
 use crate::error::invalid;
 use model::{Result, Value};
@@ -150,9 +150,9 @@ fn parse_autocomplete(path: &str, v: Value<'_>, defaults: &Defaults) -> Result<F
     }
     let cut = args.word("tokenization", &["edgeGram", "rightEdgeGram", "nGram"])?;
     let cut = match cut {
-        Some("nGram") => Cut::All,
-        Some("rightEdgeGram") => Cut::Ends,
-        _ => Cut::Beginnings,
+        Some("nGram") => GramAnchor::All,
+        Some("rightEdgeGram") => GramAnchor::Ends,
+        _ => GramAnchor::Beginnings,
     };
     let fold = args.boolean("foldDiacritics")?.unwrap_or(true);
     let words = match args.string("analyzer")? {

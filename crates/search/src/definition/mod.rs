@@ -10,7 +10,7 @@ use crate::analysis::{Analyzer, Analyzers};
 use crate::args::Args;
 use crate::error::invalid;
 use crate::schema::{MULTI, shown_path, split_key};
-use crate::stored::Stored;
+use crate::stored::StoredSource;
 use crate::synonyms::SynonymMapping;
 use crate::vector::{Quantization, Similarity, VectorField};
 use fields::{Defaults, parse_document};
@@ -36,7 +36,7 @@ pub struct Definition {
     /// How strings of fields without a mapping are analyzed.
     pub(crate) dynamic: StringField,
     /// Which fields are stored source.
-    pub(crate) stored: Stored,
+    pub(crate) stored: StoredSource,
     pub(crate) synonyms: Vec<SynonymMapping>,
 }
 
@@ -93,7 +93,7 @@ impl Definition {
             vectors: Vec::new(),
             is_vector: false,
             dynamic,
-            stored: Stored::parse(args.get("storedSource"))?,
+            stored: StoredSource::parse(args.get("storedSource"))?,
             synonyms: parse_synonyms(&args, &defaults)?,
         })
     }
@@ -140,14 +140,14 @@ impl Definition {
             vectors,
             is_vector: true,
             dynamic: StringField::of(&Analyzer::standard()),
-            stored: Stored::Undefined,
+            stored: StoredSource::Undefined,
             synonyms: Vec::new(),
         })
     }
 
     /// The stored-source fields of a document; `None` when none are defined.
     pub fn stored_of(&self, doc: Doc<'_>) -> Option<DocBuf> {
-        let is_defined = self.stored != Stored::Undefined;
+        let is_defined = self.stored != StoredSource::Undefined;
         is_defined.then(|| self.stored.cut(doc))
     }
 

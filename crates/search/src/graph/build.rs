@@ -3,7 +3,7 @@
 //! edges lead in all directions (Vamana's rule).
 
 use super::codes::{Code, Codes, Coding};
-use super::find::{Best, Near, Seen, Walk};
+use super::find::{GraphSearch, NearestNodes, Neighbour, VisitedSet};
 use super::{EDGES_MAX, Graph, NEIGHBOURS, NONE};
 use std::collections::BinaryHeap;
 
@@ -88,13 +88,13 @@ impl Builder {
         let Some(first) = self.order.first().copied().filter(|f| *f != node) else {
             return;
         };
-        let mut best = Best::new(LOOKED_AT);
+        let mut best = NearestNodes::new(LOOKED_AT);
         let all = &|_: u32| true;
-        let mut walk = Walk {
+        let mut walk = GraphSearch {
             codes: &self.codes,
             target: self.codes.at(node),
             ahead: BinaryHeap::new(),
-            seen: Seen::new(self.codes.len()),
+            seen: VisitedSet::new(self.codes.len()),
         };
         walk.begin_at(first, &mut best, all);
         let edges = &self.edges;
@@ -115,17 +115,17 @@ impl Builder {
     /// Chooses neighbors of a node from candidates.
     fn choose_among(&self, node: u32, some: &[u32]) -> Vec<u32> {
         let own = self.codes.at(node);
-        let near = some.iter().map(|n| Near {
+        let near = some.iter().map(|n| Neighbour {
             distance: self.codes.distance(own, self.codes.at(*n)),
             node: *n,
         });
-        let mut near: Vec<Near> = near.collect();
+        let mut near: Vec<Neighbour> = near.collect();
         near.sort_unstable();
         self.choose(&near)
     }
 
     /// Chooses neighbors from candidates, which are sorted by distance.
-    fn choose(&self, near: &[Near]) -> Vec<u32> {
+    fn choose(&self, near: &[Neighbour]) -> Vec<u32> {
         let mut chosen: Vec<u32> = Vec::with_capacity(NEIGHBOURS);
         for n in near {
             if chosen.len() == NEIGHBOURS {

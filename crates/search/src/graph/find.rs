@@ -12,39 +12,39 @@ const CHECK_EVERY: usize = 512;
 
 /// A node and its distance.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Near {
+pub(crate) struct Neighbour {
     /// Distance of the codes.
     pub(crate) distance: f32,
     pub(crate) node: u32,
 }
 
-impl Ord for Near {
-    fn cmp(&self, other: &Near) -> Ordering {
+impl Ord for Neighbour {
+    fn cmp(&self, other: &Neighbour) -> Ordering {
         let by_distance = self.distance.total_cmp(&other.distance);
         by_distance.then(self.node.cmp(&other.node))
     }
 }
 
-impl PartialOrd for Near {
-    fn partial_cmp(&self, other: &Near) -> Option<Ordering> {
+impl PartialOrd for Neighbour {
+    fn partial_cmp(&self, other: &Neighbour) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Near {
-    fn eq(&self, other: &Near) -> bool {
+impl PartialEq for Neighbour {
+    fn eq(&self, other: &Neighbour) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Near {}
+impl Eq for Neighbour {}
 
 /// A set of nodes.
-pub(super) struct Seen(Vec<u64>);
+pub(super) struct VisitedSet(Vec<u64>);
 
-impl Seen {
-    pub(super) fn new(nodes: usize) -> Seen {
-        Seen(vec![0; nodes.div_ceil(64)])
+impl VisitedSet {
+    pub(super) fn new(nodes: usize) -> VisitedSet {
+        VisitedSet(vec![0; nodes.div_ceil(64)])
     }
 
     /// Adds a node; true when it is new.
@@ -60,14 +60,14 @@ impl Seen {
 }
 
 /// The nearest nodes so far, up to a limit.
-pub(super) struct Best {
+pub(super) struct NearestNodes {
     most: usize,
-    found: BinaryHeap<Near>,
+    found: BinaryHeap<Neighbour>,
 }
 
-impl Best {
-    pub(super) fn new(most: usize) -> Best {
-        Best {
+impl NearestNodes {
+    pub(super) fn new(most: usize) -> NearestNodes {
+        NearestNodes {
             most: most.max(1),
             found: BinaryHeap::new(),
         }
@@ -79,7 +79,7 @@ impl Best {
         self.found.len() < self.most || worst.is_some_and(|w| distance < w.distance)
     }
 
-    pub(super) fn add(&mut self, near: Near) {
+    pub(super) fn add(&mut self, near: Neighbour) {
         if self.wants(near.distance) {
             self.found.push(near);
             if self.found.len() > self.most {
@@ -88,31 +88,36 @@ impl Best {
         }
     }
 
-    pub(super) fn into_sorted(self) -> Vec<Near> {
+    pub(super) fn into_sorted(self) -> Vec<Neighbour> {
         self.found.into_sorted_vec()
     }
 }
 
 /// The state of a graph search.
-pub(super) struct Walk<'g> {
+pub(super) struct GraphSearch<'g> {
     pub(super) codes: &'g Codes,
     pub(super) target: CodeRef<'g>,
-    pub(super) ahead: BinaryHeap<Reverse<Near>>,
-    pub(super) seen: Seen,
+    pub(super) ahead: BinaryHeap<Reverse<Neighbour>>,
+    pub(super) seen: VisitedSet,
 }
 
 /// Calls a function with each neighbor of a node.
 type Neighbours<'n> = dyn Fn(u32, &mut dyn FnMut(u32)) + 'n;
 
-impl Walk<'_> {
-    fn near(&self, node: u32) -> Near {
-        Near {
+impl GraphSearch<'_> {
+    fn near(&self, node: u32) -> Neighbour {
+        Neighbour {
             distance: self.codes.distance(self.target, self.codes.at(node)),
             node,
         }
     }
 
-    pub(super) fn begin_at(&mut self, node: u32, best: &mut Best, passes: &dyn Fn(u32) -> bool) {
+    pub(super) fn begin_at(
+        &mut self,
+        node: u32,
+        best: &mut NearestNodes,
+        passes: &dyn Fn(u32) -> bool,
+    ) {
         if self.seen.add(node) {
             let near = self.near(node);
             self.ahead.push(Reverse(near));
@@ -126,7 +131,7 @@ impl Walk<'_> {
     pub(super) fn step(
         &mut self,
         neighbours: &Neighbours<'_>,
-        best: &mut Best,
+        best: &mut NearestNodes,
         passes: &dyn Fn(u32) -> bool,
     ) -> bool {
         let Some(Reverse(next)) = self.ahead.pop() else {
@@ -162,13 +167,13 @@ impl Graph {
         most: usize,
         passes: &dyn Fn(u32) -> bool,
         check: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<Vec<Near>> {
-        let mut best = Best::new(most);
-        let mut walk = Walk {
+    ) -> Result<Vec<Neighbour>> {
+        let mut best = NearestNodes::new(most);
+        let mut walk = GraphSearch {
             codes: &self.codes,
             target: target.as_ref(),
             ahead: BinaryHeap::new(),
-            seen: Seen::new(self.len()),
+            seen: VisitedSet::new(self.len()),
         };
         let step = self.len().div_ceil(ENTRIES).max(1);
         for node in (0..self.len()).step_by(step) {
@@ -195,11 +200,11 @@ impl Graph {
         most: usize,
         nodes: &mut dyn Iterator<Item = u32>,
         check: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<Vec<Near>> {
-        let mut best = Best::new(most);
+    ) -> Result<Vec<Neighbour>> {
+        let mut best = NearestNodes::new(most);
         for (looked, node) in nodes.enumerate() {
             let distance = self.codes.distance(target.as_ref(), self.codes.at(node));
-            best.add(Near { distance, node });
+            best.add(Neighbour { distance, node });
             if looked.is_multiple_of(CHECK_EVERY * 8) {
                 check()?;
             }

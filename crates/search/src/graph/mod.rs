@@ -10,7 +10,7 @@ mod find;
 
 pub(crate) use build::Builder;
 pub(crate) use codes::{Code, CodeKind, Coding};
-pub(crate) use find::Near;
+pub(crate) use find::Neighbour;
 
 use codes::Codes;
 

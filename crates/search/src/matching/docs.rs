@@ -14,21 +14,21 @@ pub(crate) trait Matcher: Debug + Send + Sync + 'static {
 
 /// A query that uses a [`Matcher`].
 #[derive(Clone, Debug)]
-pub(crate) struct Matching(Arc<dyn Matcher>);
+pub(crate) struct MatcherQuery(Arc<dyn Matcher>);
 
-impl Matching {
+impl MatcherQuery {
     pub(crate) fn boxed(matcher: impl Matcher) -> Box<dyn Query> {
-        Box::new(Matching(Arc::new(matcher)))
+        Box::new(MatcherQuery(Arc::new(matcher)))
     }
 }
 
-impl Query for Matching {
+impl Query for MatcherQuery {
     fn weight(&self, _: EnableScoring<'_>) -> tantivy::Result<Box<dyn Weight>> {
         Ok(Box::new(self.clone()))
     }
 }
 
-impl Weight for Matching {
+impl Weight for MatcherQuery {
     fn scorer(&self, segment: &SegmentReader, boost: Score) -> tantivy::Result<Box<dyn Scorer>> {
         let docs = self.0.find(segment)?;
         Ok(Box::new(ScoredDocs { docs, at: 0, boost }))

@@ -64,7 +64,7 @@ struct ElementsWeight {
 }
 
 /// The scores of elements so far.
-struct Sum {
+struct ScoreSum {
     doc: DocId,
     total: f32,
     least: f32,
@@ -72,7 +72,7 @@ struct Sum {
     elements: f32,
 }
 
-impl Sum {
+impl ScoreSum {
     fn add(&mut self, score: f32) {
         self.total += score;
         self.least = self.least.min(score);
@@ -98,7 +98,7 @@ impl Weight for ElementsWeight {
             return Ok(Box::new(EmptyScorer));
         };
         let mut inner = self.inner.scorer(segment, 1.0)?;
-        let mut sums: Vec<Sum> = Vec::new();
+        let mut sums: Vec<ScoreSum> = Vec::new();
         let mut element = inner.doc();
         while element != TERMINATED {
             if outer.doc() < element {
@@ -107,7 +107,7 @@ impl Weight for ElementsWeight {
             let (doc, score) = (outer.doc(), inner.score());
             match sums.last_mut().filter(|s| s.doc == doc) {
                 Some(sum) => sum.add(score),
-                None if doc != TERMINATED => sums.push(Sum {
+                None if doc != TERMINATED => sums.push(ScoreSum {
                     doc,
                     total: score,
                     least: score,

@@ -47,27 +47,27 @@ impl Curve {
 
 /// A query with a score function.
 #[derive(Debug)]
-pub(crate) struct WithFunction {
+pub(crate) struct FunctionQuery {
     query: Box<dyn Query>,
     function: Function,
 }
 
-impl WithFunction {
+impl FunctionQuery {
     pub(crate) fn boxed(query: Box<dyn Query>, function: Function) -> Box<dyn Query> {
-        Box::new(WithFunction { query, function })
+        Box::new(FunctionQuery { query, function })
     }
 }
 
-impl Clone for WithFunction {
-    fn clone(&self) -> WithFunction {
-        WithFunction {
+impl Clone for FunctionQuery {
+    fn clone(&self) -> FunctionQuery {
+        FunctionQuery {
             query: self.query.box_clone(),
             function: self.function.clone(),
         }
     }
 }
 
-impl Query for WithFunction {
+impl Query for FunctionQuery {
     fn weight(&self, scoring: EnableScoring<'_>) -> tantivy::Result<Box<dyn Weight>> {
         Ok(Box::new(FunctionWeight {
             inner: self.query.weight(scoring)?,
@@ -85,7 +85,7 @@ impl Weight for FunctionWeight {
     fn scorer(&self, segment: &SegmentReader, boost: Score) -> tantivy::Result<Box<dyn Scorer>> {
         Ok(Box::new(FunctionScorer {
             inner: self.inner.scorer(segment, 1.0)?,
-            function: Opened::open(&self.function, segment)?,
+            function: BoundFunction::open(&self.function, segment)?,
             boost,
         }))
     }
@@ -103,15 +103,15 @@ impl Weight for FunctionWeight {
 }
 
 /// A function with the columns of a segment.
-enum Opened {
+enum BoundFunction {
     Score,
     Constant(f64),
     Path(Numbers, f64),
     Gauss(Numbers, f64, Curve),
-    Add(Vec<Opened>),
-    Multiply(Vec<Opened>),
-    Log(Box<Opened>),
-    Log1p(Box<Opened>),
+    Add(Vec<BoundFunction>),
+    Multiply(Vec<BoundFunction>),
+    Log(Box<BoundFunction>),
+    Log1p(Box<BoundFunction>),
 }
 
 /// The numbers at a path.
@@ -146,41 +146,41 @@ impl Numbers {
     }
 }
 
-impl Opened {
-    fn open(function: &Function, segment: &SegmentReader) -> tantivy::Result<Opened> {
-        let one = |f: &Function| Opened::open(f, segment);
+impl BoundFunction {
+    fn open(function: &Function, segment: &SegmentReader) -> tantivy::Result<BoundFunction> {
+        let one = |f: &Function| BoundFunction::open(f, segment);
         let each = |list: &[Function]| list.iter().map(one).collect::<tantivy::Result<Vec<_>>>();
         Ok(match function {
-            Function::Score => Opened::Score,
-            Function::Constant(n) => Opened::Constant(*n),
-            Function::Path { path, or } => Opened::Path(Numbers::open(segment, path)?, *or),
+            Function::Score => BoundFunction::Score,
+            Function::Constant(n) => BoundFunction::Constant(*n),
+            Function::Path { path, or } => BoundFunction::Path(Numbers::open(segment, path)?, *or),
             Function::Gauss { path, or, curve } => {
-                Opened::Gauss(Numbers::open(segment, path)?, *or, *curve)
+                BoundFunction::Gauss(Numbers::open(segment, path)?, *or, *curve)
             }
-            Function::Add(list) => Opened::Add(each(list)?),
-            Function::Multiply(list) => Opened::Multiply(each(list)?),
-            Function::Log(f) => Opened::Log(Box::new(one(f)?)),
-            Function::Log1p(f) => Opened::Log1p(Box::new(one(f)?)),
+            Function::Add(list) => BoundFunction::Add(each(list)?),
+            Function::Multiply(list) => BoundFunction::Multiply(each(list)?),
+            Function::Log(f) => BoundFunction::Log(Box::new(one(f)?)),
+            Function::Log1p(f) => BoundFunction::Log1p(Box::new(one(f)?)),
         })
     }
 
     fn value(&self, doc: DocId, score: f64) -> f64 {
         match self {
-            Opened::Score => score,
-            Opened::Constant(n) => *n,
-            Opened::Path(numbers, or) => numbers.first(doc).unwrap_or(*or),
-            Opened::Gauss(numbers, or, curve) => curve.at(numbers.first(doc).unwrap_or(*or)),
-            Opened::Add(list) => list.iter().map(|f| f.value(doc, score)).sum(),
-            Opened::Multiply(list) => list.iter().map(|f| f.value(doc, score)).product(),
-            Opened::Log(f) => f.value(doc, score).log10(),
-            Opened::Log1p(f) => (1.0 + f.value(doc, score)).log10(),
+            BoundFunction::Score => score,
+            BoundFunction::Constant(n) => *n,
+            BoundFunction::Path(numbers, or) => numbers.first(doc).unwrap_or(*or),
+            BoundFunction::Gauss(numbers, or, curve) => curve.at(numbers.first(doc).unwrap_or(*or)),
+            BoundFunction::Add(list) => list.iter().map(|f| f.value(doc, score)).sum(),
+            BoundFunction::Multiply(list) => list.iter().map(|f| f.value(doc, score)).product(),
+            BoundFunction::Log(f) => f.value(doc, score).log10(),
+            BoundFunction::Log1p(f) => (1.0 + f.value(doc, score)).log10(),
         }
     }
 }
 
 struct FunctionScorer {
     inner: Box<dyn Scorer>,
-    function: Opened,
+    function: BoundFunction,
     boost: Score,
 }
 

@@ -13,12 +13,12 @@ mod term;
 mod terms;
 
 pub(crate) use columns::{ColumnTest, Columns, Scoring};
-pub(crate) use docs::Matching;
+pub(crate) use docs::MatcherQuery;
 pub(crate) use elements::{Aggregate, Elements};
-pub(crate) use function::{Curve, Function, WithFunction};
+pub(crate) use function::{Curve, Function, FunctionQuery};
 pub(crate) use phrase::Phrase;
 pub(crate) use points::{PointTest, Points};
 pub(crate) use shapes::{Relation, Shapes};
-pub(crate) use spans::{Span, Spans};
+pub(crate) use spans::{SpanQuery, Spans};
 pub(crate) use term::{ScoredTerm, TextStats};
 pub(crate) use terms::{Terms, TokenTest};

@@ -12,32 +12,32 @@ const COMBINATIONS_MAX: usize = 10_000;
 
 /// From the first token to the one after the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Stretch {
+pub(crate) struct Span {
     pub(crate) start: u32,
     pub(crate) end: u32,
 }
 
 /// Spans by document.
-type Found = BTreeMap<DocId, Vec<Stretch>>;
+type DocumentSpans = BTreeMap<DocId, Vec<Span>>;
 
 /// Which spans match.
 #[derive(Clone, Debug)]
-pub(crate) enum Span {
+pub(crate) enum SpanQuery {
     Term(Term),
-    Or(Vec<Span>),
+    Or(Vec<SpanQuery>),
     /// Spans that end at this position or before.
-    First(Box<Span>, u32),
+    First(Box<SpanQuery>, u32),
     Near {
-        clauses: Vec<Span>,
+        clauses: Vec<SpanQuery>,
         slop: u32,
         in_order: bool,
     },
     /// Spans of the first that do not overlap the second.
-    Subtract(Box<Span>, Box<Span>),
+    Subtract(Box<SpanQuery>, Box<SpanQuery>),
     /// Spans within others, or spans around others.
     Contains {
-        little: Box<Span>,
-        big: Box<Span>,
+        little: Box<SpanQuery>,
+        big: Box<SpanQuery>,
         outer: bool,
     },
 }
@@ -45,7 +45,7 @@ pub(crate) enum Span {
 /// Texts at `path` with a matching span.
 #[derive(Clone, Debug)]
 pub(crate) struct Spans {
-    pub(crate) span: Span,
+    pub(crate) span: SpanQuery,
     pub(crate) path: String,
     pub(crate) stats: TextStats,
     pub(crate) weight: f32,
@@ -55,7 +55,7 @@ impl Matcher for Spans {
     fn find(&self, segment: &SegmentReader) -> tantivy::Result<Vec<(DocId, Score)>> {
         let lengths = lengths(segment, &self.path)?;
         let found = self.span.find(segment)?;
-        let score = |(doc, stretches): (DocId, Vec<Stretch>)| {
+        let score = |(doc, stretches): (DocId, Vec<Span>)| {
             let length = lengths.as_ref().and_then(|c| c.first(doc));
             let length = stored_length(length.unwrap_or(1));
             let often = stretches.len() as f32;
@@ -65,12 +65,12 @@ impl Matcher for Spans {
     }
 }
 
-impl Span {
-    fn find(&self, segment: &SegmentReader) -> tantivy::Result<Found> {
+impl SpanQuery {
+    fn find(&self, segment: &SegmentReader) -> tantivy::Result<DocumentSpans> {
         Ok(match self {
-            Span::Term(term) => find_term(term, segment)?,
-            Span::Or(clauses) => {
-                let mut all = Found::new();
+            SpanQuery::Term(term) => find_term(term, segment)?,
+            SpanQuery::Or(clauses) => {
+                let mut all = DocumentSpans::new();
                 for clause in clauses {
                     for (doc, more) in clause.find(segment)? {
                         all.entry(doc).or_default().extend(more);
@@ -82,17 +82,17 @@ impl Span {
                 }
                 all
             }
-            Span::First(clause, last) => {
+            SpanQuery::First(clause, last) => {
                 let mut found = clause.find(segment)?;
                 keep(&mut found, |_, s| s.end <= *last);
                 found
             }
-            Span::Near {
+            SpanQuery::Near {
                 clauses,
                 slop,
                 in_order,
             } => find_near(clauses, *slop, *in_order, segment)?,
-            Span::Subtract(include, exclude) => {
+            SpanQuery::Subtract(include, exclude) => {
                 let without = exclude.find(segment)?;
                 let mut found = include.find(segment)?;
                 keep(&mut found, |doc, s| {
@@ -101,9 +101,9 @@ impl Span {
                 });
                 found
             }
-            Span::Contains { little, big, outer } => {
+            SpanQuery::Contains { little, big, outer } => {
                 let (little, big) = (little.find(segment)?, big.find(segment)?);
-                let inside = |a: &Stretch, b: &Stretch| b.start <= a.start && a.end <= b.end;
+                let inside = |a: &Span, b: &Span| b.start <= a.start && a.end <= b.end;
                 let (mut found, others) = if *outer { (big, little) } else { (little, big) };
                 keep(&mut found, |doc, s| {
                     let others = others.get(&doc).map_or(&[][..], Vec::as_slice);
@@ -118,24 +118,24 @@ impl Span {
     }
 }
 
-fn keep(found: &mut Found, wanted: impl Fn(DocId, &Stretch) -> bool) {
+fn keep(found: &mut DocumentSpans, wanted: impl Fn(DocId, &Span) -> bool) {
     found.retain(|doc, stretches| {
         stretches.retain(|s| wanted(*doc, s));
         !stretches.is_empty()
     });
 }
 
-fn find_term(term: &Term, segment: &SegmentReader) -> tantivy::Result<Found> {
+fn find_term(term: &Term, segment: &SegmentReader) -> tantivy::Result<DocumentSpans> {
     let index = segment.inverted_index(term.field())?;
     let option = IndexRecordOption::WithFreqsAndPositions;
-    let mut found = Found::new();
+    let mut found = DocumentSpans::new();
     let Some(mut postings) = index.read_postings(term, option)? else {
         return Ok(found);
     };
     let (mut doc, mut places) = (postings.doc(), Vec::new());
     while doc != TERMINATED {
         postings.positions(&mut places);
-        let stretch = |start: &u32| Stretch {
+        let stretch = |start: &u32| Span {
             start: *start,
             end: start.saturating_add(1),
         };
@@ -146,26 +146,26 @@ fn find_term(term: &Term, segment: &SegmentReader) -> tantivy::Result<Found> {
 }
 
 fn find_near(
-    clauses: &[Span],
+    clauses: &[SpanQuery],
     slop: u32,
     in_order: bool,
     segment: &SegmentReader,
-) -> tantivy::Result<Found> {
+) -> tantivy::Result<DocumentSpans> {
     let parts = clauses
         .iter()
         .map(|c| c.find(segment))
-        .collect::<tantivy::Result<Vec<Found>>>()?;
-    let mut found = Found::new();
+        .collect::<tantivy::Result<Vec<DocumentSpans>>>()?;
+    let mut found = DocumentSpans::new();
     let Some((first, rest)) = parts.split_first() else {
         return Ok(found);
     };
     for (doc, starts) in first {
-        let rest: Option<Vec<&[Stretch]>> = rest
+        let rest: Option<Vec<&[Span]>> = rest
             .iter()
             .map(|part| part.get(doc).map(Vec::as_slice))
             .collect();
         let Some(rest) = rest else { continue };
-        let mut near = Near {
+        let mut near = NearSpans {
             slop,
             in_order,
             looked: 0,
@@ -183,17 +183,17 @@ fn find_near(
     Ok(found)
 }
 
-struct Near {
+struct NearSpans {
     slop: u32,
     in_order: bool,
     looked: usize,
-    found: Vec<Stretch>,
+    found: Vec<Span>,
 }
 
-impl Near {
+impl NearSpans {
     /// Adds one span of each list in `rest`; `last` is the end of the previous span, `covered` the
     /// number of tokens in all spans so far.
-    fn extend(&mut self, whole: Stretch, last: u32, covered: u32, rest: &[&[Stretch]]) {
+    fn extend(&mut self, whole: Span, last: u32, covered: u32, rest: &[&[Span]]) {
         let Some((next, rest)) = rest.split_first() else {
             if (whole.end - whole.start).saturating_sub(covered) <= self.slop {
                 self.found.push(whole);
@@ -205,7 +205,7 @@ impl Near {
             if self.looked > COMBINATIONS_MAX {
                 return;
             }
-            let wider = Stretch {
+            let wider = Span {
                 start: whole.start.min(s.start),
                 end: whole.end.max(s.end),
             };

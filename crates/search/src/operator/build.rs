@@ -2,8 +2,8 @@
 
 use crate::error::{failed, invalid};
 use crate::index::{Index, View};
-use crate::marked::{Mark, Marked};
-use crate::matching::{Matching, ScoredTerm, Terms, TextStats, TokenTest};
+use crate::marked::{HighlightTerm, Mark};
+use crate::matching::{MatcherQuery, ScoredTerm, Terms, TextStats, TokenTest};
 use crate::schema::{ELEMENT, END_OF_PATH, TermKind, key_of, shown_path};
 use crate::synonyms::{Sources, Synonyms, mapping_of};
 use model::{Doc, Result};
@@ -16,14 +16,14 @@ use tantivy::schema::IndexRecordOption;
 const CLAUSES_MAX: usize = 1024;
 
 /// Builds the query of `{operator: {...}}` at a path; the last argument is its depth.
-pub(crate) type BuildAny = fn(&Build<'_>, &str, Doc<'_>, usize) -> Result<Box<dyn Query>>;
+pub(crate) type BuildFn = fn(&Build<'_>, &str, Doc<'_>, usize) -> Result<Box<dyn Query>>;
 
 /// The index a query is built for.
 pub(crate) struct Build<'i> {
     pub(crate) index: &'i Index,
     pub(crate) view: &'i View,
     /// Builds nested operators.
-    pub(super) operator: BuildAny,
+    pub(super) operator: BuildFn,
     synonyms: Option<&'i Sources>,
     clauses: Cell<usize>,
     /// What to highlight in found texts.
@@ -35,7 +35,7 @@ pub(crate) struct Build<'i> {
 }
 
 impl<'i> Build<'i> {
-    pub(super) fn new(index: &'i Index, view: &'i View, operator: BuildAny) -> Build<'i> {
+    pub(super) fn new(index: &'i Index, view: &'i View, operator: BuildFn) -> Build<'i> {
         Build {
             index,
             view,
@@ -111,7 +111,7 @@ impl<'i> Build<'i> {
     }
 
     /// Marks something to highlight in the texts at a path.
-    pub(crate) fn mark(&self, path: &str, what: Marked) {
+    pub(crate) fn mark(&self, path: &str, what: HighlightTerm) {
         if self.excluded.get() == 0 {
             let key = path.to_owned();
             self.marks.borrow_mut().push(Mark { key, what });
@@ -145,7 +145,7 @@ impl<'i> Build<'i> {
 
     /// Texts with a token, scored; `worth` multiplies the score.
     pub(crate) fn text_term(&self, path: &str, token: &str, worth: f32) -> Result<Box<dyn Query>> {
-        self.mark(path, Marked::Token(token.to_owned()));
+        self.mark(path, HighlightTerm::Token(token.to_owned()));
         let stats = self.stats(path)?;
         let term = self.index.fields().term(TermKind::Text, path, token);
         let having = self.view.searcher.doc_freq(&term);
@@ -169,9 +169,9 @@ impl<'i> Build<'i> {
     /// Documents with a token that passes a test.
     pub(crate) fn tokens(&self, kind: TermKind, path: &str, test: TokenTest) -> Box<dyn Query> {
         if kind == TermKind::Text {
-            self.mark(path, Marked::Like(test.clone()));
+            self.mark(path, HighlightTerm::Like(test.clone()));
         }
-        Matching::boxed(Terms {
+        MatcherQuery::boxed(Terms {
             field: self.index.fields().terms,
             prefix: kind.prefix(path),
             test,

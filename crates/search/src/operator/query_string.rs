@@ -16,7 +16,7 @@ use tantivy::query::{BooleanQuery, BoostQuery, EmptyQuery, Occur, Query};
 const DEPTH_MAX: usize = 50;
 
 #[derive(Clone, Debug, PartialEq)]
-enum Word {
+enum QueryToken {
     Open,
     Close,
     And,
@@ -67,38 +67,38 @@ fn unreadable(query: &str) -> model::MongoError {
 }
 
 /// A pattern that must match whole tokens.
-fn whole(pattern: &str) -> Result<regex::Regex> {
+fn compile_pattern(pattern: &str) -> Result<regex::Regex> {
     let compiled = regex::Regex::new(&format!("(?s)^(?:{pattern})$"));
     compiled.map_err(|_| unreadable(pattern))
 }
 
 /// Splits a query into words; `None` if a quote or a bracket is not closed.
-fn words(query: &str) -> Option<Vec<Word>> {
+fn words(query: &str) -> Option<Vec<QueryToken>> {
     let mut found = Vec::new();
     let mut rest = query.trim_start();
     while let Some(c) = rest.chars().next() {
         let one = |word| (word, rest.get(c.len_utf8()..).unwrap_or_default());
         let (word, left) = match c {
-            '(' => one(Word::Open),
-            ')' => one(Word::Close),
-            '+' => one(Word::Plus),
-            '-' => one(Word::Minus),
-            '!' => one(Word::Not),
+            '(' => one(QueryToken::Open),
+            ')' => one(QueryToken::Close),
+            '+' => one(QueryToken::Plus),
+            '-' => one(QueryToken::Minus),
+            '!' => one(QueryToken::Not),
             '^' => {
                 let number = rest.get(1..)?;
                 let end = number.find(|c: char| !c.is_ascii_digit() && c != '.');
                 let (number, left) = number.split_at(end.unwrap_or(number.len()));
                 let worth = number.parse::<f32>().ok()?;
-                (Word::Worth(worth), left)
+                (QueryToken::Worth(worth), left)
             }
             '/' => {
                 let (pattern, left) = rest.get(1..)?.split_once('/')?;
-                (Word::Pattern(pattern.to_owned()), left)
+                (QueryToken::Pattern(pattern.to_owned()), left)
             }
             '"' => {
                 let (text, left) = rest.get(1..)?.split_once('"')?;
                 let (slop, left) = tilde(left);
-                (Word::Phrase(text.to_owned(), slop), left)
+                (QueryToken::Phrase(text.to_owned(), slop), left)
             }
             '[' | '{' => {
                 let end = rest.find([']', '}'])?;
@@ -109,7 +109,7 @@ fn words(query: &str) -> Option<Vec<Word>> {
                     (text, false) => Bound::Excluded(text.to_lowercase()),
                 };
                 let closed = rest.get(end..)?.starts_with(']');
-                let range = Word::Range(bound(min, c == '['), bound(max, closed));
+                let range = QueryToken::Range(bound(min, c == '['), bound(max, closed));
                 (range, rest.get(end + 1..)?)
             }
             _ => plain_word(rest),
@@ -120,7 +120,7 @@ fn words(query: &str) -> Option<Vec<Word>> {
     Some(found)
 }
 
-fn plain_word(rest: &str) -> (Word, &str) {
+fn plain_word(rest: &str) -> (QueryToken, &str) {
     let (mut text, mut chars) = (String::new(), rest.char_indices());
     while let Some((at, c)) = chars.next() {
         let behind = rest.get(at + c.len_utf8()..).unwrap_or_default();
@@ -130,10 +130,10 @@ fn plain_word(rest: &str) -> (Word, &str) {
                 Some((_, next)) => text.extend(['\\', next]),
                 None => text.push(c),
             },
-            ':' => return (Word::Field(text), behind),
+            ':' => return (QueryToken::Field(text), behind),
             '~' => {
                 let (edits, behind) = tilde(rest.get(at..).unwrap_or_default());
-                return (Word::Term(text, edits), behind);
+                return (QueryToken::Term(text, edits), behind);
             }
             c if c.is_whitespace() || "()\"^".contains(c) => {
                 return (known(text), rest.get(at..).unwrap_or_default());
@@ -144,12 +144,12 @@ fn plain_word(rest: &str) -> (Word, &str) {
     (known(text), "")
 }
 
-fn known(text: String) -> Word {
+fn known(text: String) -> QueryToken {
     match text.as_str() {
-        "AND" | "&&" => Word::And,
-        "OR" | "||" => Word::Or,
-        "NOT" => Word::Not,
-        _ => Word::Term(text, None),
+        "AND" | "&&" => QueryToken::And,
+        "OR" | "||" => QueryToken::Or,
+        "NOT" => QueryToken::Not,
+        _ => QueryToken::Term(text, None),
     }
 }
 
@@ -165,16 +165,16 @@ fn tilde(rest: &str) -> (Option<u32>, &str) {
 
 struct Parser<'p, 'i> {
     b: &'p Build<'i>,
-    words: &'p [Word],
+    words: &'p [QueryToken],
     at: usize,
 }
 
 impl Parser<'_, '_> {
-    fn peek(&self) -> Option<&Word> {
+    fn peek(&self) -> Option<&QueryToken> {
         self.words.get(self.at)
     }
 
-    fn take(&mut self, word: &Word) -> bool {
+    fn take(&mut self, word: &QueryToken) -> bool {
         let found = self.peek() == Some(word);
         self.at += usize::from(found);
         found
@@ -188,13 +188,13 @@ impl Parser<'_, '_> {
             )));
         }
         let mut clauses: Vec<(Occur, Box<dyn Query>)> = Vec::new();
-        while self.peek().is_some_and(|w| *w != Word::Close) {
+        while self.peek().is_some_and(|w| *w != QueryToken::Close) {
             if !clauses.is_empty() {
-                self.take(&Word::Or);
+                self.take(&QueryToken::Or);
             }
             let occur = match self.peek() {
-                Some(Word::Plus) => Occur::Must,
-                Some(Word::Minus) => Occur::MustNot,
+                Some(QueryToken::Plus) => Occur::Must,
+                Some(QueryToken::Minus) => Occur::MustNot,
                 _ => Occur::Should,
             };
             self.at += usize::from(occur != Occur::Should);
@@ -216,7 +216,7 @@ impl Parser<'_, '_> {
     fn both(&mut self, path: &str, depth: usize) -> Result<Option<Box<dyn Query>>> {
         let mut clauses = Vec::new();
         loop {
-            let occur = match self.take(&Word::Not) {
+            let occur = match self.take(&QueryToken::Not) {
                 true => Occur::MustNot,
                 false => Occur::Must,
             };
@@ -224,7 +224,7 @@ impl Parser<'_, '_> {
                 Some(query) => clauses.push((occur, query)),
                 None => return Ok(None),
             }
-            let goes_on = self.take(&Word::And) || self.peek() == Some(&Word::Not);
+            let goes_on = self.take(&QueryToken::And) || self.peek() == Some(&QueryToken::Not);
             if !goes_on {
                 break;
             }
@@ -241,7 +241,7 @@ impl Parser<'_, '_> {
         let Some(found) = self.plain(path, depth)? else {
             return Ok(None);
         };
-        let Some(Word::Worth(worth)) = self.peek().cloned() else {
+        let Some(QueryToken::Worth(worth)) = self.peek().cloned() else {
             return Ok(Some(found));
         };
         self.at += 1;
@@ -254,16 +254,16 @@ impl Parser<'_, '_> {
         };
         self.at += 1;
         match word {
-            Word::Field(path) => self.plain(&self.b.key(&path)?, depth),
-            Word::Pattern(pattern) => {
-                let test = TokenTest::Matching(whole(&pattern)?);
+            QueryToken::Field(path) => self.plain(&self.b.key(&path)?, depth),
+            QueryToken::Pattern(pattern) => {
+                let test = TokenTest::Matching(compile_pattern(&pattern)?);
                 Ok(Some(self.b.tokens(TermKind::Text, path, test)))
             }
-            Word::Open => {
+            QueryToken::Open => {
                 let found = self.either(path, depth + 1)?;
-                Ok(found.filter(|_| self.take(&Word::Close)))
+                Ok(found.filter(|_| self.take(&QueryToken::Close)))
             }
-            Word::Phrase(text, slop) => {
+            QueryToken::Phrase(text, slop) => {
                 let Some(field) = self.b.index.definition().string_at(path, None)? else {
                     return Ok(Some(Box::new(EmptyQuery)));
                 };
@@ -273,11 +273,11 @@ impl Parser<'_, '_> {
                 let found = phrase_at(self.b, TermKind::Text, path, &tokens, slop)?;
                 Ok(found.or_else(|| Some(Box::new(EmptyQuery))))
             }
-            Word::Range(min, max) => {
+            QueryToken::Range(min, max) => {
                 let test = TokenTest::Within(min, max);
                 Ok(Some(self.b.tokens(TermKind::Text, path, test)))
             }
-            Word::Term(text, edits) => self.term(path, &text, edits).map(Some),
+            QueryToken::Term(text, edits) => self.term(path, &text, edits).map(Some),
             _ => Ok(None),
         }
     }
@@ -289,7 +289,7 @@ impl Parser<'_, '_> {
         let plain = text.replace('\\', "");
         if edits.is_none() && plain.contains(['*', '?']) {
             let pattern = pattern_of_wildcard(&text.to_lowercase());
-            let test = TokenTest::Matching(whole(&pattern)?);
+            let test = TokenTest::Matching(compile_pattern(&pattern)?);
             return Ok(self.b.tokens(TermKind::Text, path, test));
         }
         let fuzzy = edits.filter(|n| *n > 0).map(|n| Fuzzy {

@@ -4,7 +4,7 @@
 use super::build::Build;
 use crate::args::Args;
 use crate::error::invalid;
-use crate::matching::{Curve, Function, WithFunction};
+use crate::matching::{Curve, Function, FunctionQuery};
 use model::{Result, Value};
 use tantivy::query::{BoostQuery, ConstScoreQuery, Query};
 
@@ -48,7 +48,7 @@ pub(super) fn scored_by(
         }
         (None, None, Some(v)) => {
             let function = parse(b, &score.name("function"), v, 0)?;
-            Ok(WithFunction::boxed(query, function))
+            Ok(FunctionQuery::boxed(query, function))
         }
         _ => Err(invalid(format!(
             "\"{}\" must have exactly one of {}",
@@ -82,7 +82,7 @@ fn boosted(
                 or: inner.number("undefined")?.unwrap_or(0.0),
             };
             let product = Function::Multiply(vec![Function::Score, value]);
-            Ok(WithFunction::boxed(query, product))
+            Ok(FunctionQuery::boxed(query, product))
         }
         _ => Err(invalid(format!(
             "\"{}\" must have either a value or a path, with undefined only beside a path",

@@ -6,8 +6,8 @@ use super::path::plain;
 use super::score::scored;
 use crate::args::Args;
 use crate::error::{failed, invalid};
-use crate::marked::Marked;
-use crate::matching::{Matching, Span, Spans};
+use crate::marked::HighlightTerm;
+use crate::matching::{MatcherQuery, SpanQuery, Spans};
 use crate::schema::TermKind;
 use model::{Result, Value};
 use tantivy::query::Query;
@@ -29,7 +29,7 @@ pub(super) fn span(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Qu
     let Some(path) = parser.path else {
         return Err(invalid(format!("\"{path}\" must have a term")));
     };
-    let query = Matching::boxed(Spans {
+    let query = MatcherQuery::boxed(Spans {
         span,
         stats: b.stats(&path)?,
         path,
@@ -47,7 +47,7 @@ struct Parser<'p, 'i> {
 }
 
 impl Parser<'_, '_> {
-    fn clause(&mut self, args: &Args<'_>, depth: usize) -> Result<Span> {
+    fn clause(&mut self, args: &Args<'_>, depth: usize) -> Result<SpanQuery> {
         if depth > DEPTH_MAX {
             return Err(invalid(format!(
                 "\"span\" may be nested {DEPTH_MAX} deep at most"
@@ -68,19 +68,19 @@ impl Parser<'_, '_> {
             "term" => self.term(&Args::new(&path, v, &["path", "query"])?),
             "or" => {
                 let args = Args::new(&path, v, &["clauses"])?;
-                self.clauses(&args, depth).map(Span::Or)
+                self.clauses(&args, depth).map(SpanQuery::Or)
             }
             "first" => {
                 let args = Args::new(&path, v, &["operator", "endPositionLte"])?;
                 let last = args.integer("endPositionLte", 1, i64::from(i32::MAX))?;
                 let inner = self.inner(&args, "operator", depth)?;
                 let last = u32::try_from(last.unwrap_or(3)).unwrap_or(u32::MAX);
-                Ok(Span::First(inner, last))
+                Ok(SpanQuery::First(inner, last))
             }
             "near" => {
                 let args = Args::new(&path, v, &["clauses", "slop", "inOrder"])?;
                 let slop = args.integer("slop", 0, i64::from(i32::MAX))?.unwrap_or(0);
-                Ok(Span::Near {
+                Ok(SpanQuery::Near {
                     clauses: self.clauses(&args, depth)?,
                     slop: u32::try_from(slop).unwrap_or(u32::MAX),
                     in_order: args.boolean("inOrder")?.unwrap_or(false),
@@ -89,7 +89,7 @@ impl Parser<'_, '_> {
             "subtract" => {
                 let args = Args::new(&path, v, &["include", "exclude"])?;
                 let include = self.inner(&args, "include", depth)?;
-                Ok(Span::Subtract(
+                Ok(SpanQuery::Subtract(
                     include,
                     self.inner(&args, "exclude", depth)?,
                 ))
@@ -100,17 +100,17 @@ impl Parser<'_, '_> {
                 let outer = args.word("spanToReturn", &["inner", "outer"])? == Some("outer");
                 let little = self.inner(&args, "little", depth)?;
                 let big = self.inner(&args, "big", depth)?;
-                Ok(Span::Contains { little, big, outer })
+                Ok(SpanQuery::Contains { little, big, outer })
             }
         }
     }
 
-    fn inner(&mut self, args: &Args<'_>, field: &str, depth: usize) -> Result<Box<Span>> {
+    fn inner(&mut self, args: &Args<'_>, field: &str, depth: usize) -> Result<Box<SpanQuery>> {
         let inner = Args::new(&args.name(field), args.required(field)?, &CLAUSES)?;
         self.clause(&inner, depth + 1).map(Box::new)
     }
 
-    fn clauses(&mut self, args: &Args<'_>, depth: usize) -> Result<Vec<Span>> {
+    fn clauses(&mut self, args: &Args<'_>, depth: usize) -> Result<Vec<SpanQuery>> {
         let v = args.required("clauses")?;
         let Value::Array(list) = v else {
             return Err(args.wrong_type("clauses", "an array", v));
@@ -129,7 +129,7 @@ impl Parser<'_, '_> {
         Ok(found)
     }
 
-    fn term(&mut self, args: &Args<'_>) -> Result<Span> {
+    fn term(&mut self, args: &Args<'_>) -> Result<SpanQuery> {
         let queries = args.strings("query")?;
         let paths = plain(self.b, args)?;
         let (Some(path), 1) = (paths.first(), paths.len()) else {
@@ -155,13 +155,13 @@ impl Parser<'_, '_> {
         {
             self.b.count_clauses(query.len())?;
             for t in query {
-                self.b.mark(path, Marked::Token(t.text.clone()));
+                self.b.mark(path, HighlightTerm::Token(t.text.clone()));
                 let term = self.b.index.fields().term(TermKind::Text, path, &t.text);
                 let having = self.b.view.searcher.doc_freq(&term);
                 self.weight += stats.rarity(having.map_err(|e| failed("a term", &e))?);
-                terms.push(Span::Term(term));
+                terms.push(SpanQuery::Term(term));
             }
         }
-        Ok(Span::Or(terms))
+        Ok(SpanQuery::Or(terms))
     }
 }

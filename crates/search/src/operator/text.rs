@@ -7,8 +7,8 @@ use crate::analysis::Token;
 use crate::args::Args;
 use crate::definition::FieldKind;
 use crate::error::{failed, invalid};
-use crate::marked::Marked;
-use crate::matching::{Matching, Phrase, Terms, TextStats, TokenTest};
+use crate::marked::HighlightTerm;
+use crate::matching::{MatcherQuery, Phrase, Terms, TextStats, TokenTest};
 use crate::schema::{TermKind, shown_path};
 use crate::synonyms::Synonyms;
 use model::{Result, Value};
@@ -231,7 +231,7 @@ pub(super) fn phrase_at(
     let first = tokens.first().map_or(0, |t| t.position);
     if kind == TermKind::Text {
         b.check_positions(path)?;
-        b.mark(path, Marked::Phrase(tokens.to_vec(), slop));
+        b.mark(path, HighlightTerm::Phrase(tokens.to_vec(), slop));
     }
     let (mut terms, mut weight) = (Vec::new(), 0.0);
     for t in tokens {
@@ -241,7 +241,7 @@ pub(super) fn phrase_at(
         terms.push((term, t.position - first));
     }
     Ok((!terms.is_empty()).then(|| {
-        Matching::boxed(Phrase {
+        MatcherQuery::boxed(Phrase {
             terms,
             path: path.to_owned(),
             slop,
@@ -271,7 +271,7 @@ pub(super) fn autocomplete(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Bo
                     .iter_mut()
                     .for_each(|t| t.text = analyzer.longest_gram(&t.text));
                 for t in &tokens {
-                    b.mark(path, Marked::Piece(t.text.clone()));
+                    b.mark(path, HighlightTerm::Piece(t.text.clone()));
                 }
                 if sequential {
                     found.extend(phrase_at(b, TermKind::Gram, path, &tokens, 0)?);

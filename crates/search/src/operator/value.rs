@@ -6,7 +6,7 @@ use super::path::plain;
 use super::score::scored;
 use crate::args::Args;
 use crate::error::invalid;
-use crate::matching::{ColumnTest, Columns, Matching, Scoring, TokenTest};
+use crate::matching::{ColumnTest, Columns, MatcherQuery, Scoring, TokenTest};
 use crate::schema::{ColumnKind, TermKind, whole_value};
 use model::{Result, Value};
 use std::ops::Bound;
@@ -45,7 +45,7 @@ pub(super) fn equal(
 
 fn column(path: &str, test: ColumnTest, scoring: Scoring) -> Box<dyn Query> {
     let path = path.to_owned();
-    Matching::boxed(Columns {
+    MatcherQuery::boxed(Columns {
         path,
         test,
         scoring,

@@ -2,7 +2,7 @@
 
 use crate::found;
 use model::doc;
-use search::{Definition, Index, Place};
+use search::{Definition, Index, IndexLocation};
 use std::sync::Arc;
 
 #[test]
@@ -12,7 +12,7 @@ fn a_folder_keeps_the_last_commit_and_its_position() {
     let spec = doc! { "mappings": { "dynamic": true } };
     let definition = Definition::parse("search", spec.doc()).expect("a definition");
     assert!(Index::open(&definition, &path).is_none(), "nothing there");
-    let index = Index::create(definition.clone(), Place::Folder(&path)).expect("an index");
+    let index = Index::create(definition.clone(), IndexLocation::Folder(&path)).expect("an index");
     let index = Arc::new(index);
     let mut writer = index.writer().expect("a writer");
     writer.put(&[1], doc! { "t": "red" }.doc()).expect("put");

@@ -3,7 +3,7 @@
 
 use crate::nearest;
 use model::{Binary, DocBuf, Value, doc};
-use search::{Definition, Index, Place};
+use search::{Definition, Index, IndexLocation};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ const VECTORS: usize = 1500;
 const QUERIES: usize = 10;
 
 /// Pseudo-random numbers with a fixed seed.
-struct Chance(u64);
+struct Rng(u64);
 
-impl Chance {
+impl Rng {
     fn next(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -31,9 +31,9 @@ impl Chance {
     /// In one of forty clusters, in a space of eight dimensions.
     fn vector(&mut self) -> Vec<f32> {
         let crowd = (self.next() * 40.0) as u64;
-        let mut base = Chance(crowd * 7919 + 17);
+        let mut base = Rng(crowd * 7919 + 17);
         let place: Vec<f64> = (0..8).map(|_| base.bell()).collect();
-        let mut axes = Chance(99);
+        let mut axes = Rng(99);
         let mut vector: Vec<f64> = (0..DIMENSIONS)
             .map(|_| place.iter().map(|p| p * axes.bell()).sum::<f64>() + self.bell() * 0.5)
             .collect();
@@ -77,11 +77,15 @@ fn definition(similarity: &str, quantization: &str) -> DocBuf {
     ] }
 }
 
-fn filled(spec: &DocBuf, place: Place<'_>, encode: &dyn Fn(&[f32]) -> Vec<u8>) -> Arc<Index> {
+fn filled(
+    spec: &DocBuf,
+    place: IndexLocation<'_>,
+    encode: &dyn Fn(&[f32]) -> Vec<u8>,
+) -> Arc<Index> {
     let definition = Definition::parse("vectorSearch", spec.doc()).expect("a definition");
     let index = Arc::new(Index::create(definition, place).expect("an index"));
     let mut writer = index.writer().expect("a writer");
-    let mut chance = Chance(5);
+    let mut chance = Rng(5);
     for n in 0..VECTORS {
         let vector = encode(&chance.vector());
         let k = (chance.next() * 100.0) as i32;
@@ -123,7 +127,7 @@ fn found(index: &Index, query: &[u8], below: Option<i32>, exact: bool) -> BTreeS
 
 /// The fraction of an exact search's result that is found.
 fn recall(index: &Index, below: Option<i32>, encode: &dyn Fn(&[f32]) -> Vec<u8>) -> f64 {
-    let mut chance = Chance(77);
+    let mut chance = Rng(77);
     let (mut hit, mut all) = (0, 0);
     for _ in 0..QUERIES {
         let query = encode(&chance.vector());
@@ -147,7 +151,11 @@ fn an_approximate_search_finds_nearly_all() {
         ("cosine", "none", bytes),
         ("euclidean", "none", &packed),
     ] {
-        let index = filled(&definition(similarity, quantization), Place::Memory, encode);
+        let index = filled(
+            &definition(similarity, quantization),
+            IndexLocation::Memory,
+            encode,
+        );
         build(&index);
         for below in [None, Some(1), Some(10), Some(50)] {
             let recall = recall(&index, below, encode);
@@ -169,10 +177,14 @@ fn an_approximate_search_finds_nearly_all() {
 #[test]
 fn signs_find_most_and_scores_are_exact() {
     let floats: &dyn Fn(&[f32]) -> Vec<u8> = &|v| binary(v, false);
-    let index = filled(&definition("cosine", "binary"), Place::Memory, floats);
+    let index = filled(
+        &definition("cosine", "binary"),
+        IndexLocation::Memory,
+        floats,
+    );
     build(&index);
     assert!(recall(&index, None, floats) >= 0.8);
-    let query = floats(&Chance(5).vector());
+    let query = floats(&Rng(5).vector());
     let spec = doc! { "index": "v", "path": "v", "limit": 1i32, "numCandidates": 10i32,
     "queryVector": value(&query) };
     let first = nearest(&index, spec.doc()).expect("hits");
@@ -182,9 +194,9 @@ fn signs_find_most_and_scores_are_exact() {
 #[test]
 fn a_document_that_is_gone_is_not_found_by_a_graph() {
     let floats: &dyn Fn(&[f32]) -> Vec<u8> = &|v| binary(v, false);
-    let index = filled(&definition("cosine", "none"), Place::Memory, floats);
+    let index = filled(&definition("cosine", "none"), IndexLocation::Memory, floats);
     build(&index);
-    let query = floats(&Chance(5).vector());
+    let query = floats(&Rng(5).vector());
     let first = 0u16.to_be_bytes().to_vec();
     assert!(found(&index, &query, None, false).contains(&first));
     let mut writer = index.writer().expect("a writer");
@@ -199,7 +211,7 @@ fn a_graph_in_a_file_is_read_again_and_a_damaged_one_is_built_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let floats: &dyn Fn(&[f32]) -> Vec<u8> = &|v| binary(v, false);
     let spec = definition("cosine", "none");
-    let index = filled(&spec, Place::Folder(folder.path()), floats);
+    let index = filled(&spec, IndexLocation::Folder(folder.path()), floats);
     build(&index);
     drop(index);
     let file = std::fs::read_dir(folder.path())
@@ -231,7 +243,7 @@ fn a_graph_in_a_file_is_read_again_and_a_damaged_one_is_built_again() {
 #[test]
 fn without_room_every_vector_is_compared() {
     let floats: &dyn Fn(&[f32]) -> Vec<u8> = &|v| binary(v, false);
-    let index = filled(&definition("cosine", "none"), Place::Memory, floats);
+    let index = filled(&definition("cosine", "none"), IndexLocation::Memory, floats);
     let mut asked = 0;
     let more = index.build_graphs(500, &mut |bytes| {
         asked = bytes;

@@ -13,13 +13,13 @@ mod synonyms;
 mod vectors;
 
 use model::{Doc, DocBuf};
-use search::{Definition, Index, Place, Search, VectorSearch};
+use search::{Definition, Index, IndexLocation, Search, VectorSearch};
 use std::sync::Arc;
 
 /// An index in memory over documents, whose `_id` is their position in the list.
 fn index_of(kind: &str, definition: &DocBuf, docs: &[DocBuf]) -> Arc<Index> {
     let definition = Definition::parse(kind, definition.doc()).expect("a definition");
-    let index = Arc::new(Index::create(definition, Place::Memory).expect("an index"));
+    let index = Arc::new(Index::create(definition, IndexLocation::Memory).expect("an index"));
     let mut writer = index.writer().expect("a writer");
     for (n, doc) in docs.iter().enumerate() {
         writer.put(&[n as u8], doc.doc()).expect("a document");

@@ -66,17 +66,22 @@ pub(crate) fn serve(model: &str, transport: &str) {
 
 /// The network layer built after the decision, to compare it with the bare model.
 fn product(transport: &str) {
-    use server::net::{Config, Handler, Next, PeerInfo, Server, Watermark};
+    use server::net::{Config, Handler, NextAction, PeerInfo, Server, Watermark};
     struct Burn;
     impl Handler for Burn {
         type Conn = ();
         fn connect(&self, _: &PeerInfo) {}
-        fn handle(&self, (): &mut (), request: &wire::Request<'_>, reply: &mut Vec<u8>) -> Next {
+        fn handle(
+            &self,
+            (): &mut (),
+            request: &wire::Request<'_>,
+            reply: &mut Vec<u8>,
+        ) -> NextAction {
             crate::work::append_reply(request.body, reply);
-            Next::Reply
+            NextAction::Reply
         }
-        fn resume(&self, (): &mut (), _: &mut Vec<u8>) -> Next {
-            Next::Close
+        fn resume(&self, (): &mut (), _: &mut Vec<u8>) -> NextAction {
+            NextAction::Close
         }
         fn disconnect(&self, (): ()) {}
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use store::{Aside, DamagedRow};
+use store::{DamagedRow, SalvageSink};
 
 /// In the folder: the report of what was found and done.
 pub(super) const REPORT: &str = "report.txt";
@@ -17,7 +17,7 @@ pub(super) const REPORT: &str = "report.txt";
 const FILES_MAX: usize = 64;
 
 /// The folder; it is made when the first thing is put into it.
-pub(super) struct Apart<'t> {
+pub(super) struct SalvageFolder<'t> {
     folder: PathBuf,
     is_made: bool,
     /// Open files by their path.
@@ -28,7 +28,7 @@ pub(super) struct Apart<'t> {
     tell: &'t mut dyn FnMut(&str),
 }
 
-impl<'t> Apart<'t> {
+impl<'t> SalvageFolder<'t> {
     /// `folder` must not exist or must be empty.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl<'t> Apart<'t> {
         folder: PathBuf,
         head: String,
         tell: &'t mut dyn FnMut(&str),
-    ) -> std::result::Result<Apart<'t>, Failure> {
+    ) -> std::result::Result<SalvageFolder<'t>, Failure> {
         let shown = folder.display();
         let held = match fs::read_dir(&folder) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => 0,
@@ -49,7 +49,7 @@ impl<'t> Apart<'t> {
                 "{shown} is not empty; name an empty folder for --setAside"
             )));
         }
-        Ok(Apart {
+        Ok(SalvageFolder {
             folder,
             is_made: false,
             files: BTreeMap::new(),
@@ -140,7 +140,7 @@ impl<'t> Apart<'t> {
     }
 }
 
-impl Aside for Apart<'_> {
+impl SalvageSink for SalvageFolder<'_> {
     fn document(&mut self, ns: &Namespace, doc: Doc<'_>, _: &str) -> Result<()> {
         let file = file_of(ns, "");
         let written = self.append(&file, doc.as_bytes());
@@ -210,13 +210,13 @@ mod tests {
         let folder = root.path().join("apart");
         let mut told = Vec::new();
         let tell = &mut |line: &str| told.push(line.to_owned());
-        let mut apart = Apart::new(folder.clone(), "head".to_owned(), tell).unwrap();
+        let mut apart = SalvageFolder::new(folder.clone(), "head".to_owned(), tell).unwrap();
         apart.found("a counter was wrong");
         assert_eq!(apart.folder(), None);
         apart.end().unwrap();
         assert!(!folder.exists());
         let tell = &mut |_: &str| {};
-        let mut apart = Apart::new(folder.clone(), "head".to_owned(), tell).unwrap();
+        let mut apart = SalvageFolder::new(folder.clone(), "head".to_owned(), tell).unwrap();
         let ns = Namespace::new("shop", "a/b c").unwrap();
         apart.document(&ns, Doc::EMPTY, "why").unwrap();
         apart.found("told");
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(written, Doc::EMPTY.as_bytes());
         let report = fs::read_to_string(folder.join(REPORT)).unwrap();
         assert_eq!(report, "head\ntold\n");
-        let taken = Apart::new(folder, String::new(), &mut |_: &str| {}).err();
+        let taken = SalvageFolder::new(folder, String::new(), &mut |_: &str| {}).err();
         assert!(taken.unwrap().message.contains("is not empty"));
     }
 }

@@ -4,7 +4,7 @@
 //! that failed for a passing reason is sent again. Must not know: what is stored.
 
 use super::sign::{Keys, SignedRequest};
-use ::backup::{BackupError, Digest, Item, Moved, Piece, Shelf, digest_of};
+use ::backup::{BackupError, Digest, Item, ObjectStore, Piece, TransferCallback, digest_of};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use std::fs::File;
@@ -52,14 +52,14 @@ pub(super) struct Bucket {
 
 /// The body of a request.
 #[derive(Clone, Copy)]
-enum Sent<'a> {
+enum RequestBody<'a> {
     Nothing,
     Bytes(&'a [u8]),
     File(&'a Path, &'a Piece),
 }
 
 /// Why a request failed.
-struct Trouble {
+struct RequestError {
     why: String,
     may_pass: bool,
 }
@@ -142,7 +142,7 @@ impl Bucket {
         method: &str,
         name: &str,
         query: &str,
-        sent: Sent<'_>,
+        sent: RequestBody<'_>,
     ) -> Result<Option<Response<Body>>> {
         let key = match name {
             "" => String::new(),
@@ -172,7 +172,7 @@ impl Bucket {
 
     /// The length of an object, and how long ago it was stored.
     fn head(&self, name: &str) -> Result<Option<(u64, Duration)>> {
-        let Some(answer) = self.ask("HEAD", name, "", Sent::Nothing)? else {
+        let Some(answer) = self.ask("HEAD", name, "", RequestBody::Nothing)? else {
             return Ok(None);
         };
         let header = |name: &str| answer.headers().get(name).and_then(|v| v.to_str().ok());
@@ -188,12 +188,12 @@ impl Bucket {
         method: &str,
         path: &str,
         query: &str,
-        sent: Sent<'_>,
-    ) -> std::result::Result<Option<Response<Body>>, Trouble> {
+        sent: RequestBody<'_>,
+    ) -> std::result::Result<Option<Response<Body>>, RequestError> {
         let body = match sent {
-            Sent::Nothing => Digest::of(b""),
-            Sent::Bytes(bytes) => Digest::of(bytes),
-            Sent::File(_, piece) => piece.sha256,
+            RequestBody::Nothing => Digest::of(b""),
+            RequestBody::Bytes(bytes) => Digest::of(bytes),
+            RequestBody::File(_, piece) => piece.sha256,
         };
         let now = jiff::Timestamp::now()
             .strftime("%Y%m%dT%H%M%SZ")
@@ -213,20 +213,20 @@ impl Bucket {
         for (name, value) in &headers {
             request = request.header(*name, value);
         }
-        let wrong = |why: String| Trouble {
+        let wrong = |why: String| RequestError {
             why,
             may_pass: false,
         };
         let answer = match sent {
-            Sent::Nothing => {
+            RequestBody::Nothing => {
                 let request = request.body(()).map_err(|e| wrong(e.to_string()))?;
                 self.agent.run(request)
             }
-            Sent::Bytes(bytes) => {
+            RequestBody::Bytes(bytes) => {
                 let request = request.body(bytes).map_err(|e| wrong(e.to_string()))?;
                 self.agent.run(request)
             }
-            Sent::File(from, piece) => {
+            RequestBody::File(from, piece) => {
                 let file = File::open(from).map_err(|e| wrong(e.to_string()))?;
                 let request = request
                     .header("content-length", piece.bytes.to_string())
@@ -234,7 +234,7 @@ impl Bucket {
                 self.agent.run(request.map_err(|e| wrong(e.to_string()))?)
             }
         };
-        let answer = answer.map_err(|e| Trouble {
+        let answer = answer.map_err(|e| RequestError {
             why: e.to_string(),
             may_pass: true,
         })?;
@@ -244,14 +244,14 @@ impl Bucket {
 
 /// The response of a success, `None` if the object does not exist, otherwise the error that the
 /// response describes.
-fn judge(mut answer: Response<Body>) -> std::result::Result<Option<Response<Body>>, Trouble> {
+fn judge(mut answer: Response<Body>) -> std::result::Result<Option<Response<Body>>, RequestError> {
     let status = answer.status().as_u16();
     match status {
         200..300 => return Ok(Some(answer)),
         404 => {
             let text = text_of(&mut answer).unwrap_or_default();
             return match field(&text, "Code") {
-                Some("NoSuchBucket") => Err(Trouble {
+                Some("NoSuchBucket") => Err(RequestError {
                     why: "there is no such bucket".to_owned(),
                     may_pass: false,
                 }),
@@ -262,7 +262,7 @@ fn judge(mut answer: Response<Body>) -> std::result::Result<Option<Response<Body
     }
     let text = text_of(&mut answer).unwrap_or_default();
     let reason = field(&text, "Code").unwrap_or("no reason given");
-    Err(Trouble {
+    Err(RequestError {
         why: format!("status {status}, {reason}"),
         may_pass: status >= 500 || status == 429,
     })
@@ -309,7 +309,7 @@ fn age(then: Option<jiff::Timestamp>) -> Duration {
     Duration::try_from(age).unwrap_or_default()
 }
 
-impl Shelf for Bucket {
+impl ObjectStore for Bucket {
     fn shown(&self, name: &str) -> String {
         format!("s3://{}/{}{name}", self.name, self.prefix)
     }
@@ -324,7 +324,7 @@ impl Shelf for Bucket {
             let after = token.map(|t: String| format!("continuation-token={}&", encode(&t)));
             let after = after.unwrap_or_default();
             let query = format!("{after}list-type=2&prefix={}", encode(&begin));
-            let answer = self.ask("GET", "", &query, Sent::Nothing)?;
+            let answer = self.ask("GET", "", &query, RequestBody::Nothing)?;
             let shown = self.shown(folder);
             let wrong = |why: &str| BackupError::new(format!("cannot list {shown}: {why}"));
             let mut answer = answer.ok_or_else(|| wrong("there is no such bucket"))?;
@@ -358,7 +358,7 @@ impl Shelf for Bucket {
     }
 
     fn read(&self, name: &str) -> Result<Option<(u64, Box<dyn Read>)>> {
-        let Some(answer) = self.ask("GET", name, "", Sent::Nothing)? else {
+        let Some(answer) = self.ask("GET", name, "", RequestBody::Nothing)? else {
             return Ok(None);
         };
         let body = answer.into_body();
@@ -371,27 +371,29 @@ impl Shelf for Bucket {
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        self.ask("PUT", name, "", Sent::Bytes(bytes)).map(|_| ())
+        self.ask("PUT", name, "", RequestBody::Bytes(bytes))
+            .map(|_| ())
     }
 
     fn take(
         &self,
         from: &Path,
         name_of: &dyn Fn(&Digest) -> String,
-        moved: &mut Moved<'_>,
+        moved: &mut TransferCallback<'_>,
     ) -> Result<(Piece, bool)> {
         let piece = digest_of(from, &mut |_| Ok(()))?;
         let name = name_of(&piece.sha256);
         let is_there = self.bytes(&name)? == Some(piece.bytes);
         if !is_there {
-            self.ask("PUT", &name, "", Sent::File(from, &piece))?;
+            self.ask("PUT", &name, "", RequestBody::File(from, &piece))?;
         }
         moved(piece.bytes)?;
         Ok((piece, !is_there))
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        self.ask("DELETE", name, "", Sent::Nothing).map(|_| ())
+        self.ask("DELETE", name, "", RequestBody::Nothing)
+            .map(|_| ())
     }
 }
 

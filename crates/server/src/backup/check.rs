@@ -60,7 +60,7 @@ impl OpenArgs {
         Ok(EngineOptions {
             name: "",
             path: Path::new(""),
-            bytes: crate::memory::Parts::of(bytes).engine,
+            bytes: crate::memory::MemoryShares::of(bytes).engine,
             journal_commit_interval_ms: 100,
             repair: false,
             key,
@@ -75,7 +75,7 @@ impl OpenArgs {
 
 /// How much was read.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Checked {
+pub(super) struct CheckCounts {
     pub(super) collections: u64,
     pub(super) documents: u64,
     pub(super) index_entries: u64,
@@ -126,7 +126,7 @@ pub(super) fn check(
     data: &Path,
     args: &OpenArgs,
     tell: &mut dyn FnMut(&str),
-) -> Result<Checked, Failure> {
+) -> Result<CheckCounts, Failure> {
     let data = DataDirectory::find(data)?;
     let key = key_source(args.encryption_key_file.as_ref(), &args.vault)?;
     let options = EngineOptions {
@@ -149,7 +149,7 @@ pub(super) fn check(
 struct Findings(Vec<String>);
 
 /// A check only collects the lines; it sets no data apart.
-impl store::Aside for Findings {
+impl store::SalvageSink for Findings {
     fn document(&mut self, _: &Namespace, _: model::Doc<'_>, _: &str) -> model::Result<()> {
         Ok(())
     }
@@ -167,7 +167,10 @@ impl store::Aside for Findings {
     }
 }
 
-fn check_engine(source: &engines::Source, tell: &mut dyn FnMut(&str)) -> Result<Checked, Failure> {
+fn check_engine(
+    source: &engines::Source,
+    tell: &mut dyn FnMut(&str),
+) -> Result<CheckCounts, Failure> {
     let verified = source.engine.verify()?;
     let mut findings = verified.findings;
     findings.iter().for_each(|line| tell(line));
@@ -179,7 +182,7 @@ fn check_engine(source: &engines::Source, tell: &mut dyn FnMut(&str)) -> Result<
     catalog.0.iter().for_each(|line| tell(line));
     findings.append(&mut catalog.0);
     let store = Store::open(Arc::clone(&source.engine), hooks).map_err(fail)?;
-    let mut checked = Checked::default();
+    let mut checked = CheckCounts::default();
     for db in store.list_databases().map_err(fail)? {
         for entry in store.list_collections(&db).map_err(fail)? {
             let ns = Namespace::new(&db, &entry.name).map_err(fail)?;

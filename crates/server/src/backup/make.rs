@@ -3,7 +3,7 @@
 use super::keep::RetentionArgs;
 use super::location::location;
 use super::progress::{Progress, RateArgs, show_bytes};
-use super::source::{Held, hold_offline, hold_online};
+use super::source::{PinnedFiles, hold_offline, hold_online};
 use crate::client::Address;
 use crate::config::WiredTigerArgs;
 use crate::engines::is_fixed;
@@ -51,7 +51,7 @@ pub struct SourceArgs {
 }
 
 impl SourceArgs {
-    fn hold(&self, repository: &Repository) -> Result<Held, Failure> {
+    fn hold(&self, repository: &Repository) -> Result<PinnedFiles, Failure> {
         match (&self.uri, &self.dbpath) {
             (Some(uri), None) => {
                 let password = self.password_file.as_deref().map(read_password);

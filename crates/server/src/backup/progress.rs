@@ -1,7 +1,7 @@
 //! What all commands over a repository share: the limit of the transfer rate, and progress lines.
 
 use crate::failure::Failure;
-use ::backup::{BackupError, Pace, Step};
+use ::backup::{BackupError, Pace, ProgressEvent};
 use clap::Args;
 use std::time::{Duration, Instant};
 
@@ -52,12 +52,12 @@ impl<'a> Progress<'a> {
         }
     }
 
-    pub(super) fn watch(&mut self) -> impl FnMut(Step<'_>) -> Result<(), BackupError> {
+    pub(super) fn watch(&mut self) -> impl FnMut(ProgressEvent<'_>) -> Result<(), BackupError> {
         |step| {
             match step {
-                Step::Moved(bytes) => self.bytes += bytes,
-                Step::File(_) => self.files += 1,
-                Step::Piece | Step::Manifest | Step::Removed => {}
+                ProgressEvent::Moved(bytes) => self.bytes += bytes,
+                ProgressEvent::File(_) => self.files += 1,
+                ProgressEvent::Piece | ProgressEvent::Manifest | ProgressEvent::Removed => {}
             }
             if self.last.elapsed() >= TELL_EVERY {
                 self.last = Instant::now();

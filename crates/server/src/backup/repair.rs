@@ -1,7 +1,7 @@
 //! `quarry repair`: repairs a data directory on which no server runs (ADR 0091). Data that cannot
 //! stay is set apart in a folder beside it.
 
-use super::aside::{Apart, REPORT};
+use super::aside::{REPORT, SalvageFolder};
 use super::check::{self, DataDirectory, OpenArgs};
 use super::salvaged;
 use super::seal::key_source;
@@ -13,7 +13,7 @@ use commands::{StoreHooks, SystemClock};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use storage::Engine;
-use store::Repaired;
+use store::RepairReport;
 
 /// In the data directory: the copy of links that is read.
 const COPY: &str = ".repair";
@@ -49,11 +49,11 @@ pub(super) fn run(args: &RepairArgs, tell: &mut dyn FnMut(&str)) -> Result<(), F
         ..args.open.engine_options(key.as_ref())?
     };
     let head = format!("quarry repair of {}", data.display());
-    let mut apart = Apart::new(folder, head, tell)?;
+    let mut apart = SalvageFolder::new(folder, head, tell)?;
     let scratch = Scratch::make(data.join(COPY))?;
     let done = match examine(&options, scratch.path(), &mut apart)? {
-        Examined::Sound => in_place(&options, &mut apart)?,
-        Examined::Damaged(source) => rebuild(&options, source, scratch.path(), &mut apart)?,
+        DirectoryState::Sound => in_place(&options, &mut apart)?,
+        DirectoryState::Damaged(source) => rebuild(&options, source, scratch.path(), &mut apart)?,
     };
     drop(scratch);
     finish(apart, &done)?;
@@ -94,7 +94,7 @@ fn folder_for(asked: Option<&Path>, data: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// A data directory as it was found.
-enum Examined {
+enum DirectoryState {
     /// All of its files can be read.
     Sound,
     /// Some files are damaged; the source gives what can be read of them.
@@ -105,8 +105,8 @@ enum Examined {
 fn examine(
     options: &EngineOptions<'_>,
     copy: &Path,
-    apart: &mut Apart<'_>,
-) -> Result<Examined, Failure> {
+    apart: &mut SalvageFolder<'_>,
+) -> Result<DirectoryState, Failure> {
     let source = match engines::open_source(options, &copy.join("files")) {
         Ok(source) => source,
         Err(why) => {
@@ -118,7 +118,7 @@ fn examine(
             for file in &opened.left_out {
                 apart.say(&format!("file {file} cannot be read and is left out"));
             }
-            return Ok(Examined::Damaged(opened.source));
+            return Ok(DirectoryState::Damaged(opened.source));
         }
     };
     let findings = match source.engine.verify() {
@@ -128,8 +128,8 @@ fn examine(
     };
     findings.iter().for_each(|line| apart.say(line));
     Ok(match findings.is_empty() {
-        true => Examined::Sound,
-        false => Examined::Damaged(source),
+        true => DirectoryState::Sound,
+        false => DirectoryState::Damaged(source),
     })
 }
 
@@ -139,8 +139,8 @@ fn rebuild(
     options: &EngineOptions<'_>,
     source: Source,
     scratch: &Path,
-    apart: &mut Apart<'_>,
-) -> Result<Repaired, Failure> {
+    apart: &mut SalvageFolder<'_>,
+) -> Result<RepairReport, Failure> {
     let folder = apart.make().map(Path::to_owned);
     let folder =
         folder.map_err(|e| Failure::of_data(format!("cannot create the set-aside folder: {e}")))?;
@@ -192,13 +192,19 @@ fn exchange(data: &Path, rebuilt: &Path) -> Result<(), Failure> {
 }
 
 /// Repairs a directory whose files can be read.
-fn in_place(options: &EngineOptions<'_>, apart: &mut Apart<'_>) -> Result<Repaired, Failure> {
+fn in_place(
+    options: &EngineOptions<'_>,
+    apart: &mut SalvageFolder<'_>,
+) -> Result<RepairReport, Failure> {
     let engine = engines::open(options).map_err(Failure::of_data)?.engine;
     repair(&engine, apart)
 }
 
 /// Repairs an open engine, and closes it.
-fn repair(engine: &Arc<dyn Engine>, apart: &mut Apart<'_>) -> Result<Repaired, Failure> {
+fn repair(
+    engine: &Arc<dyn Engine>,
+    apart: &mut SalvageFolder<'_>,
+) -> Result<RepairReport, Failure> {
     let hooks = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())));
     let done = store::repair(engine, hooks, apart);
     let done = done.map_err(|e| Failure::of_data(e.to_string()))?;
@@ -207,8 +213,8 @@ fn repair(engine: &Arc<dyn Engine>, apart: &mut Apart<'_>) -> Result<Repaired, F
 }
 
 /// Reports what was done.
-fn finish(mut apart: Apart<'_>, done: &Repaired) -> Result<(), Failure> {
-    let Repaired {
+fn finish(mut apart: SalvageFolder<'_>, done: &RepairReport) -> Result<(), Failure> {
+    let RepairReport {
         documents_apart,
         rows_apart,
         entries_put,

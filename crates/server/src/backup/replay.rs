@@ -3,7 +3,7 @@
 //! Promises: afterwards the files hold the state of that moment: each change up to it exactly once,
 //! transactions whole, no later change. Must not know: where the files are moved to.
 
-use super::seal::Seal;
+use super::seal::SegmentCipher;
 use crate::engines::{self, EngineOptions};
 use crate::failure::Failure;
 use ::backup::{Manifest, Moment, Optime, Repository, next_segment, reach};
@@ -14,7 +14,7 @@ use model::{Doc, DocBuf, Timestamp, Value, doc};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Read, Store};
+use store::{Store, VisitResult};
 
 /// Size of the log in restored files that have none yet.
 const LOG_BYTES: u64 = 1 << 30;
@@ -79,33 +79,33 @@ pub(super) fn plan(
 
 /// How much was replayed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Played {
+pub(super) struct ReplayCounts {
     pub(super) entries: u64,
 }
 
 /// Replays the log into the files that `options` names, which are those of the plan's backup.
 pub(super) fn play(
     repository: &Repository,
-    seal: &Seal,
+    seal: &SegmentCipher,
     plan: &Plan,
     options: &EngineOptions<'_>,
     tell: &mut dyn FnMut(&str),
-) -> Result<Played, Failure> {
+) -> Result<ReplayCounts, Failure> {
     let engine = engines::open(options).map_err(Failure::of_data)?.engine;
     let clock = Arc::new(SystemClock::default());
     let hooks = StoreHooks::new(clock.clone()).logging(LOG_BYTES);
     let fail = |e: model::MongoError| Failure::of_data(e.to_string());
     let store = Arc::new(Store::open(engine, Arc::new(hooks)).map_err(fail)?);
-    let known = known(&store, plan)?;
+    let known = find_known_times(&store, plan)?;
     let service = Service::new(Config::default(), clock, Arc::clone(&store)).shared();
     let dispatcher = Arc::new(registry::dispatcher(service));
-    let mut player = Player {
+    let mut player = LogReplayer {
         connection: dispatcher.connect("127.0.0.1:0"),
         dispatcher,
         known,
         batch: Batch::default(),
         chain: Batch::default(),
-        played: Played::default(),
+        played: ReplayCounts::default(),
     };
     let result = read_all(repository, seal, plan, &mut player, tell);
     let played = player.played;
@@ -117,7 +117,7 @@ pub(super) fn play(
 
 /// Times of changes that are later than the backup's own time but already in its files: these
 /// transactions were open when the snapshot was taken.
-fn known(store: &Store, plan: &Plan) -> Result<HashSet<Optime>, Failure> {
+fn find_known_times(store: &Store, plan: &Plan) -> Result<HashSet<Optime>, Failure> {
     let mut known = HashSet::new();
     let (Some(optime), Some(complete)) = (plan.base.optime, plan.base.complete) else {
         return Ok(known);
@@ -141,7 +141,7 @@ fn known(store: &Store, plan: &Plan) -> Result<HashSet<Optime>, Failure> {
     };
     loop {
         match reader.visit(1_000, &mut each) {
-            Ok(Read::More) if reader.next().as_u64() <= as_u64(complete) + 1 => {}
+            Ok(VisitResult::More) if reader.next().as_u64() <= as_u64(complete) + 1 => {}
             Ok(_) => return Ok(known),
             Err(e) => return Err(Failure::of_data(e.to_string())),
         }
@@ -154,9 +154,9 @@ fn as_u64(at: Optime) -> u64 {
 
 fn read_all(
     repository: &Repository,
-    seal: &Seal,
+    seal: &SegmentCipher,
     plan: &Plan,
-    player: &mut Player,
+    player: &mut LogReplayer,
     tell: &mut dyn FnMut(&str),
 ) -> Result<(), Failure> {
     let begin = plan.base.optime.unwrap_or(plan.to);
@@ -225,17 +225,17 @@ impl Batch {
     }
 }
 
-struct Player {
+struct LogReplayer {
     dispatcher: Arc<Dispatcher>,
     connection: Connection,
     known: HashSet<Optime>,
     batch: Batch,
     /// Parts of a transaction whose last part has not been read yet.
     chain: Batch,
-    played: Played,
+    played: ReplayCounts,
 }
 
-impl Player {
+impl LogReplayer {
     fn take(&mut self, time: Optime, entry: Doc<'_>) -> Result<(), Failure> {
         if self.known.contains(&time) {
             return Ok(());

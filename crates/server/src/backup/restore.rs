@@ -5,7 +5,7 @@ use super::check::OpenArgs;
 use super::location::location;
 use super::progress::{Progress, RateArgs, show_bytes};
 use super::replay::{self, Plan};
-use super::seal::{Seal, key_source};
+use super::seal::{SegmentCipher, key_source};
 use crate::engines::EngineOptions;
 use crate::failure::Failure;
 use ::backup::{Moment, Pace, Repository};
@@ -99,7 +99,7 @@ fn up_to(
         ::backup::restore(repository, manifest, &data, MARKER, pace, &mut watch)?;
         drop(watch);
         let source = key_source(args.open.encryption_key_file.as_ref(), &args.open.vault)?;
-        let seal = Seal::to_read(repository, source.as_ref())?;
+        let seal = SegmentCipher::to_read(repository, source.as_ref())?;
         let options = EngineOptions {
             name: &manifest.engine,
             path: &data,

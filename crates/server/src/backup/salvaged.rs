@@ -1,7 +1,7 @@
 //! What can be read of a data directory with damaged files, as a directory of its own. Promises:
 //! the damaged files are not changed. Must not know: what the rows mean.
 
-use super::aside::Apart;
+use super::aside::SalvageFolder;
 use crate::failure::Failure;
 use std::path::Path;
 use storage::{Durability, Engine, Gap, KeyRange, Salvage, Table, WriteBatch};
@@ -14,7 +14,7 @@ const BATCH_BYTES: usize = 4 << 20;
 const SHOWN_BYTES: usize = 24;
 
 /// A range of a table that could not be read.
-struct Lost {
+struct LostRange {
     table: Table,
     lower: Vec<u8>,
     upper: Vec<u8>,
@@ -23,11 +23,11 @@ struct Lost {
 /// Copies rows, and notes the ranges between them that cannot be read.
 struct Copier<'c, 'a, 't> {
     target: &'c dyn Engine,
-    apart: &'c mut Apart<'a>,
+    apart: &'c mut SalvageFolder<'a>,
     table: Table,
     batch: WriteBatch,
     rows: u64,
-    lost: &'t mut Vec<Lost>,
+    lost: &'t mut Vec<LostRange>,
     /// Ranges that cannot be read are reported.
     tells: bool,
 }
@@ -53,12 +53,12 @@ impl Salvage for Copier<'_, '_, '_> {
     fn gap(&mut self, gap: &Gap<'_>) -> storage::Result<()> {
         if self.tells {
             let (table, error) = (self.table.name(), crate::failure::with_cause(gap.error));
-            let [from, to] = [gap.lower, gap.upper].map(shown);
+            let [from, to] = [gap.lower, gap.upper].map(format_key);
             self.apart.say(&format!(
                 "table {table}: the rows from key {from} up to {to} cannot be read: {error}"
             ));
         }
-        self.lost.push(Lost {
+        self.lost.push(LostRange {
             table: self.table,
             lower: gap.lower.to_vec(),
             upper: gap.upper.to_vec(),
@@ -67,7 +67,7 @@ impl Salvage for Copier<'_, '_, '_> {
     }
 }
 
-fn shown(key: &[u8]) -> String {
+fn format_key(key: &[u8]) -> String {
     let digits = key.iter().take(SHOWN_BYTES);
     let text: String = digits.map(|byte| format!("{byte:02x}")).collect();
     match key.len() > SHOWN_BYTES {
@@ -82,7 +82,7 @@ pub(super) fn copy(
     source: &dyn Engine,
     target: &dyn Engine,
     scratch: &Path,
-    apart: &mut Apart<'_>,
+    apart: &mut SalvageFolder<'_>,
 ) -> Result<(), Failure> {
     let mut lost = Vec::new();
     for table in TABLES {
@@ -131,7 +131,7 @@ pub(super) fn copy(
         copier.write()?;
         let rows = copier.rows;
         if rows > 0 {
-            let (name, from) = (part.table.name(), shown(&part.lower));
+            let (name, from) = (part.table.name(), format_key(&part.lower));
             apart.say(&format!(
                 "table {name}: {rows} rows from key {from} on come from other files and may be \
                  older than the lost rows"

@@ -11,7 +11,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 /// How segments of the log are encrypted and decrypted; `None` for a plain log.
-pub(super) struct Seal(Option<DataKey>);
+pub(super) struct SegmentCipher(Option<DataKey>);
 
 /// Where the master key is.
 pub(super) fn key_source(
@@ -45,15 +45,15 @@ fn key_folder(repository: &Repository) -> Result<PathBuf, Failure> {
     Ok(folder.join("log"))
 }
 
-impl Seal {
+impl SegmentCipher {
     /// For reading a log.
     pub(super) fn to_read(
         repository: &Repository,
         source: Option<&KeySource>,
-    ) -> Result<Seal, Failure> {
+    ) -> Result<SegmentCipher, Failure> {
         let folder = key_folder(repository)?;
         if !cipher::is_encrypted(&folder) {
-            return Ok(Seal(None));
+            return Ok(SegmentCipher(None));
         }
         let Some(source) = source else {
             return Err(Failure::of_options(format!(
@@ -63,7 +63,7 @@ impl Seal {
         };
         let master = source.key_of(&folder).map_err(Failure::of_data)?;
         let opened = cipher::open(&folder, &master);
-        Ok(Seal(Some(
+        Ok(SegmentCipher(Some(
             opened.map_err(|e| Failure::of_data(e.to_string()))?,
         )))
     }
@@ -73,11 +73,11 @@ impl Seal {
     pub(super) fn to_write(
         repository: &Repository,
         source: Option<&KeySource>,
-    ) -> Result<Seal, Failure> {
+    ) -> Result<SegmentCipher, Failure> {
         let (folder, shown) = (key_folder(repository)?, repository.shown());
         let is_begun = !repository.segments()?.is_empty();
         match source {
-            _ if cipher::is_encrypted(&folder) => Seal::to_read(repository, source),
+            _ if cipher::is_encrypted(&folder) => SegmentCipher::to_read(repository, source),
             Some(_) if is_begun => Err(Failure::of_options(format!(
                 "the log in {shown} is not encrypted, which cannot be changed: leave \
                  --encryptionKeyFile out, or ship into a new folder"
@@ -91,7 +91,7 @@ impl Seal {
                     let sealed = fs::read(folder.join(KEYS_FILE)).map_err(|e| fail(&e))?;
                     repository.set_log_key(&sealed)?;
                 }
-                Ok(Seal(Some(made)))
+                Ok(SegmentCipher(Some(made)))
             }
             None => {
                 let newest = match repository.ids()?.is_empty() {
@@ -105,7 +105,7 @@ impl Seal {
                         "the backups in {shown} are encrypted, so their log must be, too: give \
                          --encryptionKeyFile"
                     ))),
-                    _ => Ok(Seal(None)),
+                    _ => Ok(SegmentCipher(None)),
                 }
             }
         }

@@ -6,11 +6,11 @@
 
 use super::location::location;
 use super::progress::show_bytes;
-use super::seal::{Seal, key_source};
+use super::seal::{SegmentCipher, key_source};
 use crate::client::{Address, Client};
 use crate::config::VaultArgs;
 use crate::failure::Failure;
-use ::backup::{Optime, Place, Repository, Segment};
+use ::backup::{Optime, Repository, Segment, ShipPosition};
 use clap::Args;
 use model::{Doc, DocBuf, Timestamp, Value, doc};
 use std::path::PathBuf;
@@ -71,7 +71,7 @@ pub(super) fn run(args: &ShipArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Fai
     let repository = Repository::to_ship(location(&args.repository)?)?;
     let key = key_source(args.encryption_key_file.as_ref(), &args.vault)?;
     let mut shipper = Shipper {
-        seal: Seal::to_write(&repository, key.as_ref())?,
+        seal: SegmentCipher::to_write(&repository, key.as_ref())?,
         repository: &repository,
         entries: 0,
         bytes: 0,
@@ -95,39 +95,39 @@ pub(super) fn run(args: &ShipArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Fai
                     return Ok(());
                 }
             }
-            Err(Trouble::Source(why)) if !args.once && told.is_some() => {
+            Err(ShipError::Source(why)) if !args.once && told.is_some() => {
                 client = None;
                 tell(&format!("{why}; trying again"));
             }
-            Err(Trouble::Source(why)) => return Err(Failure::of_network(why)),
-            Err(Trouble::Here(failure)) => return Err(failure),
+            Err(ShipError::Source(why)) => return Err(Failure::of_network(why)),
+            Err(ShipError::Here(failure)) => return Err(failure),
         }
         std::thread::sleep(args.every.saturating_sub(begun.elapsed()));
     }
 }
 
 /// Why a round ended early.
-enum Trouble {
+enum ShipError {
     /// The source does not answer: it may do so later.
     Source(String),
     /// Trying again would not help.
     Here(Failure),
 }
 
-impl From<Failure> for Trouble {
-    fn from(failure: Failure) -> Trouble {
-        Trouble::Here(failure)
+impl From<Failure> for ShipError {
+    fn from(failure: Failure) -> ShipError {
+        ShipError::Here(failure)
     }
 }
 
-impl From<::backup::BackupError> for Trouble {
-    fn from(e: ::backup::BackupError) -> Trouble {
-        Trouble::Here(e.into())
+impl From<::backup::BackupError> for ShipError {
+    fn from(e: ::backup::BackupError) -> ShipError {
+        ShipError::Here(e.into())
     }
 }
 
 struct Shipper<'r> {
-    seal: Seal,
+    seal: SegmentCipher,
     repository: &'r Repository,
     entries: u64,
     bytes: u64,
@@ -140,12 +140,12 @@ impl Shipper<'_> {
         address: &Address,
         client: &mut Option<Client>,
         tell: &mut dyn FnMut(&str),
-    ) -> Result<Optime, Trouble> {
+    ) -> Result<Optime, ShipError> {
         if client.is_none() {
-            *client = Some(Client::connect(address).map_err(Trouble::Source)?);
+            *client = Some(Client::connect(address).map_err(ShipError::Source)?);
         }
         let Some(client) = client else {
-            return Err(Trouble::Source("there is no connection".to_owned()));
+            return Err(ShipError::Source("there is no connection".to_owned()));
         };
         let mut source = Log {
             client,
@@ -159,15 +159,15 @@ impl Shipper<'_> {
         let is_entry = (self.repository.segments()?.iter()).any(|s| s.to == at);
         match self.read(&mut source, at, is_entry) {
             Ok(end) => at = end,
-            Err(Ended::Hole) if now.at < at => {
-                return Err(Trouble::Here(Failure::of_data(format!(
+            Err(ReadEnd::Hole) if now.at < at => {
+                return Err(ShipError::Here(Failure::of_data(format!(
                     "the repository has the log up to {at}, but the log of {} ends at {}: it is \
                      another server, or its data was restored to an earlier time; ship into a new \
                      folder",
                     source.shown, now.at
                 ))));
             }
-            Err(Ended::Hole) => {
+            Err(ReadEnd::Hole) => {
                 tell(&format!(
                     "the log of {} no longer has the entries after {at}: there is a hole up to \
                      {}, make a new backup",
@@ -175,10 +175,10 @@ impl Shipper<'_> {
                 ));
                 at = now.at;
             }
-            Err(Ended::Trouble(trouble)) => return Err(trouble),
+            Err(ReadEnd::Trouble(trouble)) => return Err(trouble),
         }
         let seen_ms = now.ms;
-        self.repository.set_place(Place { at, seen_ms })?;
+        self.repository.set_place(ShipPosition { at, seen_ms })?;
         self.merge()?;
         Ok(at)
     }
@@ -190,7 +190,7 @@ impl Shipper<'_> {
         source: &mut Log<'_>,
         now: Optime,
         tell: &mut dyn FnMut(&str),
-    ) -> Result<Optime, Trouble> {
+    ) -> Result<Optime, ShipError> {
         let newest = match self.repository.ids()?.is_empty() {
             true => None,
             false => self.repository.manifest(None)?.optime,
@@ -212,9 +212,14 @@ impl Shipper<'_> {
     }
 
     /// Reads entries from `at` on and writes segments; returns the time of the last entry read.
-    fn read(&mut self, source: &mut Log<'_>, at: Optime, is_entry: bool) -> Result<Optime, Ended> {
+    fn read(
+        &mut self,
+        source: &mut Log<'_>,
+        at: Optime,
+        is_entry: bool,
+    ) -> Result<Optime, ReadEnd> {
         if !is_entry && source.oldest()?.is_none_or(|oldest| oldest > at) {
-            return Err(Ended::Hole);
+            return Err(ReadEnd::Hole);
         }
         let (mut after, mut last, mut run) = (at, at, Vec::new());
         let (mut is_first, mut begun) = (is_entry, Instant::now());
@@ -223,7 +228,7 @@ impl Shipper<'_> {
             for entry in batch.entries() {
                 let time = time_of(entry).ok_or_else(|| source.strange())?;
                 match std::mem::take(&mut is_first) {
-                    true if time != at => return Err(Ended::Hole),
+                    true if time != at => return Err(ReadEnd::Hole),
                     _ if time <= last => {}
                     _ => {
                         run.extend_from_slice(entry.as_bytes());
@@ -246,12 +251,12 @@ impl Shipper<'_> {
             batch = source.more(batch.cursor)?;
         }
         match is_first {
-            true => Err(Ended::Hole),
+            true => Err(ReadEnd::Hole),
             false => Ok(last),
         }
     }
 
-    fn write(&mut self, after: Optime, to: Optime, bytes: Vec<u8>) -> Result<(), Trouble> {
+    fn write(&mut self, after: Optime, to: Optime, bytes: Vec<u8>) -> Result<(), ShipError> {
         let bytes = self.seal.close(&Segment::name(after, to), bytes);
         self.repository.add_segment(after, to, &bytes)?;
         self.bytes += bytes.len() as u64;
@@ -259,7 +264,7 @@ impl Shipper<'_> {
     }
 
     /// Merges the newest segments into one when there are many small ones.
-    fn merge(&self) -> Result<(), Trouble> {
+    fn merge(&self) -> Result<(), ShipError> {
         let all = self.repository.segments()?;
         let mut run: Vec<&Segment> = Vec::new();
         let mut bytes = 0;
@@ -296,15 +301,15 @@ impl Shipper<'_> {
 }
 
 /// Why reading ended early.
-enum Ended {
+enum ReadEnd {
     /// The source's log does not reach back to that time.
     Hole,
-    Trouble(Trouble),
+    Trouble(ShipError),
 }
 
-impl<E: Into<Trouble>> From<E> for Ended {
-    fn from(e: E) -> Ended {
-        Ended::Trouble(e.into())
+impl<E: Into<ShipError>> From<E> for ReadEnd {
+    fn from(e: E) -> ReadEnd {
+        ReadEnd::Trouble(e.into())
     }
 }
 
@@ -314,7 +319,7 @@ struct Log<'c> {
     shown: String,
 }
 
-struct Now {
+struct SourceTime {
     /// The time up to which every entry of the source is complete and can be read.
     at: Optime,
     ms: i64,
@@ -343,16 +348,16 @@ fn time_of(entry: Doc<'_>) -> Option<Optime> {
 }
 
 impl Log<'_> {
-    fn strange(&self) -> Trouble {
-        Trouble::Here(Failure::of_network(format!(
+    fn strange(&self) -> ShipError {
+        ShipError::Here(Failure::of_network(format!(
             "the log of {} has an entry without a time",
             self.shown
         )))
     }
 
-    fn now(&mut self) -> Result<Now, Trouble> {
+    fn now(&mut self) -> Result<SourceTime, ShipError> {
         let hello = self.client.run("admin", &doc! { "hello": 1i32 });
-        let hello = hello.map_err(Trouble::Source)?;
+        let hello = hello.map_err(ShipError::Source)?;
         let hello = hello.doc();
         let ms = match hello.field("localTime") {
             Value::Date(ms) => ms,
@@ -360,12 +365,12 @@ impl Log<'_> {
         };
         match hello.field("operationTime") {
             Value::Timestamp(Timestamp { time, increment }) if hello.contains("setName") => {
-                Ok(Now {
+                Ok(SourceTime {
                     at: Optime { time, increment },
                     ms,
                 })
             }
-            _ => Err(Trouble::Here(Failure::of_options(format!(
+            _ => Err(ShipError::Here(Failure::of_options(format!(
                 "{} has no log of changes, because it is not a member of a replica set: start it \
                  with --replSet NAME",
                 self.shown
@@ -374,15 +379,15 @@ impl Log<'_> {
     }
 
     /// The time of the oldest entry that the source still has.
-    fn oldest(&mut self) -> Result<Option<Optime>, Trouble> {
+    fn oldest(&mut self) -> Result<Option<Optime>, ShipError> {
         let find = doc! { "find": "oplog.rs", "sort": { "$natural": 1i32 }, "limit": 1i32,
         "projection": { "ts": 1i32 } };
-        let reply = self.client.run("local", &find).map_err(Trouble::Source)?;
+        let reply = self.client.run("local", &find).map_err(ShipError::Source)?;
         let batch = Batch { reply, cursor: 0 };
         Ok(batch.entries().next().and_then(time_of))
     }
 
-    fn find(&mut self, from: Optime) -> Result<Batch, Trouble> {
+    fn find(&mut self, from: Optime) -> Result<Batch, ShipError> {
         let from = Timestamp {
             time: from.time,
             increment: from.increment,
@@ -392,12 +397,15 @@ impl Log<'_> {
         self.batch(&find)
     }
 
-    fn more(&mut self, cursor: i64) -> Result<Batch, Trouble> {
+    fn more(&mut self, cursor: i64) -> Result<Batch, ShipError> {
         self.batch(&doc! { "getMore": cursor, "collection": "oplog.rs" })
     }
 
-    fn batch(&mut self, command: &DocBuf) -> Result<Batch, Trouble> {
-        let reply = self.client.run("local", command).map_err(Trouble::Source)?;
+    fn batch(&mut self, command: &DocBuf) -> Result<Batch, ShipError> {
+        let reply = self
+            .client
+            .run("local", command)
+            .map_err(ShipError::Source)?;
         let cursor = reply.doc().field("cursor").as_doc();
         let cursor = cursor.and_then(|c| c.field("id").as_i64_exact());
         Ok(Batch {

@@ -23,7 +23,7 @@ const CLOSED_WITHIN: Duration = Duration::from_secs(10);
 const OFFLINE: &str = ".backup-offline";
 
 /// Files that do not change as long as this value lives.
-pub(super) struct Held {
+pub(super) struct PinnedFiles {
     /// Their directory.
     pub(super) directory: PathBuf,
     /// Name of the engine.
@@ -36,7 +36,10 @@ pub(super) struct Held {
 }
 
 /// Holds a snapshot of a running server.
-pub(super) fn hold_online(address: &Address, repository: &Repository) -> Result<Held, Failure> {
+pub(super) fn hold_online(
+    address: &Address,
+    repository: &Repository,
+) -> Result<PinnedFiles, Failure> {
     let mut client = Client::connect(address).map_err(Failure::of_network)?;
     // The process that noted this session is dead, because this process holds the repository's
     // lock. The session may belong to another server, or the server may have closed it already.
@@ -80,7 +83,7 @@ pub(super) fn hold_online(address: &Address, repository: &Repository) -> Result<
             directory.display()
         ))
     })?;
-    Ok(Held {
+    Ok(PinnedFiles {
         directory,
         engine,
         optime,
@@ -209,7 +212,10 @@ fn keep_open(mut client: Client, session: Session, cursor: i64, stopped: &Receiv
 }
 
 /// Holds a data directory on which no server runs.
-pub(super) fn hold_offline(data: &Path, wiredtiger: &WiredTigerArgs) -> Result<Held, Failure> {
+pub(super) fn hold_offline(
+    data: &Path,
+    wiredtiger: &WiredTigerArgs,
+) -> Result<PinnedFiles, Failure> {
     let data = data
         .canonicalize()
         .map_err(|e| Failure::of_data(format!("cannot read {}: {e}", data.display())))?;
@@ -233,7 +239,7 @@ pub(super) fn hold_offline(data: &Path, wiredtiger: &WiredTigerArgs) -> Result<H
     let options = EngineOptions {
         name: &engine,
         path: &data,
-        bytes: crate::memory::Parts::of(crate::memory::BYTES_MIN).engine,
+        bytes: crate::memory::MemoryShares::of(crate::memory::BYTES_MIN).engine,
         journal_commit_interval_ms: 100,
         repair: false,
         key: None,
@@ -244,7 +250,7 @@ pub(super) fn hold_offline(data: &Path, wiredtiger: &WiredTigerArgs) -> Result<H
         linked: false,
     };
     let lent = engines::lend(&options, &directory).map_err(Failure::of_data)?;
-    Ok(Held {
+    Ok(PinnedFiles {
         directory,
         engine,
         optime: None,

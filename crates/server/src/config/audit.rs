@@ -47,7 +47,7 @@ pub(super) struct AuditSection {
 
 /// The effective settings of the audit.
 #[derive(Clone, Debug)]
-pub struct Auditing {
+pub struct AuditConfig {
     /// Where events go.
     pub target: AuditTarget,
     /// A query; an empty one matches every event.
@@ -56,13 +56,13 @@ pub struct Auditing {
     pub runtime: bool,
 }
 
-impl Auditing {
+impl AuditConfig {
     /// Merges the command line and the file. `rotate` is the log's option.
     pub(super) fn of(
         args: &AuditArgs,
         file: AuditSection,
         rotate: Rotate,
-    ) -> Result<Option<Auditing>, String> {
+    ) -> Result<Option<AuditConfig>, String> {
         let given = args.audit_destination.clone().or(file.destination);
         let format = args.audit_format.clone().or(file.format);
         let path = args.audit_path.clone().or(file.path);
@@ -90,7 +90,7 @@ impl Auditing {
                     .to_owned(),
             );
         }
-        Ok(Some(Auditing {
+        Ok(Some(AuditConfig {
             target: target(&destination, format.as_deref(), path, rotate)?,
             filter: filter.map_or_else(|| Ok(DocBuf::new()), |f| query(&f))?,
             runtime,
@@ -151,9 +151,9 @@ fn query(given: &Value) -> Result<DocBuf, String> {
 mod tests {
     use super::*;
 
-    fn of(args: AuditArgs, yaml: &str) -> Result<Option<Auditing>, String> {
+    fn of(args: AuditArgs, yaml: &str) -> Result<Option<AuditConfig>, String> {
         let section = serde_yaml_ng::from_str(yaml).map_err(|e| e.to_string())?;
-        Auditing::of(&args, section, Rotate::Rename)
+        AuditConfig::of(&args, section, Rotate::Rename)
     }
 
     #[test]

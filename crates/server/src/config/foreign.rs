@@ -11,7 +11,7 @@ use serde_yaml_ng::{Mapping, Value};
 
 /// What happens to an option.
 #[derive(Debug, PartialEq, Eq)]
-enum Answer {
+enum OptionAction {
     /// Ignored with a warning.
     LeftOut,
     /// Ignored if it has no value or only values of this list; otherwise refused, with what to do
@@ -28,7 +28,7 @@ struct Row {
     /// Its place in the file; empty if it has none there.
     key: &'static str,
     has_value: bool,
-    answer: Answer,
+    answer: OptionAction,
 }
 
 /// The table of options; the file describes its own format.
@@ -46,9 +46,9 @@ fn read(line: &'static str) -> Option<Row> {
     let has_value = columns.next()? == "value";
     let (answer, instead) = (columns.next()?, columns.next().unwrap_or(""));
     let answer = match answer.strip_prefix("left out with ") {
-        Some(values) => Answer::LeftOutWith(values.split(',').collect(), instead),
-        None if answer == "left out" => Answer::LeftOut,
-        None => Answer::Refused(instead),
+        Some(values) => OptionAction::LeftOutWith(values.split(',').collect(), instead),
+        None if answer == "left out" => OptionAction::LeftOut,
+        None => OptionAction::Refused(instead),
     };
     Some(Row {
         option,
@@ -66,8 +66,8 @@ fn refusal(name: &str, value: Option<&str>, instead: &str) -> String {
 /// Returns an error if the option is refused with this value.
 fn judge(row: &Row, shown: &str, value: Option<&str>) -> Result<(), String> {
     match &row.answer {
-        Answer::LeftOut => Ok(()),
-        Answer::LeftOutWith(values, instead) => {
+        OptionAction::LeftOut => Ok(()),
+        OptionAction::LeftOutWith(values, instead) => {
             let parts = value.unwrap_or("").split(',').map(str::trim);
             let is_known = |part: &str| part.is_empty() || values.contains(&part);
             match parts.into_iter().all(is_known) {
@@ -75,7 +75,7 @@ fn judge(row: &Row, shown: &str, value: Option<&str>) -> Result<(), String> {
                 false => Err(refusal(shown, value, instead)),
             }
         }
-        Answer::Refused(instead) => Err(refusal(shown, value, instead)),
+        OptionAction::Refused(instead) => Err(refusal(shown, value, instead)),
     }
 }
 
@@ -168,9 +168,11 @@ mod tests {
         assert_eq!(TABLE.len(), lines);
         for row in TABLE.iter() {
             let says = match &row.answer {
-                Answer::LeftOut => true,
-                Answer::LeftOutWith(values, instead) => !values.is_empty() && !instead.is_empty(),
-                Answer::Refused(instead) => !instead.is_empty(),
+                OptionAction::LeftOut => true,
+                OptionAction::LeftOutWith(values, instead) => {
+                    !values.is_empty() && !instead.is_empty()
+                }
+                OptionAction::Refused(instead) => !instead.is_empty(),
             };
             assert!(says && !row.option.is_empty(), "{row:?}");
         }

@@ -19,7 +19,7 @@ const PASSWORDS: &[&str] = &["security.ldap.bind.queryPassword"];
 const URLS: &[&str] = &["quarry.otlp.endpoint"];
 
 /// How an option of the command line is shown.
-enum Shown {
+enum OptionFormat {
     /// The value that was given, or true.
     AsGiven,
     /// Always this YAML value.
@@ -35,14 +35,14 @@ struct Row {
     option: &'static str,
     /// Its place in the file.
     place: &'static str,
-    shown: Shown,
+    shown: OptionFormat,
 }
 
 const fn given(option: &'static str, place: &'static str) -> Row {
     Row {
         option,
         place,
-        shown: Shown::AsGiven,
+        shown: OptionFormat::AsGiven,
     }
 }
 
@@ -50,7 +50,7 @@ const fn meant(option: &'static str, place: &'static str, value: &'static str) -
     Row {
         option,
         place,
-        shown: Shown::As(value),
+        shown: OptionFormat::As(value),
     }
 }
 
@@ -80,7 +80,7 @@ const ROWS: &[Row] = &[
     Row {
         option: "setParameter",
         place: "setParameter",
-        shown: Shown::Fields,
+        shown: OptionFormat::Fields,
     },
     given("wiredTigerLibrary", "quarry.wiredTigerLibrary"),
     given("wiredTigerInclude", "quarry.wiredTigerInclude"),
@@ -107,7 +107,7 @@ const ROWS: &[Row] = &[
     Row {
         option: "verbose",
         place: "systemLog.verbosity",
-        shown: Shown::Times,
+        shown: OptionFormat::Times,
     },
     meant("syslog", "systemLog.destination", "syslog"),
     given("redactClientLogData", "security.redactClientLogData"),
@@ -161,14 +161,14 @@ const ROWS: &[Row] = &[
 
 /// Options as fields of mongod's file.
 #[derive(Clone, Debug, Default)]
-pub struct Given {
+pub struct OptionFields {
     fields: Mapping,
 }
 
-impl Given {
+impl OptionFields {
     /// The options in `matches` of the command line of `command`.
-    pub fn of(command: &Command, matches: &ArgMatches) -> Given {
-        let mut all = Given::default();
+    pub fn of(command: &Command, matches: &ArgMatches) -> OptionFields {
+        let mut all = OptionFields::default();
         for arg in command.get_arguments() {
             let Some(row) = ROWS.iter().find(|row| arg.get_long() == Some(row.option)) else {
                 continue;
@@ -182,7 +182,7 @@ impl Given {
     }
 
     /// Adds the options of the file that the command line does not have.
-    pub(super) fn over(self, file: Option<Value>) -> Given {
+    pub(super) fn over(self, file: Option<Value>) -> OptionFields {
         let mut fields = match file {
             Some(Value::Mapping(fields)) => fields,
             _ => Mapping::new(),
@@ -197,7 +197,7 @@ impl Given {
                 None => url.to_owned(),
             });
         }
-        Given { fields }
+        OptionFields { fields }
     }
 
     /// The fields as BSON; what BSON does not have was refused when the file was read.
@@ -216,9 +216,9 @@ impl Given {
         let raw = matches.get_raw(id).into_iter().flatten();
         let mut words = raw.map(|word| word.to_string_lossy().into_owned());
         let value = match &row.shown {
-            Shown::As(value) => scalar(value),
-            Shown::Times => Value::from(matches.get_count(id)),
-            Shown::AsGiven => {
+            OptionFormat::As(value) => scalar(value),
+            OptionFormat::Times => Value::from(matches.get_count(id)),
+            OptionFormat::AsGiven => {
                 let word = words.next_back().unwrap_or_default();
                 if is_text(arg) {
                     Value::from(word)
@@ -226,7 +226,7 @@ impl Given {
                     scalar(&word)
                 }
             }
-            Shown::Fields => {
+            OptionFormat::Fields => {
                 let pair = |word: String| {
                     let (name, value) = word.split_once('=').unwrap_or((&word, ""));
                     (Value::from(name), scalar(value))
@@ -310,7 +310,7 @@ mod tests {
         let all = std::iter::once(&"serve").chain(words);
         let matches = command().try_get_matches_from(all).unwrap();
         let mut args = ServeArgs::from_arg_matches(&matches).unwrap();
-        args.given = Given::of(&command(), &matches);
+        args.given = OptionFields::of(&command(), &matches);
         Settings::of(&args).unwrap()
     }
 
@@ -390,7 +390,7 @@ mod tests {
         let file = "net: {port: 1, bindIp: 127.0.0.1}\n\
                     security: {ldap: {bind: {queryUser: cn=s, queryPassword: geheim}}}\n";
         let file = serde_yaml_ng::from_str(file).unwrap();
-        let given = Given::of(&command(), &matches.unwrap()).over(Some(file));
+        let given = OptionFields::of(&command(), &matches.unwrap()).over(Some(file));
         let shown = given.document().unwrap().to_string();
         let flat = shown.replace(' ', "");
         assert!(flat.contains("port:2,bindIp:\"127.0.0.1\""), "{shown}");

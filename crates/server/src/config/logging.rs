@@ -94,7 +94,7 @@ pub(super) struct Sections {
 /// The effective settings of the log.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
-pub struct Logging {
+pub struct LogConfig {
     /// `None` is standard error.
     pub path: Option<PathBuf>,
     pub append: bool,
@@ -110,9 +110,9 @@ pub struct Logging {
     pub slow_sample_rate: Option<f64>,
 }
 
-impl Logging {
+impl LogConfig {
     /// From the command line and the file.
-    pub(super) fn of(args: &LogArgs, file: Sections) -> Result<Logging, String> {
+    pub(super) fn of(args: &LogArgs, file: Sections) -> Result<LogConfig, String> {
         let (log, process) = (
             file.log.unwrap_or_default(),
             file.process.unwrap_or_default(),
@@ -121,7 +121,7 @@ impl Logging {
         refuse(args, &log)?;
         let path = args.logpath.clone().or(log.path);
         let rotate = args.log_rotate.clone().or(log.log_rotate);
-        let logging = Logging {
+        let logging = LogConfig {
             append: args.logappend || log.log_append,
             rotate: rotation(rotate.as_deref())?,
             quiet: args.quiet || log.quiet,

@@ -15,7 +15,7 @@ use storage::{Engine, StorageError, Table};
 
 use crate::config::{KeySource, VaultArgs, VaultSection, WiredTigerArgs};
 use crate::engines::{self, EngineOptions};
-use place::{Phase, Place};
+use place::{ConversionTarget, Phase};
 use rows::{Position, Progress};
 
 /// Options of `quarry convert`.
@@ -95,7 +95,7 @@ pub fn run(args: &ConvertArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Convert
         None => crate::memory::available_bytes() / 2,
     };
     // Two engines are open at a time.
-    let bytes = crate::memory::Parts::of(bytes).engine / 2;
+    let bytes = crate::memory::MemoryShares::of(bytes).engine / 2;
     let (from, of) = source_of(&args.from)?;
     let is_encrypted = cipher::is_encrypted(&from);
     let key = args.encryption_key_file.clone();
@@ -118,7 +118,7 @@ pub fn run(args: &ConvertArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Convert
         )));
     }
     let job = format!("of {} ({of}) into {name}", from.display());
-    let place = Place::take(&to, &job).map_err(ConvertError::data)?;
+    let place = ConversionTarget::take(&to, &job).map_err(ConvertError::data)?;
     let key = key.as_ref();
     let options = |name, key| EngineOptions {
         name,
@@ -145,7 +145,7 @@ pub fn run(args: &ConvertArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Convert
 
 /// Runs the remaining phases.
 fn convert(
-    mut place: Place,
+    mut place: ConversionTarget,
     source: &EngineOptions<'_>,
     target: &EngineOptions<'_>,
     tell: &mut dyn FnMut(&str),
@@ -160,7 +160,7 @@ fn convert(
         };
         let target = engines::open(&target).map_err(ConvertError::data)?.engine;
         if let Phase::Copy(from) = place.phase.clone() {
-            let mut teller = Copying {
+            let mut teller = CopyContext {
                 place: &mut place,
                 told: ProgressReport::new("copied", tell),
             };
@@ -242,12 +242,12 @@ impl<'a> ProgressReport<'a> {
     }
 }
 
-struct Copying<'a, 'b> {
-    place: &'a mut Place,
+struct CopyContext<'a, 'b> {
+    place: &'a mut ConversionTarget,
     told: ProgressReport<'b>,
 }
 
-impl Progress for Copying<'_, '_> {
+impl Progress for CopyContext<'_, '_> {
     type Stop = ConvertError;
 
     fn moved(&mut self, table: Table, rows: u64, bytes: u64) {

@@ -25,7 +25,7 @@ pub(super) enum Phase {
 }
 
 /// A target that belongs to one conversion.
-pub(super) struct Place {
+pub(super) struct ConversionTarget {
     target: PathBuf,
     /// Source, target and engine of the conversion; a different conversion is refused.
     job: String,
@@ -33,12 +33,12 @@ pub(super) struct Place {
     _lock: File,
 }
 
-impl Place {
+impl ConversionTarget {
     /// Takes an empty directory, or continues in one in which the same conversion began.
     ///
     /// # Errors
     /// One line.
-    pub(super) fn take(target: &Path, job: &str) -> Result<Place, String> {
+    pub(super) fn take(target: &Path, job: &str) -> Result<ConversionTarget, String> {
         let fail = |e| cannot("prepare", target, e);
         fs::create_dir_all(target).map_err(fail)?;
         let folder = target.join(FOLDER);
@@ -57,7 +57,7 @@ impl Place {
             }
             Err(TryLockError::Error(e)) => return Err(fail(e)),
         }
-        let mut place = Place {
+        let mut place = ConversionTarget {
             target: target.to_owned(),
             job: job.to_owned(),
             phase: Phase::Copy(Position::START),
@@ -192,7 +192,7 @@ mod tests {
     fn a_conversion_goes_on_where_it_was() {
         let root = tempfile::tempdir().unwrap();
         let target = root.path().join("to");
-        let mut place = Place::take(&target, "a to b").unwrap();
+        let mut place = ConversionTarget::take(&target, "a to b").unwrap();
         assert_eq!(place.phase, Phase::Copy(Position::START));
         let phases = [
             Phase::Copy(Position {
@@ -209,13 +209,13 @@ mod tests {
         for phase in phases {
             place.enter(phase.clone()).unwrap();
             drop(place);
-            place = Place::take(&target, "a to b").unwrap();
+            place = ConversionTarget::take(&target, "a to b").unwrap();
             assert_eq!(place.phase, phase);
         }
-        let busy = Place::take(&target, "a to b").err().unwrap();
+        let busy = ConversionTarget::take(&target, "a to b").err().unwrap();
         assert!(busy.contains("another process"), "{busy}");
         drop(place);
-        let other = Place::take(&target, "c to b").err().unwrap();
+        let other = ConversionTarget::take(&target, "c to b").err().unwrap();
         assert!(other.contains("unfinished conversion a to b"), "{other}");
     }
 
@@ -223,7 +223,7 @@ mod tests {
     fn the_marker_is_moved_last_and_moving_can_be_repeated() {
         let root = tempfile::tempdir().unwrap();
         let target = root.path().join("to");
-        let mut place = Place::take(&target, "a to b").unwrap();
+        let mut place = ConversionTarget::take(&target, "a to b").unwrap();
         for name in [MARKER, "file", "other"] {
             fs::write(place.data().join(name), name).unwrap();
         }
@@ -231,12 +231,15 @@ mod tests {
         // The state after an interruption in the middle of the move.
         fs::rename(place.data().join("other"), target.join("other")).unwrap();
         drop(place);
-        Place::take(&target, "a to b").unwrap().finish().unwrap();
+        ConversionTarget::take(&target, "a to b")
+            .unwrap()
+            .finish()
+            .unwrap();
         for name in [MARKER, "file", "other"] {
             assert_eq!(fs::read_to_string(target.join(name)).unwrap(), name);
         }
         assert!(!target.join(FOLDER).exists());
-        let taken = Place::take(&target, "a to b").err().unwrap();
+        let taken = ConversionTarget::take(&target, "a to b").err().unwrap();
         assert!(taken.contains("is not empty"), "{taken}");
     }
 }

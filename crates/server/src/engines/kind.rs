@@ -11,13 +11,13 @@ use std::sync::Arc;
 use storage::{Engine, Follower};
 
 /// Opens or copies a directory; the path is a folder that the function may make.
-type WithFolder<T> = fn(&EngineOptions<'_>, &Path) -> Result<T, String>;
+type DirectoryFn<T> = fn(&EngineOptions<'_>, &Path) -> Result<T, String>;
 
 /// Opens a database that another server writes.
 type Follow = fn(&EngineOptions<'_>) -> Result<Arc<dyn Follower>, String>;
 
 /// Opens what is left of a directory; the paths are two folders that the function may make.
-type OfRest = fn(&EngineOptions<'_>, &Path, &Path) -> Result<Rest, String>;
+type SalvageFn = fn(&EngineOptions<'_>, &Path, &Path) -> Result<SalvagedSource, String>;
 
 /// An engine.
 pub(super) struct EngineKind {
@@ -33,18 +33,18 @@ pub(super) struct EngineKind {
     pub(super) is_missing: fn() -> bool,
     /// Checks that its own options are consistent.
     pub(super) check: fn(&EngineOptions<'_>) -> Result<(), String>,
-    pub(super) open: fn(&EngineOptions<'_>) -> Result<Opened, String>,
+    pub(super) open: fn(&EngineOptions<'_>) -> Result<OpenedEngine, String>,
     /// Opens a database that another server writes, for reading; `None` if only one process can
     /// open it.
     pub(super) follow: Option<Follow>,
     /// Opens its directory for reading, with a scratch directory; `None` without a directory.
-    pub(super) open_source: Option<WithFolder<Source>>,
+    pub(super) open_source: Option<DirectoryFn<Source>>,
     /// Opens what is left of a directory whose catalog of files cannot be read; `None` where all
     /// data lie in one file.
-    pub(super) open_rest: Option<OfRest>,
+    pub(super) open_rest: Option<SalvageFn>,
     /// Copies the files of its directory without opening them; `None` if only the engine itself can
     /// do that.
-    pub(super) lend: Option<WithFolder<Lent>>,
+    pub(super) lend: Option<DirectoryFn<LockedDirectory>>,
     /// Whether a file of its directory is never written again once it is complete.
     pub(super) is_fixed: fn(&Path) -> bool,
 }
@@ -56,7 +56,7 @@ impl EngineKind {
     /// An engine with this name and function to open it, and the defaults of most engines.
     pub(super) const fn new(
         name: &'static str,
-        open: fn(&EngineOptions<'_>) -> Result<Opened, String>,
+        open: fn(&EngineOptions<'_>) -> Result<OpenedEngine, String>,
     ) -> EngineKind {
         EngineKind {
             name,
@@ -92,7 +92,7 @@ impl EngineKind {
     }
 
     /// See [`super::open`].
-    pub(super) fn open(&self, options: &EngineOptions<'_>) -> Result<Opened, String> {
+    pub(super) fn open(&self, options: &EngineOptions<'_>) -> Result<OpenedEngine, String> {
         self.check(options)?;
         (self.open)(options)
     }
@@ -118,14 +118,18 @@ impl EngineKind {
     }
 
     /// See [`super::lend`].
-    pub(super) fn lend(&self, options: &EngineOptions<'_>, to: &Path) -> Result<Lent, String> {
+    pub(super) fn lend(
+        &self,
+        options: &EngineOptions<'_>,
+        to: &Path,
+    ) -> Result<LockedDirectory, String> {
         if let Some(lend) = self.lend {
             return lend(options, to);
         }
         let engine = self.open(options)?.engine;
         let copied = engine.checkpoint(to);
         copied.map_err(|e| format!("cannot copy {}: {e}", options.path.display()))?;
-        Ok(Lent::of(engine))
+        Ok(LockedDirectory::of(engine))
     }
 }
 
@@ -174,7 +178,7 @@ pub struct Cluster<'a> {
 }
 
 /// An engine that is open.
-pub struct Opened {
+pub struct OpenedEngine {
     /// The engine.
     pub engine: Arc<dyn Engine>,
     /// The key that encrypts its files.
@@ -183,9 +187,9 @@ pub struct Opened {
     pub remark: Option<String>,
 }
 
-impl Opened {
-    pub(super) fn plain(engine: impl Engine + 'static) -> Opened {
-        Opened {
+impl OpenedEngine {
+    pub(super) fn plain(engine: impl Engine + 'static) -> OpenedEngine {
+        OpenedEngine {
             engine: Arc::new(engine),
             data_key: None,
             remark: None,
@@ -198,7 +202,7 @@ pub struct Source {
     /// The engine; writes through it do not reach the directory.
     pub engine: Arc<dyn Engine>,
     // Declared after the engine, so that the engine is dropped first.
-    pub(super) _lent: Option<Lent>,
+    pub(super) _lent: Option<LockedDirectory>,
 }
 
 impl Source {
@@ -212,7 +216,7 @@ impl Source {
 }
 
 /// The readable part of a directory whose catalog of files cannot be read.
-pub struct Rest {
+pub struct SalvagedSource {
     /// What can be read.
     pub source: Source,
     /// Files that cannot be read to their end.
@@ -220,13 +224,13 @@ pub struct Rest {
 }
 
 /// A data directory whose lock is held until this is dropped, so that no server opens it.
-pub struct Lent {
+pub struct LockedDirectory {
     _holds: Box<dyn Any + Send>,
 }
 
-impl Lent {
-    pub(super) fn of(holds: impl Any + Send) -> Lent {
-        Lent {
+impl LockedDirectory {
+    pub(super) fn of(holds: impl Any + Send) -> LockedDirectory {
+        LockedDirectory {
             _holds: Box::new(holds),
         }
     }

@@ -1,7 +1,7 @@
 //! LMDB, which is part of the binary.
 
 use super::advice::advise;
-use super::kind::{EngineKind, EngineOptions, Opened, Source};
+use super::kind::{EngineKind, EngineOptions, OpenedEngine, Source};
 use engine_lmdb::{Config, LmdbEngine};
 
 pub(super) static KIND: EngineKind = EngineKind {
@@ -18,11 +18,11 @@ pub(super) static KIND: EngineKind = EngineKind {
 const REMARK: &str = "lmdb flushes every commit, whatever write concern asks for; its cache is \
     the system's page cache, outside of --memory; its file does not shrink";
 
-fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
+fn open(options: &EngineOptions<'_>) -> Result<OpenedEngine, String> {
     let engine = open_by(&Config::at(options.path), options)?;
-    Ok(Opened {
+    Ok(OpenedEngine {
         remark: Some(REMARK.to_owned()),
-        ..Opened::plain(engine)
+        ..OpenedEngine::plain(engine)
     })
 }
 

@@ -5,7 +5,7 @@ mod advice;
 mod kind;
 
 use kind::EngineKind;
-pub use kind::{Cluster, EngineOptions, Lent, Opened, Rest, Source};
+pub use kind::{Cluster, EngineOptions, LockedDirectory, OpenedEngine, SalvagedSource, Source};
 use std::path::Path;
 use std::sync::Arc;
 use storage::Follower;
@@ -76,7 +76,7 @@ pub fn check(options: &EngineOptions<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// One line that says what to do.
-pub fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
+pub fn open(options: &EngineOptions<'_>) -> Result<OpenedEngine, String> {
     find(options.name)?.open(options)
 }
 
@@ -114,7 +114,11 @@ pub fn open_source(options: &EngineOptions<'_>, scratch: &Path) -> Result<Source
 ///
 /// # Errors
 /// One line; always for engines that keep all data in one file.
-pub fn open_rest(options: &EngineOptions<'_>, copy: &Path, rest: &Path) -> Result<Rest, String> {
+pub fn open_rest(
+    options: &EngineOptions<'_>,
+    copy: &Path,
+    rest: &Path,
+) -> Result<SalvagedSource, String> {
     match find(options.name)?.open_rest {
         Some(open) => open(options, copy, rest),
         None => Err(format!(
@@ -138,7 +142,7 @@ pub fn open_copy(options: &EngineOptions<'_>, copy: &Path) -> Result<Source, Str
 ///
 /// # Errors
 /// One line that says what to do.
-pub fn lend(options: &EngineOptions<'_>, to: &Path) -> Result<Lent, String> {
+pub fn lend(options: &EngineOptions<'_>, to: &Path) -> Result<LockedDirectory, String> {
     find(options.name)?.lend(options, to)
 }
 

@@ -1,9 +1,11 @@
 //! RocksDB, the default.
 
 use super::advice::advise;
-use super::kind::{EngineKind, EngineOptions, Lent, Opened, Rest, Source};
+use super::kind::{
+    EngineKind, EngineOptions, LockedDirectory, OpenedEngine, SalvagedSource, Source,
+};
 use crate::output::print_line;
-use engine_rocksdb::{Borrowed, Config, RocksEngine};
+use engine_rocksdb::{Config, DirectoryCopy, RocksEngine};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,8 +23,8 @@ pub(super) static KIND: EngineKind = EngineKind {
     ..EngineKind::new("rocksdb", open)
 };
 
-fn borrow(options: &EngineOptions<'_>, to: &Path) -> Result<Borrowed, String> {
-    let borrowed = Borrowed::make(options.path, to);
+fn borrow(options: &EngineOptions<'_>, to: &Path) -> Result<DirectoryCopy, String> {
+    let borrowed = DirectoryCopy::make(options.path, to);
     borrowed.map_err(|e| advise(&e, &options.path.display().to_string()))
 }
 
@@ -33,27 +35,31 @@ fn open_source(options: &EngineOptions<'_>, scratch: &Path) -> Result<Source, St
     let engine = opened.map_err(|e| advise(&e, &options.path.display().to_string()))?;
     Ok(Source {
         engine: Arc::new(engine),
-        _lent: Some(Lent::of(borrowed)),
+        _lent: Some(LockedDirectory::of(borrowed)),
     })
 }
 
-fn open_rest(options: &EngineOptions<'_>, copy: &Path, rest: &Path) -> Result<Rest, String> {
+fn open_rest(
+    options: &EngineOptions<'_>,
+    copy: &Path,
+    rest: &Path,
+) -> Result<SalvagedSource, String> {
     let config = config(options)?;
     let borrowed = borrow(options, copy)?;
     let opened = borrowed.open_rest(&config, rest);
     let opened = opened.map_err(|e| advise(&e, &options.path.display().to_string()))?;
-    Ok(Rest {
+    Ok(SalvagedSource {
         source: Source {
             engine: Arc::new(opened.engine),
-            _lent: Some(Lent::of(borrowed)),
+            _lent: Some(LockedDirectory::of(borrowed)),
         },
         left_out: opened.left_out,
     })
 }
 
 /// The files are not opened, so no key is needed for encrypted ones.
-fn lend(options: &EngineOptions<'_>, to: &Path) -> Result<Lent, String> {
-    borrow(options, to).map(Lent::of)
+fn lend(options: &EngineOptions<'_>, to: &Path) -> Result<LockedDirectory, String> {
+    borrow(options, to).map(LockedDirectory::of)
 }
 
 fn config(options: &EngineOptions<'_>) -> Result<Config, String> {
@@ -72,7 +78,7 @@ fn config(options: &EngineOptions<'_>) -> Result<Config, String> {
     Ok(config)
 }
 
-fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
+fn open(options: &EngineOptions<'_>) -> Result<OpenedEngine, String> {
     let path = options.path;
     match RocksEngine::open(config(options)?) {
         Ok(engine) => {
@@ -82,9 +88,9 @@ fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
                     path.display()
                 ));
             }
-            Ok(Opened {
+            Ok(OpenedEngine {
                 data_key: engine.data_key(),
-                ..Opened::plain(engine)
+                ..OpenedEngine::plain(engine)
             })
         }
         Err(e) => Err(advise(&e, &path.display().to_string())),

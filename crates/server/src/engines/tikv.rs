@@ -1,6 +1,6 @@
 //! A database in a TiKV cluster.
 
-use super::kind::{Cluster, EngineKind, EngineOptions, Opened};
+use super::kind::{Cluster, EngineKind, EngineOptions, OpenedEngine};
 use logs::{Entry, Severity, component, id};
 use std::sync::Arc;
 use storage::{Follower, StorageError};
@@ -53,7 +53,7 @@ fn is_of_outage(error: &StorageError) -> bool {
 
 /// Opens a database in a cluster. While another server holds it a standby waits, until this process
 /// is told to end.
-fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
+fn open(options: &EngineOptions<'_>) -> Result<OpenedEngine, String> {
     use std::sync::atomic::{AtomicBool, Ordering};
     let tikv = options.tikv.ok_or("storage engine tikv needs --tikvPd")?;
     let mut config = engine_tikv::Config::at(tikv.pd.to_vec(), tikv.prefix);
@@ -98,7 +98,7 @@ fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
         }
     };
     match opened {
-        Ok(engine) => Ok(Opened {
+        Ok(engine) => Ok(OpenedEngine {
             remark: Some(format!(
                 "tikv is {} of the cluster at {}; this server {}, and every commit is durable, \
                  whatever write concern asks for",
@@ -109,7 +109,7 @@ fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
                     None => "is the only one that serves it",
                 }
             )),
-            ..Opened::plain(engine)
+            ..OpenedEngine::plain(engine)
         }),
         Err(StorageError::Locked { .. }) if ended() => {
             Err("ended while another server held the database".to_owned())

@@ -1,7 +1,7 @@
 //! WiredTiger, whose library is the user's own.
 
 use super::advice::advise;
-use super::kind::{EngineKind, EngineOptions, Opened, Source};
+use super::kind::{EngineKind, EngineOptions, OpenedEngine, Source};
 use engine_wiredtiger::{Config, LIBRARY_NAME, Library, WiredTigerEngine};
 
 pub(super) static KIND: EngineKind = EngineKind {
@@ -34,16 +34,16 @@ fn load_library(options: &EngineOptions<'_>) -> Result<Library, String> {
     Library::load(name, options.wiredtiger_include)
 }
 
-fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
+fn open(options: &EngineOptions<'_>) -> Result<OpenedEngine, String> {
     let library = load_library(options)?;
     match WiredTigerEngine::open(&config(options), &library) {
-        Ok(engine) => Ok(Opened {
+        Ok(engine) => Ok(OpenedEngine {
             remark: Some(format!(
                 "wiredTiger is {}, loaded from this machine; commits run one after another, data \
                  is not compressed, and a long snapshot fills the cache",
                 library.version()
             )),
-            ..Opened::plain(engine)
+            ..OpenedEngine::plain(engine)
         }),
         Err(e) => Err(advise(&e, &options.path.display().to_string())),
     }

@@ -7,7 +7,7 @@ mod show;
 
 use crate::failure::Failure;
 use crate::output::print_line;
-use ::follow::{Address, Cause, Document, Ended, FollowError, Names, Settings};
+use ::follow::{Address, Cause, Document, FollowError, FollowOutcome, Names, Settings};
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
 
@@ -227,7 +227,7 @@ impl FollowArgs {
 pub fn run(args: &FollowArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     match &args.command {
         None => match ::follow::run(&args.settings()?, tell)? {
-            Ended::Stopped | Ended::Done => Ok(()),
+            FollowOutcome::Stopped | FollowOutcome::Done => Ok(()),
         },
         Some(FollowCommand::Stop(target)) => Ok(::follow::stop(&target.address()?, tell)?),
         Some(FollowCommand::Cutover(args)) => {

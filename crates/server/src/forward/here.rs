@@ -15,20 +15,20 @@ pub(super) const MESSAGE_BYTES_MAX: usize = 1 << 20;
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Answers messages of clients whose connections are forwarded.
-pub trait Here: Send + Sync {
+pub trait LocalHandler: Send + Sync {
     /// A client has connected; `socket` is another handle to its connection.
-    fn connect(&self, peer: &PeerAddr, socket: OwnedFd) -> Box<dyn ClientHere>;
+    fn connect(&self, peer: &PeerAddr, socket: OwnedFd) -> Box<dyn LocalClient>;
 }
 
 /// Whoever answers messages on this server; empty until that can answer.
-pub type HereSlot = Arc<OnceLock<Arc<dyn Here>>>;
+pub type LocalHandlerSlot = Arc<OnceLock<Arc<dyn LocalHandler>>>;
 
 /// Asks the holder something on the client's connection to it. That connection must not be waiting
 /// for a reply.
-pub type Question<'q> = dyn FnMut(&[u8]) -> std::io::Result<Vec<u8>> + 'q;
+pub type HolderQuery<'q> = dyn FnMut(&[u8]) -> std::io::Result<Vec<u8>> + 'q;
 
 /// The part of a client's connection that is answered here.
-pub trait ClientHere {
+pub trait LocalClient {
     /// The reply to a whole message; `None` if it has to be forwarded.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ pub trait ClientHere {
     fn answer(
         &mut self,
         message: &[u8],
-        holder: &mut Question<'_>,
+        holder: &mut HolderQuery<'_>,
     ) -> std::io::Result<Option<Vec<u8>>>;
 
     /// Some bytes were forwarded without being examined here.

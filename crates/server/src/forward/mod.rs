@@ -1,6 +1,6 @@
 //! Forwards the connections of a server that does not hold the database to the server that does,
 //! the holder: bytes in both directions, so that logins, TLS and cursors are between the client and
-//! the holder. A client that waits for no reply may be answered here instead ([`Here`]).
+//! the holder. A client that waits for no reply may be answered here instead ([`LocalHandler`]).
 //!
 //! Promises, when the holder is gone: a connection without a login goes on with the next holder. A
 //! request in progress is sent there once more if that is allowed; a client without one waits with
@@ -13,7 +13,7 @@
 
 mod here;
 
-pub use here::{ClientHere, Here, HereSlot, Question};
+pub use here::{HolderQuery, LocalClient, LocalHandler, LocalHandlerSlot};
 
 use std::io::Write;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -67,7 +67,7 @@ pub struct Rules {
     /// Whether a whole message may be sent again when it is not known whether it was executed.
     pub may_repeat: fn(&[u8]) -> bool,
     /// Who answers clients on this server; `None` if nothing is ever answered here.
-    pub here: Option<HereSlot>,
+    pub here: Option<LocalHandlerSlot>,
 }
 
 /// Forwards connections until it is told to give its sockets away; open connections go on
@@ -148,28 +148,28 @@ struct Connection<'a> {
     is_waiting: bool,
     /// The bytes it has sent since its last reply, as long as they are few enough to be kept.
     request: Vec<u8>,
-    lost: Lost,
+    lost: LostHolders,
     replies: Frames,
     /// Boundaries of the forwarded messages.
     requests: Frames,
     /// Bytes of the client that are neither answered nor forwarded yet.
     pending: Vec<u8>,
     peer: PeerAddr,
-    here: Option<Box<dyn ClientHere>>,
+    here: Option<Box<dyn LocalClient>>,
     /// The client has sent a request before it had the reply to the previous one.
     is_pipelined: bool,
     buffer: Vec<u8>,
 }
 
 /// Why a connection ends.
-type End = std::io::Error;
+type ConnectionError = std::io::Error;
 
-fn gone() -> End {
+fn make_abort_error() -> ConnectionError {
     std::io::ErrorKind::ConnectionAborted.into()
 }
 
 impl<'a> Connection<'a> {
-    fn new(shared: &'a Shared, client: OwnedFd, peer: PeerAddr) -> Result<Self, End> {
+    fn new(shared: &'a Shared, client: OwnedFd, peer: PeerAddr) -> Result<Self, ConnectionError> {
         rustix::io::ioctl_fionbio(&client, false)?;
         Ok(Self {
             shared,
@@ -177,7 +177,7 @@ impl<'a> Connection<'a> {
             upstream: None,
             is_waiting: false,
             request: Vec::new(),
-            lost: Lost::default(),
+            lost: LostHolders::default(),
             replies: Frames::default(),
             requests: Frames::default(),
             pending: Vec::new(),
@@ -189,7 +189,7 @@ impl<'a> Connection<'a> {
     }
 
     /// Forwards until one side has disconnected for good.
-    fn run(&mut self) -> Result<(), End> {
+    fn run(&mut self) -> Result<(), ConnectionError> {
         loop {
             let (from_client, from_holder) = self.readable()?;
             if from_holder {
@@ -204,7 +204,7 @@ impl<'a> Connection<'a> {
     }
 
     /// Waits; says whether the client and the holder have sent something.
-    fn readable(&self) -> Result<(bool, bool), End> {
+    fn readable(&self) -> Result<(bool, bool), ConnectionError> {
         let mut watched = vec![PollFd::new(&self.client, PollFlags::IN)];
         if let Some(upstream) = &self.upstream {
             watched.push(PollFd::new(&upstream.socket, PollFlags::IN));
@@ -226,10 +226,10 @@ impl<'a> Connection<'a> {
     }
 
     /// Reads what the client has sent, and answers or forwards it.
-    fn take_requests(&mut self) -> Result<(), End> {
+    fn take_requests(&mut self) -> Result<(), ConnectionError> {
         let bytes = read(&self.client, &mut self.buffer)?;
         if bytes == 0 {
-            return Err(gone());
+            return Err(make_abort_error());
         }
         let mut pending = std::mem::take(&mut self.pending);
         pending.extend_from_slice(self.buffer.get(..bytes).unwrap_or_default());
@@ -247,7 +247,7 @@ impl<'a> Connection<'a> {
     ///
     /// # Output
     /// The number of bytes handled; 0 when more bytes have to arrive first.
-    fn take_request(&mut self, bytes: &[u8]) -> Result<usize, End> {
+    fn take_request(&mut self, bytes: &[u8]) -> Result<usize, ConnectionError> {
         if bytes.is_empty() {
             return Ok(0);
         }
@@ -281,13 +281,13 @@ impl<'a> Connection<'a> {
 
     fn answer_or_hand_on(
         &mut self,
-        mut here: Box<dyn ClientHere>,
+        mut here: Box<dyn LocalClient>,
         message: &[u8],
-    ) -> Result<usize, End> {
+    ) -> Result<usize, ConnectionError> {
         let upstream = &mut self.upstream;
         let mut holder = |question: &[u8]| match upstream {
             Some(upstream) => here::ask(&mut upstream.socket, question),
-            None => Err(gone()),
+            None => Err(make_abort_error()),
         };
         let reply = here.answer(message, &mut holder)?;
         self.here = Some(here);
@@ -299,7 +299,7 @@ impl<'a> Connection<'a> {
 
     /// Who may answer the next message here. `None` while the client waits for the holder, whose
     /// replies come in the order of its requests.
-    fn answers_here(&mut self) -> Option<Box<dyn ClientHere>> {
+    fn answers_here(&mut self) -> Option<Box<dyn LocalClient>> {
         let slot = self.shared.rules.here.as_ref()?.get()?;
         if self.is_waiting || self.is_pipelined || !self.replies.is_between() {
             return None;
@@ -314,7 +314,12 @@ impl<'a> Connection<'a> {
     }
 
     /// Forwards the first `count` bytes; `unseen` if they were not examined here.
-    fn hand_on(&mut self, bytes: &[u8], count: usize, unseen: bool) -> Result<usize, End> {
+    fn hand_on(
+        &mut self,
+        bytes: &[u8],
+        count: usize,
+        unseen: bool,
+    ) -> Result<usize, ConnectionError> {
         let some = bytes.get(..count).unwrap_or_default();
         if some.is_empty() {
             return Ok(0);
@@ -326,7 +331,7 @@ impl<'a> Connection<'a> {
         self.pass_request(some).map(|()| some.len())
     }
 
-    fn pass_request(&mut self, request: &[u8]) -> Result<(), End> {
+    fn pass_request(&mut self, request: &[u8]) -> Result<(), ConnectionError> {
         let mut upstream = match self.upstream.take() {
             Some(upstream) => upstream,
             None => connect_with(self.shared, &[], Instant::now() + WAIT_MAX)?,
@@ -334,7 +339,7 @@ impl<'a> Connection<'a> {
         if !self.is_waiting {
             self.request.clear();
             self.request.shrink_to(BUFFER_BYTES);
-            self.lost = Lost::default();
+            self.lost = LostHolders::default();
         }
         self.is_waiting = true;
         // If the connection has a state at the holder the request cannot be sent again.
@@ -346,7 +351,7 @@ impl<'a> Connection<'a> {
         sent.or_else(|_| self.lose_holder())
     }
 
-    fn pass_reply(&mut self) -> Result<(), End> {
+    fn pass_reply(&mut self) -> Result<(), ConnectionError> {
         let Some(upstream) = &self.upstream else {
             return Ok(());
         };
@@ -361,7 +366,7 @@ impl<'a> Connection<'a> {
     }
 
     /// The holder is gone: succeeds if the connection can go on with the next one.
-    fn lose_holder(&mut self) -> Result<(), End> {
+    fn lose_holder(&mut self) -> Result<(), ConnectionError> {
         let lost = self.upstream.take();
         let is_between = self.replies.is_between();
         if self.shared.rules.is_stateless && is_between && !self.is_waiting {
@@ -379,7 +384,7 @@ impl<'a> Connection<'a> {
         if self.is_waiting || !is_between {
             std::thread::sleep(LATER);
         }
-        Err(gone())
+        Err(make_abort_error())
     }
 
     /// Whether the bytes sent are the beginning of a message, which no server has executed, or one
@@ -403,13 +408,13 @@ impl<'a> Connection<'a> {
 
 /// Holders that were lost while one request was in progress.
 #[derive(Debug, Default)]
-struct Lost {
+struct LostHolders {
     count: usize,
     last: String,
     until: Option<Instant>,
 }
 
-impl Lost {
+impl LostHolders {
     /// Counts the loss of a server; losses of the same server in a row count once.
     ///
     /// # Output
@@ -429,7 +434,11 @@ impl Lost {
 /// Connects to the present holder and sends it the request in progress. The kernel accepts
 /// connections for a killed process until it has exited, and then breaks them; so this may succeed
 /// for a dead server.
-fn connect_with(shared: &Shared, request: &[u8], until: Instant) -> Result<Upstream, End> {
+fn connect_with(
+    shared: &Shared,
+    request: &[u8],
+    until: Instant,
+) -> Result<Upstream, ConnectionError> {
     loop {
         let address = shared.holder.lock().clone();
         if let Ok(mut socket) = reach(&address)
@@ -444,8 +453,8 @@ fn connect_with(shared: &Shared, request: &[u8], until: Instant) -> Result<Upstr
     }
 }
 
-fn reach(address: &str) -> Result<TcpStream, End> {
-    let mut last = gone();
+fn reach(address: &str) -> Result<TcpStream, ConnectionError> {
+    let mut last = make_abort_error();
     for address in address.to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
             Ok(socket) => {
@@ -459,7 +468,7 @@ fn reach(address: &str) -> Result<TcpStream, End> {
     Err(last)
 }
 
-fn read(socket: impl AsFd, buffer: &mut [u8]) -> Result<usize, End> {
+fn read(socket: impl AsFd, buffer: &mut [u8]) -> Result<usize, ConnectionError> {
     loop {
         match rustix::io::read(&socket, &mut *buffer) {
             Err(rustix::io::Errno::INTR) => {}
@@ -468,7 +477,7 @@ fn read(socket: impl AsFd, buffer: &mut [u8]) -> Result<usize, End> {
     }
 }
 
-fn write_all(socket: impl AsFd, mut bytes: &[u8]) -> Result<(), End> {
+fn write_all(socket: impl AsFd, mut bytes: &[u8]) -> Result<(), ConnectionError> {
     while !bytes.is_empty() {
         match rustix::net::send(&socket, bytes, rustix::net::SendFlags::NOSIGNAL) {
             Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),

@@ -12,12 +12,12 @@ fn message(text: &str) -> Vec<u8> {
 }
 
 /// A holder that answers each message with itself, except those whose text is in `silent`.
-struct Echo {
+struct EchoServer {
     address: SocketAddr,
     sockets: Arc<Mutex<Vec<TcpStream>>>,
 }
 
-impl Echo {
+impl EchoServer {
     fn start() -> Self {
         Self::silent_to(&[])
     }
@@ -58,18 +58,18 @@ struct Answers {
     unseen: Arc<AtomicU64>,
 }
 
-impl Here for Answers {
-    fn connect(&self, _: &PeerAddr, _: OwnedFd) -> Box<dyn ClientHere> {
+impl LocalHandler for Answers {
+    fn connect(&self, _: &PeerAddr, _: OwnedFd) -> Box<dyn LocalClient> {
         let unseen = Arc::clone(&self.unseen);
         Box::new(Answers { unseen })
     }
 }
 
-impl ClientHere for Answers {
+impl LocalClient for Answers {
     fn answer(
         &mut self,
         asked: &[u8],
-        holder: &mut Question<'_>,
+        holder: &mut HolderQuery<'_>,
     ) -> std::io::Result<Option<Vec<u8>>> {
         if asked.ends_with(b"here") {
             return Ok(Some(message("mine")));
@@ -92,7 +92,7 @@ fn forwarder(holder: &Holder, is_stateless: bool) -> (Forwarder, SocketAddr) {
 fn forwarder_with(
     holder: &Holder,
     is_stateless: bool,
-    here: Option<HereSlot>,
+    here: Option<LocalHandlerSlot>,
 ) -> (Forwarder, SocketAddr) {
     let config = Config {
         port: 0,
@@ -123,7 +123,7 @@ fn an_idle_client_goes_on_with_the_next_holder_and_waits_for_it() {
     let holder: Holder = Arc::default();
     let (_forwarder, address) = forwarder(&holder, true);
     let mut client = TcpStream::connect(address).unwrap();
-    let first = Echo::start();
+    let first = EchoServer::start();
     let told = Arc::clone(&holder);
     let first_address = first.address.to_string();
     let later = std::thread::spawn(move || {
@@ -134,7 +134,7 @@ fn an_idle_client_goes_on_with_the_next_holder_and_waits_for_it() {
     assert_eq!(ask(&mut client, "one").unwrap(), "one");
     later.join().unwrap();
     first.end();
-    let second = Echo::start();
+    let second = EchoServer::start();
     *holder.lock() = second.address.to_string();
     assert_eq!(ask(&mut client, "two").unwrap(), "two");
     assert_eq!(second.sockets.lock().len(), 1);
@@ -143,7 +143,7 @@ fn an_idle_client_goes_on_with_the_next_holder_and_waits_for_it() {
 #[test]
 fn a_request_under_way_ends_later_than_connections_without_one() {
     for is_stateless in [true, false] {
-        let echo = Echo::silent_to(&["wait"]);
+        let echo = EchoServer::silent_to(&["wait"]);
         let holder: Holder = Arc::new(Mutex::new(echo.address.to_string()));
         let (_forwarder, address) = forwarder(&holder, is_stateless);
         let mut idle = TcpStream::connect(address).unwrap();
@@ -167,7 +167,7 @@ fn a_request_under_way_ends_later_than_connections_without_one() {
 
 #[test]
 fn a_request_that_may_be_sent_again_is_answered_by_the_next_holder() {
-    let first = Echo::silent_to(&["again", "n"]);
+    let first = EchoServer::silent_to(&["again", "n"]);
     let holder: Holder = Arc::new(Mutex::new(first.address.to_string()));
     let (_forwarder, address) = forwarder(&holder, true);
     let whole = message("again");
@@ -180,7 +180,7 @@ fn a_request_that_may_be_sent_again_is_answered_by_the_next_holder() {
         }
         std::thread::sleep(Duration::from_millis(100));
         first.end();
-        let second = Echo::start();
+        let second = EchoServer::start();
         *holder.lock() = second.address.to_string();
         std::thread::sleep(Duration::from_millis(100));
         client.write_all(rest).unwrap();
@@ -238,7 +238,7 @@ fn ends_when_asked(holder: &Holder, next: String) -> (SocketAddr, Arc<AtomicU64>
 
 #[test]
 fn a_request_that_ends_its_holders_does_not_go_round_for_ever() {
-    let healthy = Echo::start();
+    let healthy = EchoServer::start();
     let holder: Holder = Arc::default();
     let (third, third_asked) = ends_when_asked(&holder, healthy.address.to_string());
     let (second, second_asked) = ends_when_asked(&holder, third.to_string());
@@ -256,7 +256,7 @@ fn a_request_that_ends_its_holders_does_not_go_round_for_ever() {
 
 #[test]
 fn a_holder_that_is_gone_without_a_word_is_left_when_another_holds() {
-    let (first, second) = (Echo::start(), Echo::start());
+    let (first, second) = (EchoServer::start(), EchoServer::start());
     let holder: Holder = Arc::new(Mutex::new(first.address.to_string()));
     let (_forwarder, address) = forwarder(&holder, true);
     let mut client = TcpStream::connect(address).unwrap();
@@ -272,7 +272,7 @@ fn a_holder_that_is_gone_without_a_word_is_left_when_another_holds() {
 
 #[test]
 fn sockets_are_given_away_with_the_clients_that_wait_in_them() {
-    let echo = Echo::start();
+    let echo = EchoServer::start();
     let holder: Holder = Arc::new(Mutex::new(echo.address.to_string()));
     let (forwarder, address) = forwarder(&holder, true);
     let mut before = TcpStream::connect(address).unwrap();
@@ -298,7 +298,7 @@ fn read_message(client: &mut TcpStream) -> std::io::Result<String> {
 #[test]
 fn who_waits_for_nothing_may_be_answered_here_and_replies_keep_their_order() {
     let holder: Holder = Arc::default();
-    let (slot, unseen) = (HereSlot::default(), Arc::default());
+    let (slot, unseen) = (LocalHandlerSlot::default(), Arc::default());
     let (_forwarder, address) = forwarder_with(&holder, true, Some(Arc::clone(&slot)));
     let answers = Answers {
         unseen: Arc::clone(&unseen),
@@ -311,7 +311,7 @@ fn who_waits_for_nothing_may_be_answered_here_and_replies_keep_their_order() {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(read_message(&mut client).unwrap(), "mine");
-    let echo = Echo::start();
+    let echo = EchoServer::start();
     *holder.lock() = echo.address.to_string();
     assert_eq!(ask(&mut client, "far").unwrap(), "far");
     for _ in 0..3 {

@@ -17,19 +17,19 @@ pub(super) struct Buffers {
     pub(super) receive: Vec<u8>,
     /// Bytes from the socket of a TLS connection, before decryption. Empty until needed.
     pub(super) records: Vec<u8>,
-    pub(super) out: Outgoing,
+    pub(super) out: SendBuffers,
 }
 
 /// The bytes that the thread is about to send, and scratch space for building them.
 #[derive(Debug)]
-pub(super) struct Outgoing {
+pub(super) struct SendBuffers {
     pub(super) bytes: Vec<u8>,
     pub(super) decompressed: Vec<u8>,
     pub(super) compressed: Vec<u8>,
     charge: Charge,
 }
 
-impl Outgoing {
+impl SendBuffers {
     /// Charges the size of the buffers, small ones excepted. The bytes are allocated already, so
     /// nothing is refused.
     pub(super) fn account(&self) {
@@ -50,7 +50,7 @@ impl Buffers {
         Self {
             receive: vec![0; RECEIVE_LEN],
             records: Vec::new(),
-            out: Outgoing {
+            out: SendBuffers {
                 bytes: Vec::new(),
                 decompressed: Vec::new(),
                 compressed: Vec::new(),
@@ -61,7 +61,7 @@ impl Buffers {
 
     /// Frees the memory that one large message made the buffers take.
     pub(super) fn shrink(&mut self) {
-        let Outgoing {
+        let SendBuffers {
             bytes,
             decompressed,
             compressed,

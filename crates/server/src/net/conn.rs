@@ -11,11 +11,11 @@ use super::context::Context;
 use super::driver_state::DriverState;
 use super::handler::Handler;
 use super::inbox::{Token, bits};
-use super::set::{PollSet, Polled};
-use super::state::{Phase, State, Step};
+use super::set::{PollSet, Pollable};
+use super::state::{Phase, State, StepOutcome};
 use super::stats::add;
-use super::tls::{Broken, Channel};
-use super::unfinished::Unfinished;
+use super::tls::{Channel, TlsError};
+use super::unfinished::ProgressDeadline;
 use super::watermark::Verdict;
 use memory::Charge;
 use parking_lot::Mutex;
@@ -56,7 +56,7 @@ pub(super) struct DriveContext<'a, H: Handler> {
     pub(super) may_block: bool,
 }
 
-impl<H: Handler> Polled for Conn<H> {
+impl<H: Handler> Pollable for Conn<H> {
     fn socket(&self) -> &OwnedFd {
         &self.stream
     }
@@ -90,7 +90,7 @@ impl<H: Handler> Conn<H> {
             woken: false,
             half_closed: false,
             watching_writable: false,
-            unfinished: Unfinished::default(),
+            unfinished: ProgressDeadline::default(),
         };
         Self {
             stream,
@@ -131,7 +131,7 @@ impl<H: Handler> Conn<H> {
     }
 
     /// Advances the connection as far as possible. Only the owner may call this.
-    pub(super) fn drive(&self, env: &mut DriveContext<'_, H>, why: u8) -> Step {
+    pub(super) fn drive(&self, env: &mut DriveContext<'_, H>, why: u8) -> StepOutcome {
         let mut state = self.state.lock();
         let state = &mut *state;
         state.readable |= why & (bits::READABLE | bits::HUNG_UP) != 0;
@@ -142,44 +142,50 @@ impl<H: Handler> Conn<H> {
         }
         for _ in 0..STEP_BUDGET {
             match self.step(env, state) {
-                Step::Go => {}
-                Step::Idle if !self.is_out_of_patience(env, state) => return Step::Idle,
-                Step::Idle | Step::Close => {
+                StepOutcome::Go => {}
+                StepOutcome::Idle if !self.is_out_of_patience(env, state) => {
+                    return StepOutcome::Idle;
+                }
+                StepOutcome::Idle | StepOutcome::Close => {
                     self.close(env, state);
-                    return Step::Close;
+                    return StepOutcome::Close;
                 }
                 other => return other,
             }
         }
-        Step::Yield
+        StepOutcome::Yield
     }
 
-    fn step(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) -> Step {
+    fn step(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) -> StepOutcome {
         if let Phase::Durable(position) = state.phase {
             match env.server.watermark.verdict(position) {
                 Verdict::Send => released(env, state),
-                Verdict::Wait => return Step::Idle,
-                Verdict::GiveUp => return Step::Close,
+                Verdict::Wait => return StepOutcome::Idle,
+                Verdict::GiveUp => return StepOutcome::Close,
             }
         }
         if !state.output.is_empty() && state.phase != Phase::Closed {
             match self.flush(env, state) {
-                Step::Idle if !matches!(state.phase, Phase::Wait(..)) => return Step::Idle,
-                Step::Close => return Step::Close,
+                StepOutcome::Idle if !matches!(state.phase, Phase::Wait(..)) => {
+                    return StepOutcome::Idle;
+                }
+                StepOutcome::Close => return StepOutcome::Close,
                 _ => {}
             }
         }
         let nobody_waits = state.half_closed || env.server.is_stopping();
         match state.phase {
-            Phase::Closed | Phase::Closing => Step::Close,
+            Phase::Closed | Phase::Closing => StepOutcome::Close,
             Phase::Ready => self.step_ready(env, state),
             Phase::Durable(_) => {
                 state.phase = Phase::Ready;
-                Step::Go
+                StepOutcome::Go
             }
-            Phase::Wait(..) | Phase::Stream(_) if nobody_waits => Step::Close,
-            Phase::Wait(until, _) if !state.woken && Instant::now() < until => Step::Idle,
-            Phase::Wait(..) if !env.may_block && self.resumes_long(env, state) => Step::HandOff,
+            Phase::Wait(..) | Phase::Stream(_) if nobody_waits => StepOutcome::Close,
+            Phase::Wait(until, _) if !state.woken && Instant::now() < until => StepOutcome::Idle,
+            Phase::Wait(..) if !env.may_block && self.resumes_long(env, state) => {
+                StepOutcome::HandOff
+            }
             Phase::Wait(_, reply) | Phase::Stream(reply) => {
                 state.woken = false;
                 let step = self.resume(env, state, reply);
@@ -188,7 +194,7 @@ impl<H: Handler> Conn<H> {
         }
     }
 
-    fn step_ready(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) -> Step {
+    fn step_ready(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) -> StepOutcome {
         if state.refused.is_some() {
             return self.discard(env, state);
         }
@@ -205,15 +211,15 @@ impl<H: Handler> Conn<H> {
                 state.account();
             }
             match self.send_out(env, state).unwrap_or(step) {
-                Step::Idle => {}
+                StepOutcome::Idle => {}
                 other => return other,
             }
         }
         if !state.readable {
             return if env.server.is_stopping() {
-                Step::Close
+                StepOutcome::Close
             } else {
-                Step::Idle
+                StepOutcome::Idle
             };
         }
         if state.input.is_empty() {
@@ -224,7 +230,11 @@ impl<H: Handler> Conn<H> {
     }
 
     /// Receives into the thread's buffer and answers requests straight from it.
-    fn receive_fresh(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) -> Step {
+    fn receive_fresh(
+        &self,
+        env: &mut DriveContext<'_, H>,
+        state: &mut State<H::Conn>,
+    ) -> StepOutcome {
         let mut receive = std::mem::take(&mut env.buffers.receive);
         let step = match self.receive(env, state, &mut receive[..]) {
             Ok(received) if received > 0 => {
@@ -235,7 +245,7 @@ impl<H: Handler> Conn<H> {
                     .extend_from_slice(bytes.get(used..).unwrap_or_default());
                 state.account();
                 match self.send_out(env, state).unwrap_or(step) {
-                    Step::Idle if state.readable => Step::Go,
+                    StepOutcome::Idle if state.readable => StepOutcome::Go,
                     other => other,
                 }
             }
@@ -246,12 +256,16 @@ impl<H: Handler> Conn<H> {
     }
 
     /// Receives more of a message of which a part has arrived.
-    fn receive_more(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) -> Step {
+    fn receive_more(
+        &self,
+        env: &mut DriveContext<'_, H>,
+        state: &mut State<H::Conn>,
+    ) -> StepOutcome {
         let have = state.input.len();
         let missing = match wire::frame_len(&state.input) {
             Ok(Some(len)) => len.saturating_sub(have),
             Ok(None) => wire::HEADER_LEN,
-            Err(_) => return Step::Close,
+            Err(_) => return StepOutcome::Close,
         };
         // A large message is charged as a whole before its body is read: otherwise many messages of
         // which half has arrived would wait for each other.
@@ -271,7 +285,7 @@ impl<H: Handler> Conn<H> {
                 Ok(false) => {
                     env.set
                         .add_deadline(Instant::now() + ROOM_LOOK, self.token());
-                    return Step::Idle;
+                    return StepOutcome::Idle;
                 }
                 Err(why) => return state.refuse(missing, &why),
             }
@@ -286,7 +300,7 @@ impl<H: Handler> Conn<H> {
         match rustix::net::recv(&self.stream, spare, RecvFlags::empty()) {
             Ok((received, _)) if received > 0 => {
                 self.note_received(env, state, received, room);
-                Step::Go
+                StepOutcome::Go
             }
             other => self.receive_failed(env, state, other.map(|_| ())),
         }
@@ -310,16 +324,16 @@ impl<H: Handler> Conn<H> {
         env: &mut DriveContext<'_, H>,
         state: &mut State<H::Conn>,
         result: Result<(), Errno>,
-    ) -> Step {
+    ) -> StepOutcome {
         match result {
             Err(Errno::AGAIN) => {
                 state.readable = false;
                 // During a handshake there may be something to send.
-                self.send_out(env, state).unwrap_or(Step::Idle)
+                self.send_out(env, state).unwrap_or(StepOutcome::Idle)
             }
-            Err(Errno::INTR) => Step::Go,
+            Err(Errno::INTR) => StepOutcome::Go,
             // End of the stream, or a reset.
-            Ok(()) | Err(_) => Step::Close,
+            Ok(()) | Err(_) => StepOutcome::Close,
         }
     }
 
@@ -329,7 +343,7 @@ impl<H: Handler> Conn<H> {
         &self,
         env: &mut DriveContext<'_, H>,
         state: &mut State<H::Conn>,
-    ) -> Option<Step> {
+    ) -> Option<StepOutcome> {
         let mut bytes = std::mem::take(&mut env.buffers.out.bytes);
         let mut broken = false;
         if !matches!(state.channel, Channel::Plain) {
@@ -337,7 +351,7 @@ impl<H: Handler> Conn<H> {
                 Ok(sealed) => bytes = sealed,
                 Err(broken) => {
                     tell(env, state, &broken);
-                    return Some(Step::Close);
+                    return Some(StepOutcome::Close);
                 }
             }
         }
@@ -368,13 +382,13 @@ impl<H: Handler> Conn<H> {
         }
         env.buffers.out.bytes = bytes;
         env.buffers.out.account();
-        broken.then_some(Step::Close)
+        broken.then_some(StepOutcome::Close)
     }
 
     /// `Idle`: the socket is full. `Go`: everything was sent.
-    fn flush(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) -> Step {
+    fn flush(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) -> StepOutcome {
         let more = match self.send(env, &state.output) {
-            Err(_) => return Step::Close,
+            Err(_) => return StepOutcome::Close,
             Ok(sent) => {
                 sent < state.output.len() && {
                     state.output.drain(..sent);
@@ -387,9 +401,9 @@ impl<H: Handler> Conn<H> {
             state.account();
         }
         match self.watch_writable(env, state, more) {
-            Err(_) => Step::Close,
-            Ok(()) if more => Step::Idle,
-            Ok(()) => Step::Go,
+            Err(_) => StepOutcome::Close,
+            Ok(()) if more => StepOutcome::Idle,
+            Ok(()) => StepOutcome::Go,
         }
     }
 
@@ -447,7 +461,11 @@ pub(super) fn released<H: Handler>(env: &DriveContext<'_, H>, state: &mut State<
 }
 
 /// Tells the handler why the connection ends.
-pub(super) fn tell<H: Handler>(env: &DriveContext<'_, H>, state: &State<H::Conn>, broken: &Broken) {
+pub(super) fn tell<H: Handler>(
+    env: &DriveContext<'_, H>,
+    state: &State<H::Conn>,
+    broken: &TlsError,
+) {
     if let Some(user) = &state.user {
         env.server.handler.broken(user, &broken.0);
     }

@@ -14,12 +14,12 @@ use rustix::event::epoll::{Event, EventFlags};
 use super::buffers::Buffers;
 use super::conn::{Conn, DriveContext};
 use super::driver_state::DriverState;
-use super::handler::{FlushTurn, Handler};
+use super::handler::{FlushOutcome, Handler};
 use super::inbox::{Token, bits};
-use super::set::{EVENT_BATCH, PollSet, Polled};
+use super::set::{EVENT_BATCH, PollSet, Pollable};
 use super::shared::Shared;
-use super::spare::Blocking;
-use super::state::Step;
+use super::spare::DriverActivity;
+use super::state::StepOutcome;
 use super::stats::add;
 
 /// How often the monitor looks while there is traffic; a request seen running twice in a row is
@@ -119,8 +119,8 @@ fn try_flush<H: Handler>(
     driver.leave();
     driver.flushes(false);
     match turn {
-        FlushTurn::Idle => None,
-        FlushTurn::Flushed { more } => Some(more),
+        FlushOutcome::Idle => None,
+        FlushOutcome::Flushed { more } => Some(more),
     }
 }
 
@@ -188,13 +188,13 @@ fn run_owned<H: Handler>(
                 .panicked("(network)", "while a connection was driven");
             *env.buffers = Buffers::new(&shared.context.memory);
             conn.abandon(&mut env);
-            Step::Close
+            StepOutcome::Close
         });
         buffers.shrink();
         match step {
             // A closed connection keeps its owner bit, so that no thread drives it again.
-            Step::Close => return,
-            Step::HandOff => {
+            StepOutcome::Close => return,
+            StepOutcome::HandOff => {
                 let (shared, conn) = (Arc::clone(shared), Arc::clone(conn));
                 let pool = Arc::clone(&shared.pool);
                 pool.submit(move |buffers| {
@@ -209,7 +209,7 @@ fn run_owned<H: Handler>(
                 });
                 return;
             }
-            Step::Yield => {
+            StepOutcome::Yield => {
                 if !conn.release() {
                     continue;
                 }
@@ -221,7 +221,7 @@ fn run_owned<H: Handler>(
                 }
                 return;
             }
-            Step::Idle | Step::Go => {
+            StepOutcome::Idle | StepOutcome::Go => {
                 if conn.release() {
                     return;
                 }
@@ -234,7 +234,8 @@ fn run_owned<H: Handler>(
 pub(super) fn monitor<H: Handler>(shared: &Arc<Shared<H>>) {
     let mut last: Vec<Vec<u64>> = Vec::new();
     let mut sleep = SAMPLE;
-    let mut blocking: Vec<Blocking> = shared.sets.iter().map(|_| Blocking::new()).collect();
+    let mut blocking: Vec<DriverActivity> =
+        shared.sets.iter().map(|_| DriverActivity::new()).collect();
     while !shared.context.is_finished() {
         std::thread::sleep(sleep);
         for (at, (set, blocking)) in shared.sets.iter().zip(&mut blocking).enumerate() {

@@ -4,13 +4,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use memory::Charge;
-use wire::{Recovery, ReplyContext, Reserved, WireError};
+use wire::{Recovery, ReplyContext, ReservedHeader, WireError};
 
 use super::conn::tell;
 use super::conn::{Conn, DriveContext, released};
-use super::handler::{Class, Handler, Next};
-use super::set::Polled;
-use super::state::{PendingReply, Phase, State, Step};
+use super::handler::{Class, Handler, NextAction};
+use super::set::Pollable;
+use super::state::{PendingReply, Phase, State, StepOutcome};
 use super::stats::add;
 
 const INTERNAL_ERROR: i32 = 1;
@@ -27,7 +27,7 @@ impl<H: Handler> Conn<H> {
         env: &mut DriveContext<'_, H>,
         state: &mut State<H::Conn>,
         bytes: &[u8],
-    ) -> (usize, Step) {
+    ) -> (usize, StepOutcome) {
         let mut used = 0;
         for _ in 0..FRAME_BUDGET {
             let rest = bytes.get(used..).unwrap_or_default();
@@ -35,22 +35,22 @@ impl<H: Handler> Conn<H> {
                 Ok(Some(len)) if self.is_too_long(env, state, rest, len) => {
                     add(&env.set.counters.refused_messages, 1);
                     state.phase = Phase::Closing;
-                    return (bytes.len(), Step::Go);
+                    return (bytes.len(), StepOutcome::Go);
                 }
                 Ok(Some(len)) => match rest.get(..len) {
                     Some(frame) => frame,
-                    None => return (used, Step::Idle),
+                    None => return (used, StepOutcome::Idle),
                 },
-                Ok(None) => return (used, Step::Idle),
+                Ok(None) => return (used, StepOutcome::Idle),
                 Err(_) => {
                     add(&env.set.counters.refused_messages, 1);
                     state.phase = Phase::Closing;
-                    return (bytes.len(), Step::Go);
+                    return (bytes.len(), StepOutcome::Go);
                 }
             };
             match self.answer_frame(env, state, frame) {
-                Step::HandOff => return (used, Step::HandOff),
-                Step::Idle => used += frame.len(),
+                StepOutcome::HandOff => return (used, StepOutcome::HandOff),
+                StepOutcome::Idle => used += frame.len(),
                 other => return (used + frame.len(), other),
             }
             if env.buffers.out.bytes.len() > SEND_EARLY_LEN
@@ -59,7 +59,7 @@ impl<H: Handler> Conn<H> {
                 return (used, step);
             }
         }
-        (used, Step::Go)
+        (used, StepOutcome::Go)
     }
 
     /// Whether a message is longer, as received or decompressed, than its client may send now.
@@ -82,7 +82,7 @@ impl<H: Handler> Conn<H> {
         env: &mut DriveContext<'_, H>,
         state: &mut State<H::Conn>,
         frame: &[u8],
-    ) -> Step {
+    ) -> StepOutcome {
         let _charge = match self.charge_decompressed(env, frame) {
             Ok(charge) => charge,
             Err(step) => return step,
@@ -102,7 +102,7 @@ impl<H: Handler> Conn<H> {
         &self,
         env: &DriveContext<'_, H>,
         frame: &[u8],
-    ) -> Result<Option<Charge>, Step> {
+    ) -> Result<Option<Charge>, StepOutcome> {
         let Some(len) = wire::uncompressed_len(frame) else {
             return Ok(None);
         };
@@ -111,7 +111,7 @@ impl<H: Handler> Conn<H> {
         let bytes = len.saturating_add(len.min(2 * wire::BELIEVED_LEN));
         if charge.try_set(bytes).is_err() {
             add(&env.set.counters.refused_messages, 1);
-            return Err(Step::Close);
+            return Err(StepOutcome::Close);
         }
         Ok(Some(charge))
     }
@@ -121,14 +121,14 @@ impl<H: Handler> Conn<H> {
         env: &mut DriveContext<'_, H>,
         state: &mut State<H::Conn>,
         request: &wire::Request<'_>,
-    ) -> Step {
+    ) -> StepOutcome {
         let handler = &env.server.handler;
         let Some(user) = state.user.as_mut() else {
-            return Step::Close;
+            return StepOutcome::Close;
         };
         if !env.may_block && handler.class(user, request) == Class::Long {
             add(&env.set.counters.long_requests, 1);
-            return Step::HandOff;
+            return StepOutcome::HandOff;
         }
         add(&env.set.counters.requests, 1);
         let reply = PendingReply {
@@ -158,10 +158,10 @@ impl<H: Handler> Conn<H> {
         env: &mut DriveContext<'_, H>,
         state: &mut State<H::Conn>,
         reply: PendingReply,
-    ) -> Step {
+    ) -> StepOutcome {
         let handler = &env.server.handler;
         let Some(user) = state.user.as_mut() else {
-            return Step::Close;
+            return StepOutcome::Close;
         };
         state.phase = Phase::Ready;
         let out = &mut env.buffers.out.bytes;
@@ -171,7 +171,7 @@ impl<H: Handler> Conn<H> {
         env.driver.leave();
         let next = result.map_err(|panic| handler.panicked("(resumed)", panic_text(&*panic)));
         match self.settle(env, state, reserved, reply, next) {
-            Step::Idle => Step::Go,
+            StepOutcome::Idle => StepOutcome::Go,
             other => other,
         }
     }
@@ -181,10 +181,10 @@ impl<H: Handler> Conn<H> {
         &self,
         env: &mut DriveContext<'_, H>,
         state: &mut State<H::Conn>,
-        reserved: Reserved,
+        reserved: ReservedHeader,
         reply: PendingReply,
-        next: Result<Next, ()>,
-    ) -> Step {
+        next: Result<NextAction, ()>,
+    ) -> StepOutcome {
         let start = reserved.start();
         let context = reply.context;
         let out = &mut env.buffers.out.bytes;
@@ -196,43 +196,43 @@ impl<H: Handler> Conn<H> {
                 context,
             )
             .append_document(context.protocol, out);
-            Next::Reply
+            NextAction::Reply
         });
-        if let Next::Wait { until } = next {
+        if let NextAction::Wait { until } = next {
             out.truncate(start);
             state.phase = Phase::Wait(until, reply);
             env.set.add_deadline(until, self.token());
-            return Step::Go;
+            return StepOutcome::Go;
         }
         let empty = out.len() == reserved.document();
-        let more = next == Next::Stream && reply.exhaust && !context.suppressed;
-        if context.suppressed || (next == Next::Close && empty) {
+        let more = next == NextAction::Stream && reply.exhaust && !context.suppressed;
+        if context.suppressed || (next == NextAction::Close && empty) {
             out.truncate(start);
         } else {
             finish(env, state, reserved, &context, more);
         }
         env.buffers.out.account();
         match next {
-            Next::Close => {
+            NextAction::Close => {
                 state.phase = Phase::Closing;
-                Step::Go
+                StepOutcome::Go
             }
-            Next::Stream if more => {
+            NextAction::Stream if more => {
                 let context = ReplyContext {
                     response_to: state.next_id.wrapping_sub(1),
                     ..context
                 };
                 state.phase = Phase::Stream(PendingReply { context, ..reply });
-                Step::Go
+                StepOutcome::Go
             }
-            Next::Durable(position) if env.server.watermark.position() < position => {
+            NextAction::Durable(position) if env.server.watermark.position() < position => {
                 self.hold_back(env, state, start, position)
             }
-            Next::Durable(_) => {
+            NextAction::Durable(_) => {
                 released(env, state);
-                Step::Idle
+                StepOutcome::Idle
             }
-            _ => Step::Idle,
+            _ => StepOutcome::Idle,
         }
     }
 
@@ -244,7 +244,7 @@ impl<H: Handler> Conn<H> {
         state: &mut State<H::Conn>,
         start: usize,
         position: u64,
-    ) -> Step {
+    ) -> StepOutcome {
         let held = env
             .buffers
             .out
@@ -253,7 +253,7 @@ impl<H: Handler> Conn<H> {
         if held.is_empty() {
             // This request gets no reply, so it need not wait.
             released(env, state);
-            return Step::Idle;
+            return StepOutcome::Idle;
         }
         if let Some(broken) = self.send_out(env, state) {
             return broken;
@@ -262,7 +262,7 @@ impl<H: Handler> Conn<H> {
             Ok(held) => held,
             Err(broken) => {
                 tell(env, state, &broken);
-                return Step::Close;
+                return StepOutcome::Close;
             }
         };
         if state.output.is_empty() {
@@ -273,14 +273,14 @@ impl<H: Handler> Conn<H> {
         state.account();
         state.phase = Phase::Durable(position);
         env.set.durable.add(position, self.token());
-        Step::Go
+        StepOutcome::Go
     }
 }
 
 fn finish<H: Handler>(
     env: &mut DriveContext<'_, H>,
     state: &mut State<H::Conn>,
-    reserved: Reserved,
+    reserved: ReservedHeader,
     context: &ReplyContext,
     more: bool,
 ) {
@@ -309,17 +309,17 @@ pub(super) fn refuse<H: Handler>(
     env: &mut DriveContext<'_, H>,
     state: &mut State<H::Conn>,
     error: &WireError,
-) -> Step {
+) -> StepOutcome {
     add(&env.set.counters.refused_messages, 1);
     match error.recovery {
-        Recovery::Reply(context) if context.suppressed => Step::Idle,
+        Recovery::Reply(context) if context.suppressed => StepOutcome::Idle,
         Recovery::Reply(context) => {
             write_error(env, state, error, &context);
-            Step::Idle
+            StepOutcome::Idle
         }
         Recovery::Close => {
             state.phase = Phase::Closing;
-            Step::Go
+            StepOutcome::Go
         }
     }
 }

@@ -23,7 +23,7 @@ pub trait Handler: Send + Sync + 'static {
     }
 
     /// The TLS handshake is complete.
-    fn secured(&self, conn: &mut Self::Conn, entered: &Entered) {
+    fn secured(&self, conn: &mut Self::Conn, entered: &HandshakeResult) {
         let _ = (conn, entered);
     }
 
@@ -43,13 +43,14 @@ pub trait Handler: Send + Sync + 'static {
 
     /// Runs one request on the calling thread and appends exactly one reply document to `reply`.
     ///
-    /// `reply` already holds other bytes: append only, and append nothing before [`Next::Wait`].
+    /// `reply` already holds other bytes: append only, and append nothing before
+    /// [`NextAction::Wait`].
     fn handle(
         &self,
         conn: &mut Self::Conn,
         request: &wire::Request<'_>,
         reply: &mut Vec<u8>,
-    ) -> Next;
+    ) -> NextAction;
 
     /// Says before [`Handler::resume`] whether that may run inline after a wait.
     fn class_of_waiting(&self, conn: &Self::Conn) -> Class {
@@ -57,22 +58,22 @@ pub trait Handler: Send + Sync + 'static {
         Class::Short
     }
 
-    /// Continues after [`Next::Wait`] (woken or at the deadline) or [`Next::Stream`] and appends
-    /// the reply document.
-    fn resume(&self, conn: &mut Self::Conn, reply: &mut Vec<u8>) -> Next;
+    /// Continues after [`NextAction::Wait`] (woken or at the deadline) or [`NextAction::Stream`]
+    /// and appends the reply document.
+    fn resume(&self, conn: &mut Self::Conn, reply: &mut Vec<u8>) -> NextAction;
 
     /// Makes the journal durable up to `position`, for which replies are held back, on the calling
     /// thread, unless another thread is flushing. Called by threads with nothing else to do; the
     /// thread may block for one flush, never for another thread's. Success and failure are
     /// announced by the [`Watermark`](super::Watermark). The default does nothing: somebody else
     /// flushes.
-    fn try_flush(&self, position: u64) -> FlushTurn {
+    fn try_flush(&self, position: u64) -> FlushOutcome {
         let _ = position;
-        FlushTurn::Idle
+        FlushOutcome::Idle
     }
 
-    /// The wait of [`Next::Durable`] is over: the reply may leave. May be called more than once for
-    /// one wait; not called if the connection ends before.
+    /// The wait of [`NextAction::Durable`] is over: the reply may leave. May be called more than
+    /// once for one wait; not called if the connection ends before.
     fn released(&self, conn: &mut Self::Conn) {
         let _ = conn;
     }
@@ -98,7 +99,7 @@ pub trait Handler: Send + Sync + 'static {
 
 /// The outcome of [`Handler::try_flush`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FlushTurn {
+pub enum FlushOutcome {
     /// There was nothing to flush, or another thread is flushing and will announce it.
     Idle,
     /// This thread has flushed and announced it. With `more`, it must call again before it sleeps.
@@ -119,7 +120,7 @@ pub enum Class {
 
 /// What happens after [`Handler::handle`] or [`Handler::resume`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum NextAction {
     /// Send the reply.
     Reply,
     /// Send the reply when [`Watermark::advance`](super::Watermark::advance) has reached this
@@ -157,7 +158,7 @@ impl std::fmt::Display for PeerAddr {
 
 /// The results of the TLS handshake.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Entered {
+pub struct HandshakeResult {
     /// The client's certificate (DER), if it showed one that proves who it is.
     pub certificate: Option<Vec<u8>>,
     /// The server name (SNI) for which the client asked; `None` if it used an IP address.
@@ -186,7 +187,8 @@ pub struct ConnHandle {
 }
 
 impl ConnHandle {
-    /// Ends a [`Next::Wait`]. A wake that comes while the connection runs counts for its next wait.
+    /// Ends a [`NextAction::Wait`]. A wake that comes while the connection runs counts for its next
+    /// wait.
     pub fn wake(&self) {
         self.inbox.push(self.token, bits::WOKEN);
     }

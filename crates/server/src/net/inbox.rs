@@ -55,9 +55,9 @@ thread_local! {
 }
 
 /// See [`Inbox::serve`].
-pub(super) struct Serving;
+pub(super) struct ServeGuard;
 
-impl Drop for Serving {
+impl Drop for ServeGuard {
     fn drop(&mut self) {
         SERVED.set(0);
     }
@@ -106,9 +106,9 @@ impl Inbox {
     }
 
     /// Marks the calling thread as a driver of this set until the guard is dropped.
-    pub(super) fn serve(&self) -> Serving {
+    pub(super) fn serve(&self) -> ServeGuard {
         SERVED.set(self.address());
-        Serving
+        ServeGuard
     }
 
     fn address(&self) -> usize {

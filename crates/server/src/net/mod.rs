@@ -35,7 +35,9 @@ mod unfinished;
 mod watermark;
 
 pub use config::Config;
-pub use handler::{Class, ConnHandle, Entered, FlushTurn, Handler, Next, PeerAddr, PeerInfo};
+pub use handler::{
+    Class, ConnHandle, FlushOutcome, Handler, HandshakeResult, NextAction, PeerAddr, PeerInfo,
+};
 pub use listen::{Listeners, accept_until};
 pub use server::Server;
 pub use stats::NetStats;

@@ -5,7 +5,7 @@
 
 use super::conn::{Conn, DriveContext};
 use super::handler::Handler;
-use super::set::Polled;
+use super::set::Pollable;
 use super::state::{Phase, State};
 use super::tls::Channel;
 

@@ -7,9 +7,9 @@ use rustix::net::{RecvFlags, recv};
 
 use super::conn::{Conn, DriveContext, tell};
 use super::handler::Handler;
-use super::state::{State, Step};
+use super::state::{State, StepOutcome};
 use super::stats::add;
-use super::tls::{Broken, Channel, RECORD_LEN};
+use super::tls::{Channel, RECORD_LEN, TlsError};
 
 impl<H: Handler> Conn<H> {
     /// Receives into `into`; 0 at the end of the stream and on an error. Notes whether the socket
@@ -126,14 +126,14 @@ impl<H: Handler> Conn<H> {
         env: &mut DriveContext<'_, H>,
         state: &mut State<H::Conn>,
         have: usize,
-    ) -> Step {
+    ) -> StepOutcome {
         let mut input = std::mem::take(&mut state.input);
         input.resize(input.capacity(), 0);
         let result = self.receive(env, state, input.get_mut(have..).unwrap_or_default());
         input.truncate(have + result.unwrap_or(0));
         state.input = input;
         match result {
-            Ok(n) if n > 0 => Step::Go,
+            Ok(n) if n > 0 => StepOutcome::Go,
             other => self.receive_failed(env, state, other.map(|_| ())),
         }
     }
@@ -143,7 +143,7 @@ impl<H: Handler> Conn<H> {
         &self,
         state: &mut State<H::Conn>,
         bytes: Vec<u8>,
-    ) -> Result<Vec<u8>, Broken> {
+    ) -> Result<Vec<u8>, TlsError> {
         let mut sealed = Vec::new();
         if let Some(session) = state.channel.session() {
             session.drain(&mut sealed)?;
@@ -161,6 +161,6 @@ fn tell_of_end<H: Handler>(env: &DriveContext<'_, H>, state: &mut State<H::Conn>
     let session = state.channel.session();
     if session.is_some_and(|s| s.is_in_handshake()) {
         let why = "the client ended the connection within the handshake";
-        tell(env, state, &Broken(why.to_owned()));
+        tell(env, state, &TlsError(why.to_owned()));
     }
 }

@@ -7,26 +7,26 @@ use wire::{Recovery, ReplyContext, WireError};
 use super::conn::{Conn, DriveContext};
 use super::exchange::refuse;
 use super::handler::Handler;
-use super::state::{Refused, State, Step};
+use super::state::{RefusedMessage, State, StepOutcome};
 
 impl<C> State<C> {
     /// Frees the received part of the message in `input`, of which `missing` bytes have not
     /// arrived. The connection ends if too little has arrived to know how to reply.
-    pub(super) fn refuse(&mut self, missing: usize, why: &model::MongoError) -> Step {
+    pub(super) fn refuse(&mut self, missing: usize, why: &model::MongoError) -> StepOutcome {
         let context: Option<ReplyContext> = wire::reply_to_start(&self.input);
         self.input = Vec::new();
         self.waits_since = None;
         self.account();
         let Some(context) = context else {
-            return Step::Close;
+            return StepOutcome::Close;
         };
         let answer = WireError {
             code: why.code(),
             message: why.message().to_owned(),
             recovery: Recovery::Reply(context),
         };
-        self.refused = Some(Refused { missing, answer });
-        Step::Go
+        self.refused = Some(RefusedMessage { missing, answer });
+        StepOutcome::Go
     }
 }
 
@@ -36,21 +36,21 @@ impl<H: Handler> Conn<H> {
         &self,
         env: &mut DriveContext<'_, H>,
         state: &mut State<H::Conn>,
-    ) -> Step {
+    ) -> StepOutcome {
         let Some(refused) = &mut state.refused else {
-            return Step::Go;
+            return StepOutcome::Go;
         };
         if refused.missing == 0 {
             if let Some(refused) = state.refused.take() {
                 refuse(env, state, &refused.answer);
             }
-            return self.send_out(env, state).unwrap_or(Step::Go);
+            return self.send_out(env, state).unwrap_or(StepOutcome::Go);
         }
         if !state.readable {
             return if env.server.is_stopping() {
-                Step::Close
+                StepOutcome::Close
             } else {
-                Step::Idle
+                StepOutcome::Idle
             };
         }
         let room = refused.missing.min(env.buffers.receive.len());
@@ -63,7 +63,7 @@ impl<H: Handler> Conn<H> {
                 if let Some(refused) = &mut state.refused {
                     refused.missing -= received.min(refused.missing);
                 }
-                Step::Go
+                StepOutcome::Go
             }
             other => self.receive_failed(env, state, other.map(|_| ())),
         }

@@ -23,7 +23,7 @@ use super::pool::Pool;
 use super::set::PollSet;
 use super::shared::Shared;
 use super::stats::NetStats;
-use super::turned_away::TurnedAway;
+use super::turned_away::RejectedClients;
 use super::watermark::Watermark;
 
 /// Threads that share one poll set. Sharing balances the load by itself; with more threads the
@@ -103,7 +103,7 @@ impl<H: Handler> Server<H> {
             total: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
             max_connections: config.max_connections,
-            turned_away: TurnedAway::new(config.turned_away_max)?,
+            turned_away: RejectedClients::new(config.turned_away_max)?,
             spares_per_set: 2 * drivers.min(DRIVERS_PER_SET),
             max_drivers_per_set: 3 * DRIVERS_PER_SET + config.max_long_threads,
         });

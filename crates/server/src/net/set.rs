@@ -24,7 +24,7 @@ const INTEREST: EventFlags = EventFlags::IN
     .union(EventFlags::ET);
 
 /// A connection as its poll set sees it.
-pub(super) trait Polled {
+pub(super) trait Pollable {
     /// The socket that is watched.
     fn socket(&self) -> &OwnedFd;
     /// Its name within the set.
@@ -54,7 +54,7 @@ struct Slot<C> {
     conn: Option<Arc<C>>,
 }
 
-impl<C: Polled> PollSet<C> {
+impl<C: Pollable> PollSet<C> {
     pub(super) fn new() -> std::io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let inbox = Arc::new(Inbox::new()?);
@@ -190,7 +190,7 @@ impl<C: Polled> PollSet<C> {
     }
 }
 
-impl<C: Polled> Slots<C> {
+impl<C: Pollable> Slots<C> {
     fn reserve(&mut self) -> Token {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot {

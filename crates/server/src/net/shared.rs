@@ -12,7 +12,7 @@ use super::inbox::bits;
 use super::pool::Pool;
 use super::set::PollSet;
 use super::tls::Channel;
-use super::turned_away::TurnedAway;
+use super::turned_away::RejectedClients;
 
 pub(super) struct Shared<H: Handler> {
     pub(super) context: Context<H>,
@@ -27,7 +27,7 @@ pub(super) struct Shared<H: Handler> {
     /// Clients not let in because there were too many.
     pub(super) rejected: AtomicU64,
     pub(super) max_connections: u64,
-    pub(super) turned_away: TurnedAway,
+    pub(super) turned_away: RejectedClients,
     /// Most lasting spare drivers of a set.
     pub(super) spares_per_set: usize,
     /// Spare drivers included.

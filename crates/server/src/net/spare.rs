@@ -15,30 +15,30 @@ const LOOKS: u32 = 50;
 const PATIENCE: u32 = 5;
 
 /// The activity of the drivers of one set since the last decision.
-pub(super) struct Blocking {
+pub(super) struct DriverActivity {
     begun: Instant,
     looks: u32,
-    drivers: Vec<Seen>,
+    drivers: Vec<DriverSample>,
     spares: usize,
     superfluous: u32,
 }
 
-struct Seen {
+struct DriverSample {
     driver: Arc<DriverState>,
     /// Looks that found the driver inside a request.
     inside: u32,
-    at_begin: Scheduled,
+    at_begin: SchedulerTimes,
 }
 
 /// The scheduler's counters of a thread.
 #[derive(Clone, Copy, Default)]
-struct Scheduled {
+struct SchedulerTimes {
     running: Duration,
     /// Time in which the thread was ready to run and no processor was free.
     waiting: Duration,
 }
 
-impl Blocking {
+impl DriverActivity {
     pub(super) fn new() -> Self {
         Self {
             begun: Instant::now(),
@@ -82,7 +82,7 @@ impl Blocking {
     fn begin(&mut self, drivers: &[Arc<DriverState>]) {
         self.begun = Instant::now();
         self.looks = 0;
-        let seen = |driver: &Arc<DriverState>| Seen {
+        let seen = |driver: &Arc<DriverState>| DriverSample {
             at_begin: scheduled(driver.thread()).unwrap_or_default(),
             driver: Arc::clone(driver),
             inside: 0,
@@ -122,10 +122,10 @@ impl Blocking {
 }
 
 /// `None` for a thread that has not begun or has ended, and if the kernel keeps no such counters.
-fn scheduled(thread: i32) -> Option<Scheduled> {
+fn scheduled(thread: i32) -> Option<SchedulerTimes> {
     let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
     let mut numbers = text.split_ascii_whitespace().map_while(|n| n.parse().ok());
-    Some(Scheduled {
+    Some(SchedulerTimes {
         running: Duration::from_nanos(numbers.next()?),
         waiting: Duration::from_nanos(numbers.next()?),
     })
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn spares_follow_what_is_blocked() {
-        let mut blocking = Blocking::new();
+        let mut blocking = DriverActivity::new();
         let mut after = |blocked: f64, decisions: u32| {
             (0..decisions).for_each(|_| blocking.decide(blocked, 2));
             blocking.spares
@@ -168,7 +168,7 @@ mod tests {
             while !driver.is_in_request() {
                 std::thread::yield_now();
             }
-            let mut blocking = Blocking::new();
+            let mut blocking = DriverActivity::new();
             blocking.begin(&[Arc::clone(&driver)]);
             for _ in 0..10 {
                 std::thread::sleep(Duration::from_millis(20));

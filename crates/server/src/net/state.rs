@@ -7,7 +7,7 @@ use memory::Charge;
 use wire::{ReplyContext, WireError};
 
 use super::tls::Channel;
-use super::unfinished::Unfinished;
+use super::unfinished::ProgressDeadline;
 
 pub(super) struct State<C> {
     /// Plain or TLS.
@@ -24,7 +24,7 @@ pub(super) struct State<C> {
     /// The socket may hold bytes: cleared by a short read, set by an event.
     pub(super) readable: bool,
     /// The message that is being discarded for lack of memory.
-    pub(super) refused: Option<Refused>,
+    pub(super) refused: Option<RefusedMessage>,
     /// Since when a message waits for memory, unread.
     pub(super) waits_since: Option<Instant>,
     /// Size of the input that is being answered and is no longer in `input`.
@@ -35,7 +35,7 @@ pub(super) struct State<C> {
     /// The client has announced the end of its stream; reads go on until they see that end.
     pub(super) half_closed: bool,
     pub(super) watching_writable: bool,
-    pub(super) unfinished: Unfinished,
+    pub(super) unfinished: ProgressDeadline,
 }
 
 /// What the connection waits for. Unsent output comes first: except in `Wait`, the connection goes
@@ -65,7 +65,7 @@ pub(super) struct PendingReply {
 
 /// The outcome of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum StepOutcome {
     /// Something was done; take the next step.
     Go,
     /// Nothing to do until the next event.
@@ -80,7 +80,7 @@ pub(super) enum Step {
 
 /// A message that got no memory and is discarded as it arrives.
 #[derive(Debug)]
-pub(super) struct Refused {
+pub(super) struct RefusedMessage {
     /// Bytes still to be received.
     pub(super) missing: usize,
     /// The reply to send after them.

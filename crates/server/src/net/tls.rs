@@ -8,7 +8,7 @@
 use std::io::{Read, Write};
 use std::sync::Arc;
 
-use super::handler::Entered;
+use super::handler::HandshakeResult;
 use parking_lot::RwLock;
 use rustls::pki_types::UnixTime;
 use rustls::server::danger::ClientCertVerifier;
@@ -60,11 +60,11 @@ impl Tls {
         *self.config.write() = config;
     }
 
-    fn begin(&self, first: &[u8]) -> Result<Box<Session>, Broken> {
+    fn begin(&self, first: &[u8]) -> Result<Box<Session>, TlsError> {
         let TlsConfig { library, proof } = self.config.read().clone();
         Ok(Box::new(Session {
             connection: ServerConnection::new(library)
-                .map_err(|e| Broken::of_library(&e, false))?,
+                .map_err(|e| TlsError::of_library(&e, false))?,
             proof,
             is_old: is_old(first),
             told: false,
@@ -102,15 +102,15 @@ fn is_old(first: &[u8]) -> bool {
 
 /// Why a connection that uses TLS, or should use it, ends.
 #[derive(Debug)]
-pub(super) struct Broken(pub(super) String);
+pub(super) struct TlsError(pub(super) String);
 
-impl Broken {
-    fn of_io(e: &std::io::Error) -> Broken {
-        Broken(format!("TLS failed: {e}"))
+impl TlsError {
+    fn of_io(e: &std::io::Error) -> TlsError {
+        TlsError(format!("TLS failed: {e}"))
     }
 
     /// The reason in mongod's words where mongod has any; it contains no text of the client.
-    fn of_library(e: &Error, is_old: bool) -> Broken {
+    fn of_library(e: &Error, is_old: bool) -> TlsError {
         let words = match e {
             // The library may first complain about other features of later versions.
             Error::PeerIncompatible(_) if is_old => TOO_OLD.to_owned(),
@@ -135,7 +135,7 @@ impl Broken {
             Error::InvalidMessage(_) => "what the client sent is no record of TLS".to_owned(),
             other => other.to_string(),
         };
-        Broken(words)
+        TlsError(words)
     }
 }
 
@@ -182,7 +182,7 @@ impl Channel {
 
     /// Decides by the first bytes. True if they begin a handshake and must be given to
     /// [`Session::open`].
-    pub(super) fn decide(&mut self, first: &[u8]) -> Result<bool, Broken> {
+    pub(super) fn decide(&mut self, first: &[u8]) -> Result<bool, TlsError> {
         let Channel::Undecided(tls) = self else {
             return Ok(matches!(self, Channel::Sealed(_)));
         };
@@ -191,11 +191,11 @@ impl Channel {
             (true, Some(tls)) => Channel::Sealed(tls.begin(first)?),
             (true, None) => {
                 let why = "SSL handshake received but server is started without SSL support";
-                return Err(Broken(why.to_owned()));
+                return Err(TlsError(why.to_owned()));
             }
             (false, Some(tls)) if tls.mode == TlsMode::Required => {
                 let why = "The server is configured to only allow SSL connections";
-                return Err(Broken(why.to_owned()));
+                return Err(TlsError(why.to_owned()));
             }
             (false, _) => Channel::Plain,
         };
@@ -203,14 +203,14 @@ impl Channel {
     }
 
     /// Encrypts bytes for the socket.
-    pub(super) fn seal(&mut self, bytes: Vec<u8>) -> Result<Vec<u8>, Broken> {
+    pub(super) fn seal(&mut self, bytes: Vec<u8>) -> Result<Vec<u8>, TlsError> {
         let Channel::Sealed(session) = self else {
             return Ok(bytes);
         };
         let mut sealed = Vec::with_capacity(bytes.len() + bytes.len() / 64 + 64);
         for part in bytes.chunks(SEAL_LEN) {
             let writer = &mut session.connection.writer();
-            writer.write_all(part).map_err(|e| Broken::of_io(&e))?;
+            writer.write_all(part).map_err(|e| TlsError::of_io(&e))?;
             session.drain(&mut sealed)?;
         }
         Ok(sealed)
@@ -219,15 +219,15 @@ impl Channel {
 
 impl Session {
     /// Decrypts bytes from the socket.
-    pub(super) fn open(&mut self, mut bytes: &[u8]) -> Result<(), Broken> {
+    pub(super) fn open(&mut self, mut bytes: &[u8]) -> Result<(), TlsError> {
         while !bytes.is_empty() {
             match self.connection.read_tls(&mut bytes) {
                 Ok(n) if n > 0 => {}
-                Ok(_) => return Err(Broken("bytes came after the end of TLS".to_owned())),
-                Err(e) => return Err(Broken::of_io(&e)),
+                Ok(_) => return Err(TlsError("bytes came after the end of TLS".to_owned())),
+                Err(e) => return Err(TlsError::of_io(&e)),
             }
             let taken = self.connection.process_new_packets();
-            taken.map_err(|e| Broken::of_library(&e, self.is_old))?;
+            taken.map_err(|e| TlsError::of_library(&e, self.is_old))?;
         }
         Ok(())
     }
@@ -248,7 +248,7 @@ impl Session {
     }
 
     /// The result of the handshake. `Some` only once, after it was completed.
-    pub(super) fn entered(&mut self) -> Option<Entered> {
+    pub(super) fn entered(&mut self) -> Option<HandshakeResult> {
         if self.told || self.connection.is_handshaking() {
             return None;
         }
@@ -262,17 +262,17 @@ impl Session {
             }
             Some(own.to_vec())
         });
-        Some(Entered {
+        Some(HandshakeResult {
             certificate,
             server_name: self.connection.server_name().map(str::to_owned),
         })
     }
 
     /// Appends the records that are to be sent.
-    pub(super) fn drain(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+    pub(super) fn drain(&mut self, out: &mut Vec<u8>) -> Result<(), TlsError> {
         while self.connection.wants_write() {
             let written = self.connection.write_tls(out);
-            written.map_err(|e| Broken::of_io(&e))?;
+            written.map_err(|e| TlsError::of_io(&e))?;
         }
         Ok(())
     }

@@ -19,15 +19,15 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Longest first message; those of drivers are far shorter.
 const FIRST_MESSAGE_BYTES_MAX: usize = 16 * 1024;
 
-pub(super) struct TurnedAway {
-    arrived: Mutex<Vec<Waiting>>,
+pub(super) struct RejectedClients {
+    arrived: Mutex<Vec<RejectedClient>>,
     /// Most sockets held at a time; further clients are closed without an answer.
     places: usize,
     held: AtomicUsize,
     wake: OwnedFd,
 }
 
-struct Waiting {
+struct RejectedClient {
     stream: OwnedFd,
     until: Instant,
     /// The answer was sent. Further bytes are discarded: closing a socket with unread bytes could
@@ -35,9 +35,9 @@ struct Waiting {
     is_answered: bool,
 }
 
-impl TurnedAway {
-    pub(super) fn new(places: usize) -> std::io::Result<TurnedAway> {
-        Ok(TurnedAway {
+impl RejectedClients {
+    pub(super) fn new(places: usize) -> std::io::Result<RejectedClients> {
+        Ok(RejectedClients {
             arrived: Mutex::default(),
             places,
             held: AtomicUsize::new(0),
@@ -51,7 +51,7 @@ impl TurnedAway {
             self.held.fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        self.arrived.lock().push(Waiting {
+        self.arrived.lock().push(RejectedClient {
             stream,
             until: Instant::now() + PATIENCE,
             is_answered: false,
@@ -66,7 +66,7 @@ impl TurnedAway {
 
     /// Serves them on this thread until `is_finished`, which is called after each [`Self::wake`].
     pub(super) fn run(&self, is_finished: impl Fn() -> bool) {
-        let mut waiting: Vec<Waiting> = Vec::new();
+        let mut waiting: Vec<RejectedClient> = Vec::new();
         let mut message = vec![0; FIRST_MESSAGE_BYTES_MAX];
         while !is_finished() {
             waiting.append(&mut self.arrived.lock());
@@ -84,7 +84,7 @@ impl TurnedAway {
 
     /// Sleeps until a client sends something, the time of one has passed, or the thread is woken.
     /// Returns which clients have sent something.
-    fn wait(&self, waiting: &[Waiting]) -> Vec<bool> {
+    fn wait(&self, waiting: &[RejectedClient]) -> Vec<bool> {
         let sockets = waiting.iter().map(|client| client.stream.as_fd());
         let mut polled: Vec<PollFd<'_>> = sockets
             .chain([self.wake.as_fd()])
@@ -103,7 +103,7 @@ impl TurnedAway {
     }
 }
 
-impl Waiting {
+impl RejectedClient {
     /// Answers the first message. False when the connection is over.
     fn serve(&mut self, message: &mut [u8]) -> bool {
         let received = match rustix::net::recv(&self.stream, &mut *message, RecvFlags::empty()) {

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 /// The time limit of a client that has left something unfinished.
 #[derive(Debug, Default)]
-pub(super) struct Unfinished {
+pub(super) struct ProgressDeadline {
     /// The time by which the client has to finish.
     until: Option<Instant>,
     /// The deadline at which the connection is next checked.
     look: Option<Instant>,
 }
 
-impl Unfinished {
+impl ProgressDeadline {
     /// Whether the time has passed, and a deadline to add if the connection has none yet.
     pub(super) fn judge(
         &mut self,

@@ -87,7 +87,7 @@ impl TlsFiles {
         let strict = self.verifier(&provider)?;
         let builder = match &strict {
             Some(strict) if self.allow_invalid => {
-                builder.with_client_cert_verifier(Arc::new(Lenient(Arc::clone(strict))))
+                builder.with_client_cert_verifier(Arc::new(PermissiveVerifier(Arc::clone(strict))))
             }
             Some(strict) => builder.with_client_cert_verifier(Arc::clone(strict)),
             None => builder.with_no_client_auth(),
@@ -136,9 +136,9 @@ impl TlsFiles {
 /// Accepts any certificate whose owner has its key. Such a certificate opens a connection but logs
 /// no user in ([`TlsConfig::proof`]): anybody can make a certificate with the name of any user.
 #[derive(Debug)]
-struct Lenient(Arc<dyn ClientCertVerifier>);
+struct PermissiveVerifier(Arc<dyn ClientCertVerifier>);
 
-impl ClientCertVerifier for Lenient {
+impl ClientCertVerifier for PermissiveVerifier {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         self.0.root_hint_subjects()
     }

@@ -46,15 +46,15 @@ pub(crate) fn refused(arguments: &[&str]) -> String {
     errors
 }
 
-struct Asked {
+struct TestServer {
     server: Process,
     client: Client,
 }
 
-impl Asked {
-    fn start(data: &Path, options: &[&str]) -> Asked {
+impl TestServer {
+    fn start(data: &Path, options: &[&str]) -> TestServer {
         let server = Process::with(data, options);
-        Asked {
+        TestServer {
             client: connect(server.address()),
             server,
         }
@@ -122,14 +122,14 @@ pub(crate) fn ok(client: &mut Client, command: &DocBuf) -> DocBuf {
     Doc::new(&answer.body).unwrap().to_buf()
 }
 
-pub(crate) struct Place {
+pub(crate) struct TestFolder {
     root: tempfile::TempDir,
 }
 
-impl Place {
-    pub(crate) fn new() -> Place {
+impl TestFolder {
+    pub(crate) fn new() -> TestFolder {
         let root = tempfile::tempdir().unwrap();
-        Place { root }
+        TestFolder { root }
     }
 
     pub(crate) fn at(&self, name: &str) -> PathBuf {
@@ -137,10 +137,10 @@ impl Place {
     }
 }
 
-fn restored(place: &Place, engine: &str, name: &str) -> Asked {
+fn restored(place: &TestFolder, engine: &str, name: &str) -> TestServer {
     let (repository, to) = (place.at("repository"), place.at(name));
     done(&["restore", text(&repository), "--dbpath", text(&to)]);
-    Asked::start(&to, &["--storageEngine", engine])
+    TestServer::start(&to, &["--storageEngine", engine])
 }
 
 /// A writer that counts up `_id` and moves money between two accounts in transactions, so that
@@ -220,7 +220,7 @@ fn transfer(client: &mut Client, number: i32, n: i32) {
     }
 }
 
-fn rows(server: &mut Asked, collection: &str) -> Vec<DocBuf> {
+fn rows(server: &mut TestServer, collection: &str) -> Vec<DocBuf> {
     let find = doc! { "find": collection, "sort": { "_id": 1i32 }, "batchSize": 1_000_000i32,
     "$db": "d" };
     server.batch(&find)
@@ -234,8 +234,8 @@ fn int(doc: &DocBuf, name: &str) -> i64 {
 fn a_backup_under_writers_is_of_one_moment() {
     const WRITERS: i32 = 3;
     for engine in present() {
-        let place = Place::new();
-        let mut server = Asked::start(&place.at("data"), &["--storageEngine", engine]);
+        let place = TestFolder::new();
+        let mut server = TestServer::start(&place.at("data"), &["--storageEngine", engine]);
         let accounts = DocBuf::build(|w| {
             w.put("insert", "accounts");
             let mut list = w.array("documents");
@@ -321,8 +321,8 @@ fn niceness(process: u32) -> i32 {
 
 #[test]
 fn a_backup_gives_way_to_the_server() {
-    let place = Place::new();
-    let mut server = Asked::start(&place.at("data"), &[]);
+    let place = TestFolder::new();
+    let mut server = TestServer::start(&place.at("data"), &[]);
     server.insert("c", 0, 5_000);
     let (repository, uri) = (place.at("repository"), server.uri());
     let mut make = quarry(&[
@@ -347,11 +347,11 @@ fn a_backup_gives_way_to_the_server() {
 
 #[test]
 fn the_second_backup_moves_what_has_changed() {
-    let place = Place::new();
-    let mut server = Asked::start(&place.at("data"), &[]);
+    let place = TestFolder::new();
+    let mut server = TestServer::start(&place.at("data"), &[]);
     server.insert("c", 0, 40_000);
     let repository = place.at("repository");
-    let make = |server: &Asked| {
+    let make = |server: &TestServer| {
         let uri = server.uri();
         sizes(&done(&["backup", "make", text(&repository), "--uri", &uri]))
     };
@@ -391,8 +391,8 @@ pub(crate) fn killed_after(mut command: Command, delay: Duration) -> bool {
 
 #[test]
 fn a_backup_and_a_restore_that_were_killed_are_gone_on_with() {
-    let place = Place::new();
-    let mut server = Asked::start(&place.at("data"), &[]);
+    let place = TestFolder::new();
+    let mut server = TestServer::start(&place.at("data"), &[]);
     server.insert("c", 0, 12_000);
     server.ok(&doc! { "fsync": 1i32, "$db": "admin" });
     let (repository, to) = (place.at("repository"), place.at("copy"));
@@ -422,7 +422,7 @@ fn a_backup_and_a_restore_that_were_killed_are_gone_on_with() {
         }
     }
     done(&restore);
-    let mut copy = Asked::start(&to, &[]);
+    let mut copy = TestServer::start(&to, &[]);
     copy.validate("c");
     let count = copy.ok(&doc! { "count": "c", "$db": "d" });
     assert_eq!(int(&count, "n"), 12_000);
@@ -430,8 +430,8 @@ fn a_backup_and_a_restore_that_were_killed_are_gone_on_with() {
 
 #[test]
 fn a_killed_server_leaves_no_files_of_a_backup_behind() {
-    let place = Place::new();
-    let mut server = Asked::start(&place.at("data"), &[]);
+    let place = TestFolder::new();
+    let mut server = TestServer::start(&place.at("data"), &[]);
     server.insert("c", 0, 10);
     let open = backup_cursor();
     let files = server.batch(&open);
@@ -443,7 +443,7 @@ fn a_killed_server_leaves_no_files_of_a_backup_behind() {
     let engine = status.doc().field("storageEngine").as_doc().unwrap();
     assert!(engine.field("backupCursorOpen").truthy());
     drop(server);
-    let mut server = Asked::start(&place.at("data"), &[]);
+    let mut server = TestServer::start(&place.at("data"), &[]);
     assert!(!folder.exists());
     assert!(server.batch(&open).len() > 3);
 }
@@ -459,8 +459,8 @@ fn backup_cursor() -> DocBuf {
 
 #[test]
 fn the_cursor_stays_open_behind_its_last_file_until_it_is_killed() {
-    let place = Place::new();
-    let mut server = Asked::start(&place.at("data"), &[]);
+    let place = TestFolder::new();
+    let mut server = TestServer::start(&place.at("data"), &[]);
     let reply = server.ok(&backup_cursor());
     let cursor = reply.doc().field("cursor").as_doc().unwrap();
     let id = cursor.field("id").as_i64_exact().unwrap();
@@ -495,9 +495,9 @@ fn the_cursor_stays_open_behind_its_last_file_until_it_is_killed() {
 #[test]
 fn a_directory_without_a_server_is_backed_up_and_one_with_a_server_is_not() {
     for engine in present() {
-        let place = Place::new();
+        let place = TestFolder::new();
         let data = place.at("data");
-        let mut server = Asked::start(&data, &["--storageEngine", engine]);
+        let mut server = TestServer::start(&data, &["--storageEngine", engine]);
         server.insert("c", 0, 1_000);
         let repository = place.at("repository");
         let make = ["backup", "make", text(&repository), "--dbpath", text(&data)];
@@ -516,8 +516,8 @@ fn a_directory_without_a_server_is_backed_up_and_one_with_a_server_is_not() {
 
 #[test]
 fn an_altered_backup_is_refused_by_the_name_of_the_file() {
-    let place = Place::new();
-    let mut server = Asked::start(&place.at("data"), &[]);
+    let place = TestFolder::new();
+    let mut server = TestServer::start(&place.at("data"), &[]);
     server.insert("c", 0, 1_000);
     let (repository, to) = (place.at("repository"), place.at("copy"));
     done(&["backup", "make", text(&repository), "--uri", &server.uri()]);
@@ -546,8 +546,8 @@ fn an_altered_backup_is_refused_by_the_name_of_the_file() {
 
 #[test]
 fn old_backups_go_by_the_rules() {
-    let place = Place::new();
-    let mut server = Asked::start(&place.at("data"), &[]);
+    let place = TestFolder::new();
+    let mut server = TestServer::start(&place.at("data"), &[]);
     let repository = place.at("repository");
     for n in 0..3 {
         server.insert("c", n * 100, 100);
@@ -572,8 +572,8 @@ fn old_backups_go_by_the_rules() {
 
 #[test]
 fn the_right_to_fsync_is_needed_and_the_password_can_lie_in_a_file() {
-    let place = Place::new();
-    let mut server = Asked::start(&place.at("data"), &["--auth"]);
+    let place = TestFolder::new();
+    let mut server = TestServer::start(&place.at("data"), &["--auth"]);
     let user = |name: &str, role: &str| {
         DocBuf::build(|w| {
             w.put("createUser", name).put("pwd", "secret");
@@ -609,8 +609,8 @@ fn the_right_to_fsync_is_needed_and_the_password_can_lie_in_a_file() {
 
 #[test]
 fn data_without_files_are_refused_by_name() {
-    let place = Place::new();
-    let mut server = Asked::start(&place.at("data"), &["--storageEngine", "memory"]);
+    let place = TestFolder::new();
+    let mut server = TestServer::start(&place.at("data"), &["--storageEngine", "memory"]);
     assert_eq!(server.code(&backup_cursor()), Some(115));
     let repository = place.at("repository");
     let line = refused(&["backup", "make", text(&repository), "--uri", &server.uri()]);
@@ -623,8 +623,8 @@ fn data_without_files_are_refused_by_name() {
 #[test]
 fn a_mounted_backup_is_read_and_not_written_and_leaves_nothing_behind() {
     for engine in present() {
-        let place = Place::new();
-        let mut server = Asked::start(&place.at("data"), &["--storageEngine", engine]);
+        let place = TestFolder::new();
+        let mut server = TestServer::start(&place.at("data"), &["--storageEngine", engine]);
         server.insert("c", 0, 5_000);
         let (repository, folder) = (place.at("repository"), place.at("mounted"));
         done(&["backup", "make", text(&repository), "--uri", &server.uri()]);
@@ -689,8 +689,8 @@ fn end(mut child: Child) {
 #[test]
 fn a_drill_tells_whether_a_backup_can_be_relied_on() {
     for engine in present() {
-        let place = Place::new();
-        let mut server = Asked::start(&place.at("data"), &["--storageEngine", engine]);
+        let place = TestFolder::new();
+        let mut server = TestServer::start(&place.at("data"), &["--storageEngine", engine]);
         server.insert("c", 0, 2_000);
         server.ok(&doc! { "createIndexes": "c",
         "indexes": [{ "key": { "n": 1i32 }, "name": "n" }], "$db": "d" });
@@ -716,9 +716,9 @@ fn a_drill_tells_whether_a_backup_can_be_relied_on() {
 
 #[test]
 fn validating_a_directory_changes_nothing_and_finds_damage() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let data = place.at("data");
-    let mut server = Asked::start(&data, &[]);
+    let mut server = TestServer::start(&data, &[]);
     server.insert("c", 0, 3_000);
     server.ok(&doc! { "fsync": 1i32, "$db": "admin" });
     let validate = ["validate", "--dbpath", text(&data), "--memory", "256M"];
@@ -757,12 +757,12 @@ fn listing(folder: &Path) -> BTreeMap<String, u64> {
 
 #[test]
 fn encrypted_data_stay_encrypted_in_a_backup_and_open_with_their_key_alone() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let key = place.at("key");
     encryption::key_file(&key, 'k');
     let options = ["--enableEncryption", "--encryptionKeyFile", text(&key)];
     let (data, repository, copy) = (place.at("data"), place.at("repository"), place.at("copy"));
-    let mut server = encryption::Running::start(&data, &options);
+    let mut server = encryption::EncryptedServer::start(&data, &options);
     encryption::load(&mut server);
     let uri = format!("mongodb://{}", server.address());
     done(&["backup", "make", text(&repository), "--uri", &uri]);
@@ -776,19 +776,19 @@ fn encrypted_data_stay_encrypted_in_a_backup_and_open_with_their_key_alone() {
     done(&["restore", text(&repository), "--dbpath", text(&copy)]);
     let line = encryption::refused(&copy, &[]);
     assert!(line.contains("ncrypt"), "{line}");
-    let mut server = encryption::Running::start(&copy, &options);
+    let mut server = encryption::EncryptedServer::start(&copy, &options);
     assert_eq!(encryption::count(&mut server), 2_000);
 }
 
 #[test]
 fn the_log_of_encrypted_data_is_encrypted_too() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let (key, other) = (place.at("key"), place.at("other"));
     encryption::key_file(&key, 'k');
     encryption::key_file(&other, 'o');
     let options = ["--enableEncryption", "--encryptionKeyFile", text(&key)];
     let (data, repository, copy) = (place.at("data"), place.at("repository"), place.at("copy"));
-    let mut server = encryption::Running::start(&data, &options);
+    let mut server = encryption::EncryptedServer::start(&data, &options);
     let uri = format!("mongodb://{}", server.address());
     done(&["backup", "make", text(&repository), "--uri", &uri]);
     encryption::load(&mut server);
@@ -817,6 +817,6 @@ fn the_log_of_encrypted_data_is_encrypted_too() {
     assert!(refused(&wrong).contains("does not fit"));
     all(&with(&restore, &key));
     server.kill();
-    let mut server = encryption::Running::start(&copy, &options);
+    let mut server = encryption::EncryptedServer::start(&copy, &options);
     assert_eq!(encryption::count(&mut server), 2_000);
 }

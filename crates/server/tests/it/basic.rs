@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 use wire::{Compressor, MessageBuilder, compress_message, flags};
 
 use crate::client::{Client, document};
-use crate::toy::{Running, eventually};
+use crate::toy::{ToyServer, eventually};
 
 #[test]
 fn tcp_and_unix_answer() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut clients = [Client::tcp(&running), Client::unix(&running)];
     for client in &mut clients {
         for n in 0..100 {
@@ -32,7 +32,7 @@ fn tcp_and_unix_answer() {
 #[test]
 fn unix_socket_is_private_and_named_after_the_port() {
     use std::os::unix::fs::PermissionsExt;
-    let running = Running::start();
+    let running = ToyServer::start();
     let path = running.server().unix_path().unwrap();
     let port = running.server().tcp_addresses()[0].port();
     assert_eq!(
@@ -47,7 +47,7 @@ fn unix_socket_is_private_and_named_after_the_port() {
 
 #[test]
 fn legacy_handshake_is_answered_in_kind() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut client = Client::tcp(&running);
     let mut payload = [
         &0i32.to_le_bytes()[..],
@@ -74,7 +74,7 @@ fn legacy_handshake_is_answered_in_kind() {
 
 #[test]
 fn pipelined_requests_are_answered_in_order() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut client = Client::tcp(&running);
     // More than one receive buffer and more than any budget, with a long request in the middle.
     let mut all = Vec::new();
@@ -100,7 +100,7 @@ fn pipelined_requests_are_answered_in_order() {
 
 #[test]
 fn requests_may_arrive_byte_by_byte() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut client = Client::unix(&running);
     for byte in MessageBuilder::new(1).body(&document("ping", 3)).build() {
         client.stream.write_all(&[byte]).unwrap();
@@ -111,7 +111,7 @@ fn requests_may_arrive_byte_by_byte() {
 
 #[test]
 fn large_messages_go_both_ways() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut client = Client::tcp(&running);
     assert_eq!(client.run("big", 12_000_000).body.len(), 12_000_000 + 15);
     let payload = "e".repeat(10_000_000);
@@ -137,7 +137,7 @@ fn large_messages_go_both_ways() {
 
 #[test]
 fn more_to_come_gets_no_reply() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut client = Client::tcp(&running);
     for _ in 0..3 {
         client.send("quiet", 1, flags::MORE_TO_COME);
@@ -148,7 +148,7 @@ fn more_to_come_gets_no_reply() {
 
 #[test]
 fn checksum_and_compression_are_answered_in_kind() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut client = Client::tcp(&running);
     client.send("ping", 1, flags::CHECKSUM_PRESENT);
     assert!(client.receive().checksum);
@@ -167,7 +167,7 @@ fn checksum_and_compression_are_answered_in_kind() {
 
 #[test]
 fn panic_becomes_an_error_and_the_connection_stays() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut client = Client::tcp(&running);
     for n in 0..20 {
         let answer = client.run("panic", n);
@@ -181,7 +181,7 @@ fn panic_becomes_an_error_and_the_connection_stays() {
 
 #[test]
 fn handler_that_appends_nothing_is_reported() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut client = Client::tcp(&running);
     assert_eq!(client.run("nothing", 1).int("code"), 10334);
     assert!(client.run("ping", 1).is_ok());
@@ -189,7 +189,7 @@ fn handler_that_appends_nothing_is_reported() {
 
 #[test]
 fn malformed_sections_are_answered_and_the_connection_stays() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut client = Client::tcp(&running);
     let ping = document("ping", 1);
     client
@@ -204,7 +204,7 @@ fn malformed_sections_are_answered_and_the_connection_stays() {
 
 #[test]
 fn close_sends_what_was_appended() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut client = Client::tcp(&running);
     assert_eq!(client.run("bye", 1).int("bye"), 1);
     assert!(client.try_receive().is_none());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use model::{Doc, DocBuf, Value};
 use wire::{CompressorSet, DecodeOptions, Header, MessageBuilder, decode};
 
-use crate::toy::Running;
+use crate::toy::ToyServer;
 
 pub(crate) trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
@@ -53,7 +53,7 @@ pub(crate) fn document(name: &str, value: i32) -> Vec<u8> {
 }
 
 impl Client {
-    pub(crate) fn tcp(running: &Running) -> Self {
+    pub(crate) fn tcp(running: &ToyServer) -> Self {
         let stream = TcpStream::connect(running.server().tcp_addresses()[0]).unwrap();
         stream.set_nodelay(true).unwrap();
         stream
@@ -84,7 +84,7 @@ impl Client {
         self.receive()
     }
 
-    pub(crate) fn unix(running: &Running) -> Self {
+    pub(crate) fn unix(running: &ToyServer) -> Self {
         let stream = UnixStream::connect(running.server().unix_path().unwrap()).unwrap();
         stream
             .set_read_timeout(Some(Duration::from_secs(10)))

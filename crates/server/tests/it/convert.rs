@@ -44,16 +44,16 @@ fn refused(output: Output, code: i32) -> String {
     errors
 }
 
-struct Asked {
+struct TestServer {
     server: Process,
     client: Client,
 }
 
-impl Asked {
-    fn start(data: &Path, engine: &str) -> Asked {
+impl TestServer {
+    fn start(data: &Path, engine: &str) -> TestServer {
         let server = Process::with(data, &["--storageEngine", engine]);
         let stream = std::net::TcpStream::connect(server.address()).unwrap();
-        Asked {
+        TestServer {
             client: Client::over(Box::new(stream)),
             server,
         }
@@ -133,7 +133,7 @@ impl Asked {
 }
 
 fn fill(data: &Path) -> BTreeMap<String, Vec<DocBuf>> {
-    let mut server = Asked::start(data, "rocksdb");
+    let mut server = TestServer::start(data, "rocksdb");
     let long = |n: i32| format!("{}{n}", "x".repeat(if n % 3 == 0 { 700 } else { 5 }));
     let plain: Vec<DocBuf> = (0..300i32)
         .map(|n| {
@@ -197,12 +197,12 @@ fn a_database_goes_to_another_engine_and_back() {
             "{told}"
         );
         assert!(files(&from) == before, "the source of {engine} was changed");
-        let mut server = Asked::start(&to, engine);
+        let mut server = TestServer::start(&to, engine);
         assert_eq!(server.contents(), wanted, "{engine}");
         server.server.stop();
         from = to;
     }
-    let mut server = Asked::start(&from, "rocksdb");
+    let mut server = TestServer::start(&from, "rocksdb");
     // The result is an ordinary database.
     server.insert("plain", &[doc! { "_id": 1000i32, "long": "new" }]);
     server.server.stop();
@@ -262,7 +262,7 @@ fn what_cannot_be_converted_is_one_line() {
 
 /// Enough for several parts of a copy.
 fn fill_large(data: &Path) {
-    let mut server = Asked::start(data, "rocksdb");
+    let mut server = TestServer::start(data, "rocksdb");
     let text = "y".repeat(64 << 10);
     for hundred in 0..8i32 {
         let documents: Vec<DocBuf> = (0..100i32)
@@ -322,7 +322,7 @@ fn a_killed_conversion_goes_on_and_damage_is_noticed() {
     }
     converted(&at("from"), &at("to"), "lmdb");
     assert!(!at("to").join("QUARRY-CONVERSION").exists());
-    let mut server = Asked::start(&at("to"), "lmdb");
+    let mut server = TestServer::start(&at("to"), "lmdb");
     let count = server.ok(&doc! { "count": "large", "$db": "d" });
     assert_eq!(count.doc().field("n").as_i64_exact(), Some(800));
     server.server.stop();

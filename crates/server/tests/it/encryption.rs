@@ -26,17 +26,17 @@ pub(crate) fn serve(data: &Path, options: &[&str]) -> Command {
     command
 }
 
-pub(crate) struct Running {
+pub(crate) struct EncryptedServer {
     child: Child,
     address: String,
     client: Client,
 }
 
-impl Running {
-    pub(crate) fn start(data: &Path, options: &[&str]) -> Running {
+impl EncryptedServer {
+    pub(crate) fn start(data: &Path, options: &[&str]) -> EncryptedServer {
         let (child, address) = listening(&mut serve(data, options));
         let stream = std::net::TcpStream::connect(&address).unwrap();
-        Running {
+        EncryptedServer {
             child,
             address,
             client: Client::over(Box::new(stream)),
@@ -64,7 +64,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for EncryptedServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -79,7 +79,7 @@ pub(crate) fn key_file(path: &Path, letter: char) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-pub(crate) fn load(server: &mut Running) {
+pub(crate) fn load(server: &mut EncryptedServer) {
     let index = doc! { "createIndexes": "c",
     "indexes": [{ "key": { "secret": 1i32 }, "name": "s" }], "$db": "d" };
     server.ok(&index);
@@ -104,7 +104,7 @@ pub(crate) fn load(server: &mut Running) {
     server.ok(&doc! { "fsync": 1i32, "$db": "admin" });
 }
 
-pub(crate) fn count(server: &mut Running) -> i32 {
+pub(crate) fn count(server: &mut EncryptedServer) -> i32 {
     let count = doc! { "count": "c", "query": { "secret": { "$gte": CANARY } }, "$db": "d" };
     let reply = server.ok(&count);
     let n = reply.doc().field("n").as_i64_exact().unwrap();
@@ -144,7 +144,7 @@ fn no_file_shows_the_data_and_only_the_right_key_opens_it() {
     let logged = ["--redactClientLogData", "--logpath", log.to_str().unwrap()];
     let options = [&encrypted[..], &logged[..]].concat();
 
-    let mut clear = Running::start(&open, &[]);
+    let mut clear = EncryptedServer::start(&open, &[]);
     load(&mut clear);
     clear.kill();
     assert!(
@@ -152,12 +152,12 @@ fn no_file_shows_the_data_and_only_the_right_key_opens_it() {
         "the search finds nothing at all"
     );
 
-    let mut server = Running::start(&data, &options);
+    let mut server = EncryptedServer::start(&data, &options);
     load(&mut server);
     assert_eq!(showing(&data), Vec::<PathBuf>::new());
     server.kill();
     assert_eq!(showing(&data), Vec::<PathBuf>::new());
-    let mut server = Running::start(&data, &options);
+    let mut server = EncryptedServer::start(&data, &options);
     assert_eq!(count(&mut server), 2000);
     assert_eq!(showing(&data), Vec::<PathBuf>::new());
     assert_eq!(showing(root.path()), Vec::<PathBuf>::new(), "the log");
@@ -166,7 +166,7 @@ fn no_file_shows_the_data_and_only_the_right_key_opens_it() {
     key_file(&key, 'B');
     server.ok(&doc! { "rotateEncryptionKey": 1i32, "$db": "admin" });
     server.kill();
-    let mut server = Running::start(&data, &options);
+    let mut server = EncryptedServer::start(&data, &options);
     assert_eq!(count(&mut server), 2000);
     server.kill();
     key_file(&key, 'A');

@@ -2,7 +2,7 @@
 
 use model::{Doc, DocBuf, Value, doc};
 
-use crate::backup::{Place, connect, ok};
+use crate::backup::{TestFolder, connect, ok};
 use crate::client::Client;
 use crate::driver::Process;
 
@@ -37,7 +37,7 @@ fn keep(client: &mut Client, beat: i64, phase: &str) {
 
 #[test]
 fn what_a_follower_keeps_is_told() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let server = Process::with(&place.at("data"), &[]);
     let mut client = connect(server.address());
     let nothing = follow(&mut client);

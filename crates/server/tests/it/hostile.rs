@@ -10,7 +10,7 @@ use rand::{Rng, RngCore, SeedableRng};
 use wire::{Compressor, MessageBuilder, compress_message};
 
 use crate::client::{Client, document};
-use crate::toy::{Running, alone, eventually};
+use crate::toy::{ToyServer, alone, eventually};
 
 const FRAMES: usize = 10_000;
 /// Pause of each attacker; four of them send about 8,000 frames a second.
@@ -96,7 +96,7 @@ fn ten_thousand_hostile_frames() {
     if !alone("hostile::ten_thousand_hostile_frames") {
         return;
     }
-    let running = Running::start();
+    let running = ToyServer::start();
     let corpus = corpus();
     let before = rss_mib();
     let peak = AtomicUsize::new(0);
@@ -172,7 +172,7 @@ fn unfinished_messages_hold_only_what_was_sent() {
     if !alone("hostile::unfinished_messages_hold_only_what_was_sent") {
         return;
     }
-    let running = Running::start();
+    let running = ToyServer::start();
     let before = rss_mib();
     let mut held = Vec::new();
     for _ in 0..200 {

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use wire::MessageBuilder;
 
 use crate::client::{Client, document};
-use crate::toy::{Running, alone, eventually};
+use crate::toy::{ToyServer, alone, eventually};
 
 #[test]
 fn connections_beyond_the_limit_are_closed() {
-    let running = Running::with(|config| config.max_connections = 3);
+    let running = ToyServer::with(|config| config.max_connections = 3);
     let mut kept: Vec<Client> = (0..3).map(|_| Client::tcp(&running)).collect();
     for client in &mut kept {
         assert!(client.run("ping", 1).is_ok());
@@ -28,7 +28,7 @@ fn connections_beyond_the_limit_are_closed() {
 
 #[test]
 fn stop_finishes_what_runs_and_closes_what_is_idle() {
-    let mut running = Running::start();
+    let mut running = ToyServer::start();
     let mut idle = Client::tcp(&running);
     assert!(idle.run("ping", 1).is_ok());
     let mut waiting = Client::tcp(&running);
@@ -52,7 +52,7 @@ fn stop_finishes_what_runs_and_closes_what_is_idle() {
 
 #[test]
 fn stop_does_not_wait_longer_than_its_grace() {
-    let mut running = Running::start();
+    let mut running = ToyServer::start();
     let mut held = Client::tcp(&running);
     held.send("durable", 1, 0);
     eventually("request seen", || running.server().stats().requests == 1);
@@ -70,14 +70,14 @@ fn stop_does_not_wait_longer_than_its_grace() {
 
 #[test]
 fn socket_file_of_a_dead_server_is_replaced() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let path = running.server().unix_path().unwrap().to_path_buf();
     let port = running.server().tcp_addresses()[0].port();
     drop(running.server);
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     assert!(path.exists());
     let folder = running.folder;
-    let again = Running::with(|config| {
+    let again = ToyServer::with(|config| {
         config.port = port;
         config.unix_socket_prefix = Some(folder.path().to_path_buf());
     });
@@ -86,7 +86,7 @@ fn socket_file_of_a_dead_server_is_replaced() {
 
 #[test]
 fn every_connect_has_its_disconnect() {
-    let running = Running::start();
+    let running = ToyServer::start();
     for round in 0..300 {
         let mut client = if round % 2 == 0 {
             Client::tcp(&running)
@@ -117,7 +117,7 @@ fn idle_connections_keep_no_buffers() {
         return;
     }
     const CONNECTIONS: usize = 1000;
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut warm = Client::tcp(&running);
     warm.run("big", 1_000_000);
     let before = rss_kib();
@@ -135,7 +135,7 @@ fn idle_connections_keep_no_buffers() {
 /// thread's buffer.
 #[test]
 fn no_bytes_of_another_connection_leak() {
-    let running = Running::with(|config| config.drivers = 1);
+    let running = ToyServer::with(|config| config.drivers = 1);
     let mut rich = Client::tcp(&running);
     let mut poor = Client::tcp(&running);
     let secret = "s3cret".repeat(5000);

@@ -29,15 +29,15 @@ fn serve_on(engine: &str, dir: &Path, options: &[&str]) -> Command {
 }
 
 /// A server that is killed if a test fails.
-struct Running {
+struct ServerProcess {
     child: Child,
     address: String,
 }
 
-impl Running {
-    fn start(dir: &Path, options: &[&str]) -> Running {
+impl ServerProcess {
+    fn start(dir: &Path, options: &[&str]) -> ServerProcess {
         let (child, address) = listening(&mut serve(dir, options));
-        Running { child, address }
+        ServerProcess { child, address }
     }
 
     fn signal(&self, signal: Signal) {
@@ -56,7 +56,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -103,7 +103,7 @@ fn a_file_has_the_whole_life_and_is_rotated_by_a_signal() {
     std::fs::write(&path, "of before\n").unwrap();
     let options = ["--logpath", path.to_str().unwrap(), "--pidfilepath"];
     let options = [&options[..], &[pid.to_str().unwrap()]].concat();
-    let server = Running::start(dir.path(), &options);
+    let server = ServerProcess::start(dir.path(), &options);
     let read = || std::fs::read_to_string(&path).unwrap();
     let number = std::fs::read_to_string(&pid).unwrap();
     assert_eq!(number, format!("{}\n", server.child.id()));
@@ -136,7 +136,7 @@ fn a_file_has_the_whole_life_and_is_rotated_by_a_signal() {
         "--logappend",
         "--quiet",
     ];
-    let server = Running::start(dir.path(), &options);
+    let server = ServerProcess::start(dir.path(), &options);
     ask(&server.address);
     server.stop();
     let whole = read();
@@ -148,7 +148,7 @@ fn a_file_has_the_whole_life_and_is_rotated_by_a_signal() {
 #[test]
 fn without_a_file_the_log_is_on_standard_error_once_the_server_listens() {
     let dir = tempfile::tempdir().unwrap();
-    let server = Running::start(dir.path(), &[]);
+    let server = ServerProcess::start(dir.path(), &[]);
     let errors = server.stop();
     assert_eq!(count(&errors, 4615611), 1, "{errors}");
     // A failed start prints one line only.
@@ -238,7 +238,7 @@ fn metrics_over_http_are_those_of_the_server_and_silent_clients_delay_nobody() {
     let free = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = free.local_addr().unwrap().port().to_string();
     drop(free);
-    let server = Running::start(dir.path(), &["--metricsPort", &port]);
+    let server = ServerProcess::start(dir.path(), &["--metricsPort", &port]);
     let metrics = format!("127.0.0.1:{port}");
     // These clients never send anything.
     let connect = |_| std::net::TcpStream::connect(&metrics).unwrap();
@@ -294,7 +294,7 @@ fn the_page_finds_the_figures_of_the_default_engine() {
     drop(free);
     let mut command = serve_on("rocksdb", dir.path(), &["--metricsPort", &port]);
     let (child, address) = listening(&mut command);
-    let server = Running { child, address };
+    let server = ServerProcess { child, address };
     let metrics = format!("127.0.0.1:{port}");
     let (_, page) = get(&metrics, "/");
     let (_, json) = get(&metrics, "/metrics.json");
@@ -330,7 +330,7 @@ fn the_audit_has_the_whole_life_and_nothing_goes_on_without_it() {
     let path = folder.path().join("audit.json");
     let at = path.to_str().unwrap();
     let options = ["--auditDestination", "file", "--auditPath", at];
-    let server = Running::start(dir.path(), &options);
+    let server = ServerProcess::start(dir.path(), &options);
     let read = || std::fs::read_to_string(&path).unwrap();
     let has = |text: &str, atype: &str| text.contains(&format!("{{\"atype\":\"{atype}\","));
     let first = read();

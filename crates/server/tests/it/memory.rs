@@ -9,14 +9,14 @@ use model::{DocBuf, Value};
 use wire::{Compressor, MessageBuilder, compress_message};
 
 use crate::client::Client;
-use crate::toy::{Running, eventually};
+use crate::toy::{ToyServer, eventually};
 
 const MB: usize = 1 << 20;
 
-fn running(limit: usize) -> (Running, Arc<Budget>) {
+fn running(limit: usize) -> (ToyServer, Arc<Budget>) {
     let budget = Arc::new(Budget::new(limit, limit));
     let memory = budget.clone();
-    (Running::with(|c| c.memory = memory), budget)
+    (ToyServer::with(|c| c.memory = memory), budget)
 }
 
 /// An `echo` with this many bytes.

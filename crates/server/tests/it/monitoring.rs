@@ -5,7 +5,7 @@ use std::path::Path;
 
 use model::doc;
 
-use crate::encryption::Running;
+use crate::encryption::EncryptedServer;
 use crate::logging::get;
 
 /// Names of Quarry's metrics in a text.
@@ -22,7 +22,7 @@ fn rules_and_dashboard_name_metrics_that_there_are() {
     let free = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = free.local_addr().unwrap().port().to_string();
     drop(free);
-    let mut server = Running::start(dir.path(), &["--metricsPort", &port]);
+    let mut server = EncryptedServer::start(dir.path(), &["--metricsPort", &port]);
     server.ok(&doc! { "ping": 1i32, "$db": "admin" });
     let (_, told) = get(&format!("127.0.0.1:{port}"), "/metrics");
     let lines = told.lines().filter(|l| !l.starts_with('#'));

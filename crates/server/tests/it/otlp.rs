@@ -18,7 +18,7 @@ use crate::driver::Process;
 
 /// How the collector treats a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Manner {
+enum CollectorBehaviour {
     Takes,
     /// Reads and never replies.
     Hangs,
@@ -38,7 +38,7 @@ enum Manner {
 /// A collector with the functions that this test needs.
 struct Collector {
     port: u16,
-    manner: Arc<Mutex<Manner>>,
+    manner: Arc<Mutex<CollectorBehaviour>>,
     bodies: Arc<Mutex<Vec<Value>>>,
     stopping: Arc<AtomicBool>,
 }
@@ -48,7 +48,7 @@ impl Collector {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let collector = Collector {
             port: listener.local_addr().unwrap().port(),
-            manner: Arc::new(Mutex::new(Manner::Takes)),
+            manner: Arc::new(Mutex::new(CollectorBehaviour::Takes)),
             bodies: Arc::default(),
             stopping: Arc::default(),
         };
@@ -73,7 +73,7 @@ impl Collector {
         collector
     }
 
-    fn behave(&self, manner: Manner) {
+    fn behave(&self, manner: CollectorBehaviour) {
         *self.manner.lock() = manner;
     }
 
@@ -122,7 +122,7 @@ fn request(stream: &mut TcpStream) -> Option<Value> {
 }
 
 /// False when the connection ends.
-fn answer(stream: &mut TcpStream, manner: Manner, stopping: &AtomicBool) -> bool {
+fn answer(stream: &mut TcpStream, manner: CollectorBehaviour, stopping: &AtomicBool) -> bool {
     let whole = |status: &str, body: &str| {
         format!(
             "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n\
@@ -131,23 +131,25 @@ fn answer(stream: &mut TcpStream, manner: Manner, stopping: &AtomicBool) -> bool
         )
     };
     let text = match manner {
-        Manner::Takes => whole("200 OK", "{}"),
-        Manner::TakesSome => whole(
+        CollectorBehaviour::Takes => whole("200 OK", "{}"),
+        CollectorBehaviour::TakesSome => whole(
             "200 OK",
             r#"{"partialSuccess":{"rejectedDataPoints":"7","errorMessage":"too \n\" old"}}"#,
         ),
-        Manner::Refuses(status) => whole(&format!("{status} No"), "no"),
-        Manner::Babbles => "\0\0\0\x16garbage\r\n\r\n".repeat(10),
-        Manner::Hangsup => return false,
-        Manner::Hangs => {
+        CollectorBehaviour::Refuses(status) => whole(&format!("{status} No"), "no"),
+        CollectorBehaviour::Babbles => "\0\0\0\x16garbage\r\n\r\n".repeat(10),
+        CollectorBehaviour::Hangsup => return false,
+        CollectorBehaviour::Hangs => {
             while !stopping.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(20));
             }
             return false;
         }
-        Manner::Floods | Manner::FloodsHead => {
+        CollectorBehaviour::Floods | CollectorBehaviour::FloodsHead => {
             let head = match manner {
-                Manner::Floods => "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n",
+                CollectorBehaviour::Floods => {
+                    "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"
+                }
                 _ => "HTTP/1.1 200 OK\r\nX: ",
             };
             let mut more = stream.write_all(head.as_bytes()).is_ok();
@@ -157,7 +159,7 @@ fn answer(stream: &mut TcpStream, manner: Manner, stopping: &AtomicBool) -> bool
             return false;
         }
     };
-    stream.write_all(text.as_bytes()).is_ok() && !matches!(manner, Manner::Babbles)
+    stream.write_all(text.as_bytes()).is_ok() && !matches!(manner, CollectorBehaviour::Babbles)
 }
 
 fn eventually(what: &str, mut is: impl FnMut() -> bool) {
@@ -168,15 +170,15 @@ fn eventually(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-struct Exporting {
+struct ExportingServer {
     server: Process,
     metrics: String,
     log: PathBuf,
     _dir: tempfile::TempDir,
 }
 
-impl Exporting {
-    fn start(port: u16) -> Exporting {
+impl ExportingServer {
+    fn start(port: u16) -> ExportingServer {
         let dir = tempfile::tempdir().unwrap();
         let free = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let metrics = free.local_addr().unwrap();
@@ -197,7 +199,7 @@ impl Exporting {
                 log.to_str().unwrap(),
             ],
         );
-        Exporting {
+        ExportingServer {
             server,
             metrics: metrics.to_string(),
             log,
@@ -307,7 +309,7 @@ fn as_lines(body: &Value) -> BTreeMap<String, f64> {
 #[test]
 fn a_collector_is_given_what_prometheus_is_given() {
     let collector = Collector::start();
-    let server = Exporting::start(collector.port);
+    let server = ExportingServer::start(collector.port);
     for _ in 0..3 {
         server.ping();
     }
@@ -350,17 +352,29 @@ fn a_collector_is_given_what_prometheus_is_given() {
 #[test]
 fn a_collector_that_fails_is_told_of_once_and_disturbs_nobody() {
     let collector = Collector::start();
-    let server = Exporting::start(collector.port);
+    let server = ExportingServer::start(collector.port);
     collector.next();
     let manners = [
-        (Manner::Refuses(500), "it answered with status 500"),
-        (Manner::Hangs, "it did not answer within 300 ms"),
-        (Manner::Floods, "it "),
-        (Manner::FloodsHead, "it"),
-        (Manner::TakesSome, "it rejected 7 values: too \\n\\\" old"),
-        (Manner::Babbles, "its answer cannot be understood"),
-        (Manner::Hangsup, ""),
-        (Manner::Refuses(404), "it answered with status 404"),
+        (
+            CollectorBehaviour::Refuses(500),
+            "it answered with status 500",
+        ),
+        (CollectorBehaviour::Hangs, "it did not answer within 300 ms"),
+        (CollectorBehaviour::Floods, "it "),
+        (CollectorBehaviour::FloodsHead, "it"),
+        (
+            CollectorBehaviour::TakesSome,
+            "it rejected 7 values: too \\n\\\" old",
+        ),
+        (
+            CollectorBehaviour::Babbles,
+            "its answer cannot be understood",
+        ),
+        (CollectorBehaviour::Hangsup, ""),
+        (
+            CollectorBehaviour::Refuses(404),
+            "it answered with status 404",
+        ),
     ];
     for (i, (manner, reason)) in manners.into_iter().enumerate() {
         collector.behave(manner);
@@ -377,11 +391,11 @@ fn a_collector_that_fails_is_told_of_once_and_disturbs_nobody() {
         assert!(line.contains(&wanted), "{manner:?}: {line}");
         let named = format!("\"collector\":\"127.0.0.1:{}\"", collector.port);
         assert!(line.contains(&named), "{line}");
-        collector.behave(Manner::Takes);
+        collector.behave(CollectorBehaviour::Takes);
         eventually("recovery", || server.lines("90000009").len() == i + 1);
     }
     // A collector that hangs does not keep the server from exiting.
-    collector.behave(Manner::Hangs);
+    collector.behave(CollectorBehaviour::Hangs);
     collector.next();
     server.server.stop();
 }
@@ -391,7 +405,7 @@ fn a_server_starts_without_its_collector_and_finds_it_later() {
     let free = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = free.local_addr().unwrap().port();
     drop(free);
-    let server = Exporting::start(port);
+    let server = ExportingServer::start(port);
     eventually("a line", || server.lines("90000008").len() == 1);
     let line = server.lines("90000008").remove(0);
     assert!(

@@ -14,13 +14,13 @@ use crate::driver::Process;
 
 const COUNT: i32 = 4_000;
 
-struct Place {
+struct TestFolder {
     root: tempfile::TempDir,
 }
 
-impl Place {
-    fn new() -> Place {
-        Place {
+impl TestFolder {
+    fn new() -> TestFolder {
+        TestFolder {
             root: tempfile::tempdir().unwrap(),
         }
     }
@@ -115,7 +115,7 @@ fn damage(data: &Path) {
 
 #[test]
 fn sound_data_are_left_alone_and_a_server_keeps_its_folder() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let data = place.data();
     fill(&data, &[]);
     let said = place.repair();
@@ -140,7 +140,7 @@ fn sound_data_are_left_alone_and_a_server_keeps_its_folder() {
 
 #[test]
 fn a_damaged_table_file_costs_what_lies_in_its_damaged_blocks() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let data = place.data();
     fill(&data, &["--replSet", "rs"]);
     damage(&data);
@@ -166,7 +166,7 @@ fn a_damaged_table_file_costs_what_lies_in_its_damaged_blocks() {
 
 #[test]
 fn a_damaged_catalog_of_files_costs_nothing() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let data = place.data();
     fill(&data, &[]);
     let files = fs::read_dir(&data).unwrap().map(|e| e.unwrap().path());
@@ -183,7 +183,7 @@ fn a_damaged_catalog_of_files_costs_nothing() {
 
 #[test]
 fn a_repair_that_is_killed_can_be_repeated() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let data = place.data();
     fill(&data, &[]);
     damage(&data);
@@ -207,7 +207,7 @@ fn a_repair_that_is_killed_can_be_repeated() {
 
 #[test]
 fn lmdb_is_repaired_in_its_place() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let data = place.data();
     let options = ["--storageEngine", "lmdb"];
     fill(&data, &options);

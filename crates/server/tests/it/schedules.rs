@@ -15,7 +15,7 @@ mod commits;
 #[allow(dead_code, unreachable_pub)]
 mod watermark;
 
-use commits::{Announced, Commits, Failed, Log, Offer};
+use commits::{Commits, FlushError, FlushNotice, Log, OfferResult};
 use inbox::{Inbox, Token};
 use watermark::{DurableWaiters, Verdict, Watermark};
 
@@ -121,10 +121,10 @@ impl Log for Journal {
         self.0.committed.load(Ordering::SeqCst)
     }
 
-    fn sync(&self, target: u64) -> Result<(), Failed<()>> {
+    fn sync(&self, target: u64) -> Result<(), FlushError<()>> {
         thread::yield_now();
         if self.0.fails_at == Some(self.0.syncs.fetch_add(1, Ordering::SeqCst) + 1) {
-            return Err(Failed {
+            return Err(FlushError {
                 error: (),
                 lasting: false,
             });
@@ -133,11 +133,11 @@ impl Log for Journal {
         Ok(())
     }
 
-    fn announce(&self, outcome: Announced) {
+    fn announce(&self, outcome: FlushNotice) {
         match outcome {
-            Announced::Durable(pos) => self.0.watermark.advance(pos),
-            Announced::Failed(pos) => self.0.watermark.fail(pos),
-            Announced::Lost => self.0.watermark.fail(u64::MAX),
+            FlushNotice::Durable(pos) => self.0.watermark.advance(pos),
+            FlushNotice::Failed(pos) => self.0.watermark.fail(pos),
+            FlushNotice::Lost => self.0.watermark.fail(u64::MAX),
         }
     }
 }
@@ -185,7 +185,7 @@ impl Server {
                 None => flush_again.then_some(0),
             };
             if let Some(position) = position
-                && let Offer::Flushed { more } = commits.offer(position)
+                && let OfferResult::Flushed { more } = commits.offer(position)
             {
                 flush_again = more;
                 continue;

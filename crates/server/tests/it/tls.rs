@@ -259,20 +259,20 @@ fn client_hello(version: [u8; 2]) -> Vec<u8> {
 }
 
 /// A server whose log is a file.
-struct Logged {
+struct LoggingServer {
     server: Process,
     path: PathBuf,
     _dir: tempfile::TempDir,
 }
 
-impl Logged {
-    fn serve(options: &[String]) -> Logged {
+impl LoggingServer {
+    fn serve(options: &[String]) -> LoggingServer {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         let mut all = options.to_vec();
         all.extend(["--logpath".to_owned(), path.display().to_string()]);
         let server = serve(&dir.path().join("data"), &all);
-        Logged {
+        LoggingServer {
             server,
             path,
             _dir: dir,
@@ -324,7 +324,7 @@ impl Logged {
 
 #[test]
 fn the_log_says_why_a_connection_was_refused() {
-    let log = Logged::serve(&options("requireTLS"));
+    let log = LoggingServer::serve(&options("requireTLS"));
     let (server, hello) = (&log.server, hello(100));
     let no_certificate = "no SSL certificate provided by peer; connection rejected";
     log.refuses(sealed(server, false), &hello, no_certificate);
@@ -364,7 +364,7 @@ fn expired_and_revoked_certificates_are_told_apart() {
     *ca = file("other-ca.pem").display().to_string();
     let crl = file("other-crl.pem").display().to_string();
     all.extend(["--tlsCRLFile".to_owned(), crl]);
-    let log = Logged::serve(&all);
+    let log = LoggingServer::serve(&all);
     let hello = hello(100);
     for (name, words) in [
         ("expired.pem", "certificate has expired, "),
@@ -380,7 +380,7 @@ fn expired_and_revoked_certificates_are_told_apart() {
 
 #[test]
 fn a_handshake_with_a_server_without_tls_is_told_of_and_ends_at_once() {
-    let log = Logged::serve(&[]);
+    let log = LoggingServer::serve(&[]);
     let words = "SSL handshake received but server is started without SSL support";
     log.refuses(Box::new(tcp(&log.server)), &client_hello([3, 3]), words);
     log.refuses(sealed(&log.server, true), &hello(100), words);
@@ -406,7 +406,7 @@ fn a_greeting_that_begins_like_a_handshake_is_answered() {
 
 #[test]
 fn an_attacker_does_not_fill_the_log_with_refusals() {
-    let log = Logged::serve(&options("requireTLS"));
+    let log = LoggingServer::serve(&options("requireTLS"));
     let attack = || {
         for _ in 0..100 {
             assert!(is_closed_after(Box::new(tcp(&log.server)), &hello(100)));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use model::{Doc, DocBuf, Value};
 use parking_lot::Mutex;
-use server::net::{Class, Config, ConnHandle, Handler, Next, PeerInfo, Server, Watermark};
+use server::net::{Class, Config, ConnHandle, Handler, NextAction, PeerInfo, Server, Watermark};
 
 #[derive(Default)]
 pub(crate) struct Toy {
@@ -37,12 +37,12 @@ fn number(request: &wire::Request<'_>, name: &str) -> i32 {
     }
 }
 
-fn ok(reply: &mut Vec<u8>, name: &str, value: i32) -> Next {
+fn ok(reply: &mut Vec<u8>, name: &str, value: i32) -> NextAction {
     let mut doc = DocBuf::new();
     doc.put("ok", Value::Double(1.0));
     doc.put(name, Value::Int32(value));
     reply.extend_from_slice(doc.as_bytes());
-    Next::Reply
+    NextAction::Reply
 }
 
 impl Handler for Toy {
@@ -72,7 +72,12 @@ impl Handler for Toy {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    fn handle(&self, conn: &mut ToyConn, request: &wire::Request<'_>, reply: &mut Vec<u8>) -> Next {
+    fn handle(
+        &self,
+        conn: &mut ToyConn,
+        request: &wire::Request<'_>,
+        reply: &mut Vec<u8>,
+    ) -> NextAction {
         let name = request.command_name();
         let n = number(request, name);
         match name {
@@ -80,7 +85,7 @@ impl Handler for Toy {
             "ping" => ok(reply, "pong", n),
             "echo" => {
                 reply.extend_from_slice(request.body);
-                Next::Reply
+                NextAction::Reply
             }
             // `block` is declared short but blocks its driver.
             "slow" | "block" => {
@@ -99,13 +104,13 @@ impl Handler for Toy {
                 let mut doc = DocBuf::new();
                 doc.put("big", Value::String(std::str::from_utf8(&bytes).unwrap()));
                 reply.extend_from_slice(doc.as_bytes());
-                Next::Reply
+                NextAction::Reply
             }
             "panic" => {
                 reply.extend_from_slice(b"half a reply");
                 panic!("toy panic {n}")
             }
-            "nothing" => Next::Reply,
+            "nothing" => NextAction::Reply,
             "quiet" => {
                 self.without_reply.fetch_add(1, Ordering::SeqCst);
                 ok(reply, "never", 1)
@@ -114,7 +119,7 @@ impl Handler for Toy {
                 let until = Instant::now() + Duration::from_millis(n as u64);
                 conn.waits_until = Some(until);
                 self.waiting.lock().push(conn.handle.clone());
-                Next::Wait { until }
+                NextAction::Wait { until }
             }
             "wake" => {
                 let woken = std::mem::take(&mut *self.waiting.lock());
@@ -123,19 +128,19 @@ impl Handler for Toy {
             }
             "durable" => {
                 ok(reply, "at", n);
-                Next::Durable(n as u64)
+                NextAction::Durable(n as u64)
             }
             "stream" => {
                 conn.stream = n;
                 conn.pause = Duration::from_millis(number(request, "pause") as u64);
                 ok(reply, "left", n);
-                Next::Stream
+                NextAction::Stream
             }
             "bye" => {
                 ok(reply, "bye", 1);
-                Next::Close
+                NextAction::Close
             }
-            "drop" => Next::Close,
+            "drop" => NextAction::Close,
             other => {
                 let mut doc = DocBuf::new();
                 doc.put("ok", Value::Double(0.0));
@@ -145,12 +150,12 @@ impl Handler for Toy {
                 );
                 doc.put("code", Value::Int32(59));
                 reply.extend_from_slice(doc.as_bytes());
-                Next::Reply
+                NextAction::Reply
             }
         }
     }
 
-    fn resume(&self, conn: &mut ToyConn, reply: &mut Vec<u8>) -> Next {
+    fn resume(&self, conn: &mut ToyConn, reply: &mut Vec<u8>) -> NextAction {
         if let Some(until) = conn.waits_until.take() {
             let late = i32::from(Instant::now() >= until);
             if conn.stream == 0 {
@@ -159,14 +164,14 @@ impl Handler for Toy {
         } else if !conn.pause.is_zero() {
             let until = Instant::now() + conn.pause;
             conn.waits_until = Some(until);
-            return Next::Wait { until };
+            return NextAction::Wait { until };
         }
         conn.stream -= 1;
         ok(reply, "left", conn.stream);
         if conn.stream > 0 {
-            Next::Stream
+            NextAction::Stream
         } else {
-            Next::Reply
+            NextAction::Reply
         }
     }
 
@@ -180,13 +185,13 @@ impl Handler for Toy {
 }
 
 /// A server on a free port with its unix socket in a folder of its own.
-pub(crate) struct Running {
+pub(crate) struct ToyServer {
     pub(crate) server: Option<Server<Toy>>,
     pub(crate) watermark: Arc<Watermark>,
     pub(crate) folder: tempfile::TempDir,
 }
 
-impl Running {
+impl ToyServer {
     pub(crate) fn start() -> Self {
         Self::with(|_| {})
     }

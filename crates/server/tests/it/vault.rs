@@ -15,14 +15,14 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
-use crate::encryption::{Running, refused};
+use crate::encryption::{EncryptedServer, refused};
 
 const TOKEN: &str = "hvs.a-token-that-nobody-may-see";
 const SECRET: &str = "kv/data/quarry/one";
 
 /// How the server answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Manner {
+enum VaultBehaviour {
     Well,
     Sealed,
     Garbage,
@@ -43,7 +43,7 @@ struct VaultState {
 struct Vault {
     port: u16,
     kept: Arc<Mutex<VaultState>>,
-    manner: Arc<Mutex<Manner>>,
+    manner: Arc<Mutex<VaultBehaviour>>,
 }
 
 fn certificate(name: &str) -> PathBuf {
@@ -56,7 +56,7 @@ impl Vault {
         let vault = Vault {
             port: listener.local_addr().unwrap().port(),
             kept: Arc::default(),
-            manner: Arc::new(Mutex::new(Manner::Well)),
+            manner: Arc::new(Mutex::new(VaultBehaviour::Well)),
         };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let chain = vec![CertificateDer::from_pem_file(certificate("server.pem")).unwrap()];
@@ -88,13 +88,13 @@ impl Vault {
         vault
     }
 
-    fn behave(&self, manner: Manner) {
+    fn behave(&self, manner: VaultBehaviour) {
         *self.manner.lock() = manner;
     }
 }
 
 /// One request for each connection is enough for this client.
-fn serve(mut stream: impl Read + Write, kept: &Mutex<VaultState>, manner: &Mutex<Manner>) {
+fn serve(mut stream: impl Read + Write, kept: &Mutex<VaultState>, manner: &Mutex<VaultBehaviour>) {
     let mut bytes = Vec::new();
     let mut part = [0; 4096];
     let (head, body) = loop {
@@ -114,7 +114,7 @@ fn serve(mut stream: impl Read + Write, kept: &Mutex<VaultState>, manner: &Mutex
         }
     };
     let manner = *manner.lock();
-    if manner == Manner::Floods {
+    if manner == VaultBehaviour::Floods {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n";
         let mut more = stream.write_all(head.as_bytes()).is_ok();
         while more {
@@ -125,7 +125,7 @@ fn serve(mut stream: impl Read + Write, kept: &Mutex<VaultState>, manner: &Mutex
     let (status, body) = answer(&head, &body, &mut kept.lock(), manner);
     let text = body.to_string();
     let more = match manner {
-        Manner::Redirects => "Location: http://127.0.0.1:1/v1/stolen\r\n",
+        VaultBehaviour::Redirects => "Location: http://127.0.0.1:1/v1/stolen\r\n",
         _ => "",
     };
     let whole = format!(
@@ -138,13 +138,13 @@ fn serve(mut stream: impl Read + Write, kept: &Mutex<VaultState>, manner: &Mutex
 }
 
 /// The answer according to the API's documentation.
-fn answer(head: &str, body: &[u8], kept: &mut VaultState, manner: Manner) -> (u16, Value) {
+fn answer(head: &str, body: &[u8], kept: &mut VaultState, manner: VaultBehaviour) -> (u16, Value) {
     // If a server repeats a request's content, that must not get into the log.
     let errors = json!({ "errors": [format!("token {TOKEN} \n refused")] });
     match manner {
-        Manner::Sealed => return (503, errors),
-        Manner::Redirects => return (307, json!({})),
-        Manner::Garbage => return (200, json!(["neither", TOKEN])),
+        VaultBehaviour::Sealed => return (503, errors),
+        VaultBehaviour::Redirects => return (307, json!({})),
+        VaultBehaviour::Garbage => return (200, json!(["neither", TOKEN])),
         _ => {}
     }
     let mut words = head.split(' ');
@@ -164,7 +164,7 @@ fn answer(head: &str, body: &[u8], kept: &mut VaultState, manner: Manner) -> (u1
             return (400, errors);
         }
         kept.writes += 1;
-        if manner != Manner::Forgets {
+        if manner != VaultBehaviour::Forgets {
             let value = sent["data"]["value"].as_str().unwrap();
             kept.versions.push(Some(value.to_owned()));
         }
@@ -188,13 +188,13 @@ fn answer(head: &str, body: &[u8], kept: &mut VaultState, manner: Manner) -> (u1
 }
 
 /// The data directory of a test, its token, and the options.
-struct Place {
+struct TestFolder {
     root: tempfile::TempDir,
     options: Vec<String>,
 }
 
-impl Place {
-    fn new(vault: &Vault, sealed: bool) -> Place {
+impl TestFolder {
+    fn new(vault: &Vault, sealed: bool) -> TestFolder {
         let root = tempfile::tempdir().unwrap();
         let token = root.path().join("token");
         std::fs::write(&token, format!("{TOKEN}\n")).unwrap();
@@ -218,7 +218,7 @@ impl Place {
             true => options.extend(["--vaultServerCAFile".into(), ca.display().to_string()]),
             false => options.push("--vaultDisableTLSForTesting".into()),
         }
-        Place { root, options }
+        TestFolder { root, options }
     }
 
     fn data(&self) -> PathBuf {
@@ -229,8 +229,8 @@ impl Place {
         self.options.iter().map(String::as_str).collect()
     }
 
-    fn start(&self) -> Running {
-        Running::start(&self.data(), &self.options())
+    fn start(&self) -> EncryptedServer {
+        EncryptedServer::start(&self.data(), &self.options())
     }
 
     /// The one line of a failed start; it contains no secrets.
@@ -241,13 +241,13 @@ impl Place {
     }
 }
 
-fn insert(server: &mut Running, id: i32) {
+fn insert(server: &mut EncryptedServer, id: i32) {
     let insert = doc! { "insert": "c", "documents": [{ "_id": id }], "$db": "d",
     "writeConcern": { "w": 1i32, "j": true } };
     server.ok(&insert);
 }
 
-fn count(server: &mut Running) -> i64 {
+fn count(server: &mut EncryptedServer) -> i64 {
     let reply = server.ok(&doc! { "count": "c", "$db": "d" });
     reply.doc().field("n").as_i64_exact().unwrap()
 }
@@ -256,7 +256,7 @@ fn count(server: &mut Running) -> i64 {
 fn a_key_is_made_in_vault_and_replaced_there_while_the_server_runs() {
     for sealed in [true, false] {
         let vault = Vault::start(sealed);
-        let place = Place::new(&vault, sealed);
+        let place = TestFolder::new(&vault, sealed);
         let mut server = place.start();
         assert_eq!(vault.kept.lock().versions.len(), 1, "made");
         insert(&mut server, 1);
@@ -283,7 +283,7 @@ fn a_key_is_made_in_vault_and_replaced_there_while_the_server_runs() {
 #[test]
 fn a_rotation_that_was_cut_off_leaves_a_directory_that_opens() {
     let vault = Vault::start(true);
-    let place = Place::new(&vault, true);
+    let place = TestFolder::new(&vault, true);
     let mut server = place.start();
     insert(&mut server, 1);
     server.kill();
@@ -303,12 +303,16 @@ fn a_rotation_that_was_cut_off_leaves_a_directory_that_opens() {
     let mut server = place.start();
     assert_eq!(count(&mut server), 1);
     // A failed rotation changes nothing.
-    for manner in [Manner::Forgets, Manner::Sealed, Manner::Garbage] {
+    for manner in [
+        VaultBehaviour::Forgets,
+        VaultBehaviour::Sealed,
+        VaultBehaviour::Garbage,
+    ] {
         vault.behave(manner);
         let command = doc! { "rotateEncryptionKey": 1i32, "$db": "admin" };
         assert!(!server.try_run(&command), "{manner:?}");
     }
-    vault.behave(Manner::Well);
+    vault.behave(VaultBehaviour::Well);
     server.kill();
     assert_eq!(count(&mut place.start()), 1);
 }
@@ -316,21 +320,27 @@ fn a_rotation_that_was_cut_off_leaves_a_directory_that_opens() {
 #[test]
 fn each_thing_that_is_wrong_is_one_line() {
     let vault = Vault::start(true);
-    let mut place = Place::new(&vault, true);
+    let mut place = TestFolder::new(&vault, true);
     let mut server = place.start();
     insert(&mut server, 1);
     server.kill();
     for (manner, words) in [
-        (Manner::Sealed, "is sealed or in maintenance (status 503)"),
-        (Manner::Garbage, "does not answer as KV version 2 does"),
-        (Manner::Floods, "more than 65536 bytes"),
-        (Manner::Redirects, "is a standby (status 307)"),
+        (
+            VaultBehaviour::Sealed,
+            "is sealed or in maintenance (status 503)",
+        ),
+        (
+            VaultBehaviour::Garbage,
+            "does not answer as KV version 2 does",
+        ),
+        (VaultBehaviour::Floods, "more than 65536 bytes"),
+        (VaultBehaviour::Redirects, "is a standby (status 307)"),
     ] {
         vault.behave(manner);
         let line = place.refused();
         assert!(line.contains(words), "{manner:?}: {line}");
     }
-    vault.behave(Manner::Well);
+    vault.behave(VaultBehaviour::Well);
     let versions = std::mem::take(&mut vault.kept.lock().versions);
     let line = place.refused();
     assert!(line.contains("has no secret kv/data/quarry/one"), "{line}");

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use wire::flags;
 
 use crate::client::Client;
-use crate::toy::{Running, eventually};
+use crate::toy::{ToyServer, eventually};
 
 #[test]
 fn wait_ends_at_the_deadline() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut client = Client::tcp(&running);
     let start = Instant::now();
     assert_eq!(client.run("wait", 60).int("timedOut"), 1);
@@ -23,7 +23,7 @@ fn wait_ends_at_the_deadline() {
 
 #[test]
 fn wait_ends_when_woken() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut waiters: Vec<Client> = (0..20).map(|_| Client::tcp(&running)).collect();
     let start = Instant::now();
     for client in &mut waiters {
@@ -43,7 +43,7 @@ fn wait_ends_when_woken() {
 
 #[test]
 fn requests_behind_a_wait_keep_their_order() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut client = Client::tcp(&running);
     client.send("ping", 1, 0);
     client.send("wait", 50, 0);
@@ -55,7 +55,7 @@ fn requests_behind_a_wait_keep_their_order() {
 
 #[test]
 fn gone_client_ends_its_wait() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut client = Client::tcp(&running);
     client.send("wait", 60_000, 0);
     eventually("request seen", || running.server().stats().requests == 1);
@@ -67,7 +67,7 @@ fn gone_client_ends_its_wait() {
 
 #[test]
 fn durable_reply_waits_for_the_journal_and_holds_nobody_up() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut writers: Vec<Client> = (0..10).map(|_| Client::tcp(&running)).collect();
     for (n, client) in writers.iter_mut().enumerate() {
         client.send("ping", n as i32, 0);
@@ -112,7 +112,7 @@ fn durable_reply_waits_for_the_journal_and_holds_nobody_up() {
 
 #[test]
 fn failed_flush_ends_the_connections_that_wait_for_it() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut writers: Vec<Client> = (0..4).map(|_| Client::tcp(&running)).collect();
     for (n, client) in writers.iter_mut().enumerate() {
         client.send("durable", 10 + n as i32, 0);
@@ -129,7 +129,7 @@ fn failed_flush_ends_the_connections_that_wait_for_it() {
 
 #[test]
 fn durable_under_load_misses_no_announcement() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let watermark = std::sync::Arc::clone(&running.watermark);
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -161,7 +161,7 @@ fn durable_under_load_misses_no_announcement() {
 
 #[test]
 fn exhaust_streams_until_the_handler_stops() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut client = Client::tcp(&running);
     let mut expected = client.send("stream", 5, flags::EXHAUST_ALLOWED);
     for left in (0..=5).rev() {
@@ -182,7 +182,7 @@ fn exhaust_streams_until_the_handler_stops() {
 
 #[test]
 fn stream_may_wait_between_replies_and_ends_with_its_client() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut client = Client::tcp(&running);
     let mut doc = model::DocBuf::new();
     doc.put("stream", model::Value::Int32(1_000_000));
@@ -205,7 +205,7 @@ fn stream_may_wait_between_replies_and_ends_with_its_client() {
 /// clients.
 #[test]
 fn stream_obeys_backpressure() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut client = Client::tcp(&running);
     client.send("stream", i32::MAX, flags::EXHAUST_ALLOWED);
     let mut other = Client::tcp(&running);
@@ -222,7 +222,7 @@ fn stream_obeys_backpressure() {
 
 #[test]
 fn long_requests_hold_nobody_up() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut slow: Vec<Client> = (0..10).map(|_| Client::tcp(&running)).collect();
     for client in &mut slow {
         client.send("slow", 400, 0);
@@ -247,7 +247,7 @@ fn long_requests_hold_nobody_up() {
 /// The class is only a hint: when all drivers of a set are blocked, a spare driver starts.
 #[test]
 fn blocked_drivers_are_relieved() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut other = Client::tcp(&running);
     assert!(other.run("ping", 1).is_ok());
     let mut blocking: Vec<Client> = (0..6).map(|_| Client::tcp(&running)).collect();
@@ -273,7 +273,7 @@ fn blocked_drivers_are_relieved() {
 
 #[test]
 fn handler_learns_that_the_client_has_gone() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut client = Client::tcp(&running);
     client.send("untilGone", 1, 0);
     eventually("request seen", || running.server().stats().requests == 1);
@@ -291,7 +291,7 @@ fn handler_learns_that_the_client_has_gone() {
 /// so an error makes the test hang instead of being late.
 #[test]
 fn request_fetched_with_a_blocking_one_is_not_stranded() {
-    let running = Running::start();
+    let running = ToyServer::start();
     let mut pinging = Client::tcp(&running);
     for round in 0..400 {
         let mut holder = Client::tcp(&running);
@@ -312,7 +312,7 @@ fn closed_connections_keep_no_descriptor() {
         return;
     }
     let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
-    let running = Running::start();
+    let running = ToyServer::start();
     let before = descriptors();
     let mut clients: Vec<Client> = (0..50).map(|_| Client::tcp(&running)).collect();
     for client in &mut clients {

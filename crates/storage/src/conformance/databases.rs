@@ -8,7 +8,7 @@ use super::tools::Factory;
 use crate::engine::Engine;
 use crate::memory::MemoryEngine;
 use crate::mirror::Mirror;
-use crate::observe::{Contract, Observed};
+use crate::observe::{Contract, ObservedEngine};
 
 /// Engines on databases 1, 2, 3 and so on.
 pub struct Databases<E> {
@@ -53,12 +53,12 @@ impl<E: Engine + 'static> Factory for Databases<E> {
     }
 }
 
-struct Mirrored<'f>(&'f dyn Factory);
+struct MirrorFactory<'f>(&'f dyn Factory);
 
-impl Factory for Mirrored<'_> {
+impl Factory for MirrorFactory<'_> {
     fn fresh(&self) -> Arc<dyn Engine> {
         let mirror = Mirror::new(self.0.fresh(), Arc::new(MemoryEngine::new()));
-        Arc::new(Observed::new(Arc::new(mirror), Contract::default()))
+        Arc::new(ObservedEngine::new(Arc::new(mirror), Contract::default()))
     }
 
     fn reopen(&self) -> Option<Arc<dyn Engine>> {
@@ -76,6 +76,6 @@ impl Factory for Mirrored<'_> {
 /// When they differ.
 pub fn compare(factory: &dyn Factory, histories: u64) {
     for seed in 100..100 + histories {
-        random_operations(&Mirrored(factory), seed, 400);
+        random_operations(&MirrorFactory(factory), seed, 400);
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::tools::{get, key, scan_keys};
 use crate::batch::{WriteBatch, counter_decode};
-use crate::engine::{CommitPos, Durability, Engine, FlushTurn, Flushed};
+use crate::engine::{CommitPos, Durability, Engine, FlushEvent, FlushOutcome};
 use crate::keys::{KeyRange, Table};
 
 const THREADS: u32 = 4;
@@ -132,13 +132,13 @@ pub(super) fn turns(engine: Arc<dyn Engine>) {
                     batch.put(Table::Doc, &key(thread, &i.to_string()), b"v");
                     let pos = engine.apply(&batch, Durability::Buffered).unwrap();
                     let mut turn = engine.try_flush(pos);
-                    if turn != FlushTurn::Idle {
+                    if turn != FlushOutcome::Idle {
                         assert!(
                             engine.durable_pos() >= pos,
                             "a flush covers what it was asked for"
                         );
                     }
-                    while turn == (FlushTurn::Flushed { more: true }) {
+                    while turn == (FlushOutcome::Flushed { more: true }) {
                         turn = engine.try_flush(CommitPos(0));
                     }
                     let begun = Instant::now();
@@ -159,7 +159,7 @@ pub(super) fn durable(engine: Arc<dyn Engine>) {
     let told = Arc::new(AtomicU64::new(0));
     let hook = Arc::clone(&told);
     engine.on_durable(Box::new(move |flushed| {
-        if let Flushed::Durable(pos) = flushed {
+        if let FlushEvent::Durable(pos) = flushed {
             hook.fetch_max(pos.0, Ordering::SeqCst);
         }
     }));

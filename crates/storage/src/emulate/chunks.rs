@@ -7,7 +7,7 @@ use crate::engine::{Cursor, CursorOpts};
 use crate::error::Result;
 use crate::keys::{KeyRange, Table};
 use crate::rows::RowBatch;
-use crate::unread::Unread;
+use crate::unread::UnreadRange;
 
 /// Most rows copied at a time.
 const ROWS_MAX: usize = 512;
@@ -55,7 +55,7 @@ pub trait RowSource: Send + Sync {
 pub struct ChunkedCursor<S> {
     source: Arc<S>,
     table: Table,
-    unread: Unread,
+    unread: UnreadRange,
     opts: CursorOpts,
     rows: RowBatch,
     rows_next: usize,
@@ -71,7 +71,7 @@ impl<S: RowSource> ChunkedCursor<S> {
         Self {
             source,
             table,
-            unread: Unread::new(range, opts.reverse),
+            unread: UnreadRange::new(range, opts.reverse),
             opts,
             rows: RowBatch::new(),
             rows_next: first,
@@ -151,9 +151,9 @@ mod tests {
     use super::*;
 
     /// A source of ten-byte rows that counts requests.
-    struct Counted(AtomicUsize);
+    struct CountingSource(AtomicUsize);
 
-    impl RowSource for Counted {
+    impl RowSource for CountingSource {
         fn rows(&self, wanted: RowRequest<'_>, rows: &mut RowBatch) -> Result<bool> {
             self.0.fetch_add(1, Ordering::Relaxed);
             rows.clear();
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_one_request_and_ends_at_its_bytes() {
-        let source = Arc::new(Counted(AtomicUsize::new(0)));
+        let source = Arc::new(CountingSource(AtomicUsize::new(0)));
         let opts = CursorOpts::default();
         let (lower, upper) = (0u32.to_be_bytes(), u32::MAX.to_be_bytes());
         let range = KeyRange::new(&lower, &upper);

@@ -14,6 +14,6 @@ mod shared_view;
 pub use chunks::{ChunkedCursor, RowRequest, RowSource};
 pub use group::commit_group;
 pub use lock::DirectoryLock;
-pub use room::Room;
+pub use room::SpaceMonitor;
 pub use scan::{check_order, sampled_size};
 pub use shared_view::{FixedView, SharedView};

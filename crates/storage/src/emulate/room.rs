@@ -14,13 +14,13 @@ use crate::keys::Table;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Measures the free space of a directory's device.
-pub struct Room {
+pub struct SpaceMonitor {
     path: PathBuf,
     reserve_bytes: u64,
     seen: Mutex<Option<(Instant, u64)>>,
 }
 
-impl Room {
+impl SpaceMonitor {
     /// Measures the device of `path`, of which `reserve_bytes` are kept free.
     pub fn of(path: PathBuf, reserve_bytes: u64) -> Self {
         Self {

@@ -1,6 +1,6 @@
 //! Answers by reading rows: whether they are in order, and how much space a range takes.
 
-use crate::engine::{CursorOpts, Reader, Verified};
+use crate::engine::{CursorOpts, Reader, VerifyReport};
 use crate::error::Result;
 use crate::keys::{KeyRange, Table};
 
@@ -12,8 +12,8 @@ const ROWS_AT_ONCE: usize = 1024;
 ///
 /// # Errors
 /// Those of the engine.
-pub fn check_order(reader: &dyn Reader) -> Result<Verified> {
-    let mut verified = Verified::default();
+pub fn check_order(reader: &dyn Reader) -> Result<VerifyReport> {
+    let mut verified = VerifyReport::default();
     for table in Table::ALL {
         let mut before: Vec<u8> = Vec::new();
         let opts = CursorOpts {

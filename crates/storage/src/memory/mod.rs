@@ -16,7 +16,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::batch::WriteBatch;
 use crate::engine::{
     Caps, CheckedUnit, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Reader,
-    Snapshot, StatSink, Verified,
+    Snapshot, StatSink, VerifyReport,
 };
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
@@ -187,14 +187,14 @@ impl Engine for MemoryEngine {
         Err(StorageError::Unsupported("checkpoint of the memory engine"))
     }
 
-    fn verify(&self) -> Result<Verified> {
+    fn verify(&self) -> Result<VerifyReport> {
         self.shared.check_open()?;
         let state = self.shared.state.read();
         let bytes = Table::ALL
             .iter()
             .map(|&table| state.size_bytes(table, KeyRange::ALL))
             .sum();
-        Ok(Verified {
+        Ok(VerifyReport {
             bytes,
             findings: Vec::new(),
         })

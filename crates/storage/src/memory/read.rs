@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::engine::{CommitPos, Cursor, CursorOpts, Reader, Snapshot};
 use crate::error::Result;
 use crate::keys::{KeyRange, Table};
-use crate::unread::Unread;
+use crate::unread::UnreadRange;
 
 use super::shared::Shared;
 
@@ -107,7 +107,7 @@ impl Snapshot for SharedSnapshot {
 pub(super) struct MemoryCursor {
     snapshot: Arc<MemorySnapshot>,
     table: Table,
-    unread: Unread,
+    unread: UnreadRange,
     opts: CursorOpts,
 }
 
@@ -121,7 +121,7 @@ impl MemoryCursor {
         Self {
             snapshot,
             table,
-            unread: Unread::new(range, opts.reverse),
+            unread: UnreadRange::new(range, opts.reverse),
             opts,
         }
     }

@@ -6,7 +6,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::table::State;
 use crate::batch::WriteBatch;
-use crate::engine::{Caps, CommitPos, DurableHook, Flushed};
+use crate::engine::{Caps, CommitPos, DurableHook, FlushEvent};
 use crate::error::{Result, StorageError};
 
 pub(super) struct Shared {
@@ -33,7 +33,7 @@ impl Shared {
             CommitPos(state.apply(batch))
         };
         for hook in self.hooks.lock().iter() {
-            hook(Flushed::Durable(pos));
+            hook(FlushEvent::Durable(pos));
         }
         Ok(Some(pos))
     }

@@ -16,11 +16,11 @@ pub(super) struct MemoryUnit<'e> {
     shared: &'e Arc<Shared>,
     caps: &'e Caps,
     snapshot: SharedSnapshot,
-    seen: Mutex<Vec<Seen>>,
+    seen: Mutex<Vec<ReadRange>>,
 }
 
 /// A range of keys that was read; a single key is the range up to its successor.
-struct Seen {
+struct ReadRange {
     table: Table,
     lower: Vec<u8>,
     upper: Vec<u8>,
@@ -37,7 +37,7 @@ impl<'e> MemoryUnit<'e> {
     }
 
     fn note(&self, table: Table, lower: &[u8], upper: &[u8]) {
-        self.seen.lock().push(Seen {
+        self.seen.lock().push(ReadRange {
             table,
             lower: lower.to_vec(),
             upper: upper.to_vec(),

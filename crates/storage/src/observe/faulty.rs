@@ -25,7 +25,7 @@ pub struct Fault {
 
 /// Fails as planned; without a plan it only counts calls.
 #[derive(Debug, Default)]
-pub struct Faulty {
+pub struct FaultInjector {
     state: Mutex<State>,
 }
 
@@ -35,7 +35,7 @@ struct State {
     fault: Option<Fault>,
 }
 
-impl Faulty {
+impl FaultInjector {
     /// Plans a fault, counted from now; `None` ends it.
     pub fn plan(&self, fault: Option<Fault>) {
         *self.state.lock() = State { calls: 0, fault };
@@ -64,7 +64,7 @@ impl Faulty {
     }
 }
 
-impl Observer for Faulty {
+impl Observer for FaultInjector {
     fn before(&self, call: &Call<'_>, _caps: &Caps) -> Result<()> {
         {
             let mut state = self.state.lock();

@@ -13,16 +13,16 @@ use std::time::Duration;
 
 use crate::batch::WriteBatch;
 use crate::engine::{
-    Caps, CheckedUnit, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushTurn,
-    Flushed, Reader, Snapshot, StatSink, Verified, WriteClass,
+    Caps, CheckedUnit, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushEvent,
+    FlushOutcome, Reader, Snapshot, StatSink, VerifyReport, WriteClass,
 };
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
 
 pub use contract::Contract;
-pub use faulty::{Fault, Faulty};
+pub use faulty::{Fault, FaultInjector};
 pub use held::HeldJournal;
-pub use recording::{Recorded, Recorder};
+pub use recording::{RecordedChange, Recorder};
 
 /// One call on its way to the engine.
 #[derive(Debug, Clone, Copy)]
@@ -103,12 +103,12 @@ pub trait Observer: Send + Sync {
 
 /// An engine under observation. It panics when a cursor delivers rows out of order or out of
 /// bounds, whichever observer it has.
-pub struct Observed<O: Observer> {
+pub struct ObservedEngine<O: Observer> {
     inner: Arc<dyn Engine>,
     observer: Arc<O>,
 }
 
-impl<O: Observer> Observed<O> {
+impl<O: Observer> ObservedEngine<O> {
     /// Puts `observer` before `inner`.
     pub fn new(inner: Arc<dyn Engine>, observer: O) -> Self {
         Self {
@@ -329,7 +329,7 @@ impl Cursor for ObservedCursor {
     }
 }
 
-impl<O: Observer + 'static> Observed<O> {
+impl<O: Observer + 'static> ObservedEngine<O> {
     fn dyn_observer(&self) -> Arc<dyn Observer> {
         let observer: Arc<O> = Arc::clone(&self.observer);
         observer
@@ -344,11 +344,11 @@ impl<O: Observer + 'static> Observed<O> {
     }
 }
 
-impl<O: Observer + 'static> Reader for Observed<O> {
+impl<O: Observer + 'static> Reader for ObservedEngine<O> {
     reads!();
 }
 
-impl<O: Observer + 'static> Engine for Observed<O> {
+impl<O: Observer + 'static> Engine for ObservedEngine<O> {
     fn caps(&self) -> &Caps {
         self.inner.caps()
     }
@@ -394,7 +394,7 @@ impl<O: Observer + 'static> Engine for Observed<O> {
         self.inner.request_flush(pos);
     }
 
-    fn try_flush(&self, pos: CommitPos) -> FlushTurn {
+    fn try_flush(&self, pos: CommitPos) -> FlushOutcome {
         self.inner.try_flush(pos)
     }
 
@@ -402,7 +402,7 @@ impl<O: Observer + 'static> Engine for Observed<O> {
         let observer = Arc::clone(&self.observer);
         self.inner.on_durable(Box::new(move |flushed| {
             hook(match flushed {
-                Flushed::Durable(pos) => Flushed::Durable(observer.durable(pos)),
+                FlushEvent::Durable(pos) => FlushEvent::Durable(observer.durable(pos)),
                 other => other,
             });
         }));
@@ -473,7 +473,7 @@ impl<O: Observer + 'static> Engine for Observed<O> {
         self.around(Call::Checkpoint { path }, || self.inner.checkpoint(path))
     }
 
-    fn verify(&self) -> Result<Verified> {
+    fn verify(&self) -> Result<VerifyReport> {
         self.around(Call::Verify, || self.inner.verify())
     }
 

@@ -14,7 +14,7 @@ use crate::keys::Table;
 
 /// One recorded change.
 #[derive(Debug, Clone)]
-pub enum Recorded {
+pub enum RecordedChange {
     /// A batch as applied.
     Apply(WriteBatch, Durability),
     /// A physical drop of `lower..upper`.
@@ -26,7 +26,7 @@ pub enum Recorded {
 /// Records changes, counts reads.
 #[derive(Debug, Default)]
 pub struct Recorder {
-    changes: Mutex<Vec<Recorded>>,
+    changes: Mutex<Vec<RecordedChange>>,
     gets: AtomicU64,
     keys_of_multi_gets: AtomicU64,
     cursors: AtomicU64,
@@ -35,7 +35,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// The changes since the last call.
-    pub fn take(&self) -> Vec<Recorded> {
+    pub fn take(&self) -> Vec<RecordedChange> {
         std::mem::take(&mut *self.changes.lock())
     }
 
@@ -50,7 +50,7 @@ impl Recorder {
         .map(|count| count.load(Ordering::Relaxed))
     }
 
-    fn keep(&self, change: Recorded) {
+    fn keep(&self, change: RecordedChange) {
         self.changes.lock().push(change);
     }
 }
@@ -66,17 +66,17 @@ impl Observer for Recorder {
             Call::Cursor { .. } => count(&self.cursors, 1),
             Call::Snapshot => count(&self.snapshots, 1),
             Call::Apply { batch, durability } => {
-                self.keep(Recorded::Apply((*batch).clone(), *durability))
+                self.keep(RecordedChange::Apply((*batch).clone(), *durability))
             }
             Call::DropRange { table, range } => {
-                self.keep(Recorded::DropRange(
+                self.keep(RecordedChange::DropRange(
                     *table,
                     range.lower.to_vec(),
                     range.upper.to_vec(),
                 ));
             }
             Call::SetDropped { table, idents } => {
-                self.keep(Recorded::SetDropped(*table, idents.iter().collect()))
+                self.keep(RecordedChange::SetDropped(*table, idents.iter().collect()))
             }
             Call::Seek { .. }
             | Call::Visit { .. }
@@ -91,7 +91,7 @@ impl Observer for Recorder {
     }
 }
 
-impl Recorded {
+impl RecordedChange {
     /// One line per operation, keys and values in hexadecimal; stable, for golden files.
     pub fn to_text(&self) -> String {
         let mut text = String::new();

@@ -27,9 +27,9 @@ fn memory_engine_keeps_the_contract() {
 }
 
 /// The same factory with engines whose units detect conflicts.
-struct Checked;
+struct CheckedFactory;
 
-impl Factory for Checked {
+impl Factory for CheckedFactory {
     fn fresh(&self) -> Arc<dyn Engine> {
         Arc::new(MemoryEngine::checked())
     }
@@ -43,7 +43,7 @@ impl Factory for Checked {
 
 #[test]
 fn memory_engine_of_several_stores_keeps_the_contract() {
-    conformance::run(&Checked, 2);
+    conformance::run(&CheckedFactory, 2);
 }
 
 fn batch(key: &[u8], value: &[u8]) -> WriteBatch {
@@ -53,9 +53,9 @@ fn batch(key: &[u8], value: &[u8]) -> WriteBatch {
 }
 
 /// The read that a unit does before another writer commits.
-type Look = fn(&dyn Reader);
+type ReadFn = fn(&dyn Reader);
 
-const LOOKS: [Look; 4] = [
+const LOOKS: [ReadFn; 4] = [
     |reader| assert!(reader.get(Table::Doc, b"there", &mut Vec::new()).unwrap()),
     |reader| assert!(!reader.get(Table::Doc, b"new", &mut Vec::new()).unwrap()),
     |reader| {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use storage::conformance::{self, Factory};
 use storage::{
-    Contract, CursorOpts, Durability, Engine, Fault, Faulty, KeyRange, MemoryEngine, Mirror,
-    Observed, Reader, Recorder, StorageError, Table, WriteBatch,
+    Contract, CursorOpts, Durability, Engine, Fault, FaultInjector, KeyRange, MemoryEngine, Mirror,
+    ObservedEngine, Reader, Recorder, StorageError, Table, WriteBatch,
 };
 
-struct Made(fn() -> Arc<dyn Engine>);
+struct EngineFactory(fn() -> Arc<dyn Engine>);
 
-impl Factory for Made {
+impl Factory for EngineFactory {
     fn fresh(&self) -> Arc<dyn Engine> {
         (self.0)()
     }
@@ -35,15 +35,18 @@ fn batch(key: &[u8], value: &[u8]) -> WriteBatch {
 #[test]
 fn contract_checker_and_mirror_keep_the_contract() {
     conformance::run(
-        &Made(|| Arc::new(Observed::new(memory(), Contract::default()))),
+        &EngineFactory(|| Arc::new(ObservedEngine::new(memory(), Contract::default()))),
         2,
     );
-    conformance::run(&Made(|| Arc::new(Mirror::new(memory(), memory()))), 3);
+    conformance::run(
+        &EngineFactory(|| Arc::new(Mirror::new(memory(), memory()))),
+        3,
+    );
 }
 
 #[test]
 fn contract_checker_refuses_bad_arguments() {
-    let engine = Observed::new(memory(), Contract::default());
+    let engine = ObservedEngine::new(memory(), Contract::default());
     let long = vec![b'k'; (64 << 20) + 1];
     for key in [&b""[..], b"abc", &[0xFF; 4], &long] {
         assert!(
@@ -71,7 +74,7 @@ fn contract_checker_refuses_bad_arguments() {
 
 #[test]
 fn recorder_writes_what_was_written() {
-    let engine = Observed::new(memory(), Recorder::default());
+    let engine = ObservedEngine::new(memory(), Recorder::default());
     let mut changes = batch(b"\0\0\0\x01k", b"v");
     changes.delete(Table::Idx, b"\0\0\0\x02");
     changes.add(Table::Meta, b"n", [1, -2]);
@@ -89,7 +92,7 @@ fn recorder_writes_what_was_written() {
         .observer()
         .take()
         .iter()
-        .map(storage::Recorded::to_text)
+        .map(storage::RecordedChange::to_text)
         .collect();
     assert_eq!(
         text,
@@ -102,7 +105,7 @@ fn recorder_writes_what_was_written() {
 
 #[test]
 fn faults_strike_where_planned() {
-    let engine = Observed::new(memory(), Faulty::default());
+    let engine = ObservedEngine::new(memory(), FaultInjector::default());
     let fault = |after_calls, lasting, work_is_done| Fault {
         after_calls,
         error: StorageError::Full {

@@ -57,7 +57,7 @@ pub(crate) struct NewMeasurement<'w> {
 pub(crate) struct OpenList {
     /// Whether the marks on disk were read.
     pub(crate) loaded: bool,
-    by_meta: FxHashMap<Box<[u8]>, Open>,
+    by_meta: FxHashMap<Box<[u8]>, OpenBucket>,
     /// Metadata in the order in which their buckets were opened; may include closed buckets.
     opened: VecDeque<(Box<[u8]>, BucketKey)>,
     /// Number of writers that were given a place in each bucket.
@@ -68,7 +68,7 @@ pub(crate) struct OpenList {
     pub(crate) packable: Vec<BucketKey>,
 }
 
-struct Open {
+struct OpenBucket {
     key: BucketKey,
     rows: usize,
     bytes: usize,
@@ -116,7 +116,7 @@ impl OpenList {
         key: BucketKey,
         counts: &BucketCounts,
     ) {
-        let open = Open {
+        let open = OpenBucket {
             key,
             rows: 1,
             bytes: wanted.bytes,

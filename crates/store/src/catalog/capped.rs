@@ -39,11 +39,11 @@ impl Limits {
 
 /// The oldest documents of a capped collection, as far as they were read.
 #[derive(Default)]
-pub(crate) struct Oldest {
+pub(crate) struct OldestDocuments {
     /// Keys and records of all documents, concatenated.
     bytes: Vec<u8>,
     /// In the order of their numbers.
-    docs: Vec<OldDoc>,
+    docs: Vec<CappedEntry>,
     /// How many of them were deleted.
     pub(crate) gone: usize,
     /// The sequence number at which to read on.
@@ -56,26 +56,26 @@ pub(crate) struct Oldest {
 
 /// One document: where its key begins, where its record begins and ends, the bytes of its BSON.
 #[derive(Clone, Copy)]
-pub(crate) struct OldDoc {
+pub(crate) struct CappedEntry {
     key: usize,
     record: usize,
     end: usize,
     pub(crate) len: u64,
 }
 
-impl Oldest {
+impl OldestDocuments {
     /// The documents that are not deleted.
-    pub(crate) fn left(&self) -> impl Iterator<Item = &OldDoc> {
+    pub(crate) fn left(&self) -> impl Iterator<Item = &CappedEntry> {
         self.docs.iter().skip(self.gone)
     }
 
     /// The key of a document.
-    pub(crate) fn key(&self, doc: &OldDoc) -> &[u8] {
+    pub(crate) fn key(&self, doc: &CappedEntry) -> &[u8] {
         self.bytes.get(doc.key..doc.record).unwrap_or_default()
     }
 
     /// The record of a document.
-    pub(crate) fn record(&self, doc: &OldDoc) -> &[u8] {
+    pub(crate) fn record(&self, doc: &CappedEntry) -> &[u8] {
         self.bytes.get(doc.record..doc.end).unwrap_or_default()
     }
 
@@ -84,7 +84,7 @@ impl Oldest {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(record);
-        self.docs.push(OldDoc {
+        self.docs.push(CappedEntry {
             key: start,
             record: start + key.len(),
             end: self.bytes.len(),
@@ -111,7 +111,7 @@ impl Oldest {
 
     /// Removes all documents.
     pub(crate) fn forget(&mut self) {
-        *self = Oldest::default();
+        *self = OldestDocuments::default();
     }
 }
 
@@ -120,7 +120,7 @@ impl Oldest {
 pub(crate) struct CappedGuards {
     /// The next documents to delete. Locked from before sequence numbers are allocated until they
     /// are visible; keys are locked while it is held.
-    pub(crate) oldest_docs: Mutex<Oldest>,
+    pub(crate) oldest_docs: Mutex<OldestDocuments>,
     /// Number of changes of documents; counted after each commit, while its locks are held.
     pub(crate) changes: AtomicU64,
     /// No document has a lower sequence number: scans begin here, to skip deleted entries.

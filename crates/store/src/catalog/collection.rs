@@ -6,14 +6,14 @@
 use crate::catalog::buckets::OpenBuckets;
 use crate::catalog::capped::{CappedGuards, Limits};
 use crate::catalog::large::LARGE_BYTES;
-use crate::catalog::live::{Live, Order};
+use crate::catalog::live::{CollectionCounters, Order};
 use crate::catalog::row::{CatalogRow, IndexRow, Kind};
 use crate::catalog::shared::Shared;
 use crate::error;
 use crate::format::{keys, meta, record};
-use crate::gate::{Closing, Entered, Gate};
+use crate::gate::{ClosingGuard, Gate, SharedGuard};
 use crate::index::{Index, Usage, WantedFields};
-use crate::log::{Concerned, Log};
+use crate::log::{Log, NamespaceHash};
 use arc_swap::{ArcSwap, Guard};
 use model::bucket::SeriesOptions;
 use model::{Collate, Doc, DocBuf, ErrorKind, Namespace, Result, Value};
@@ -37,7 +37,7 @@ pub struct Collection {
     state: ArcSwap<State>,
     /// Writers enter it; a change of the catalog row closes it.
     pub(crate) gate: Arc<Gate>,
-    pub(crate) live: Live,
+    pub(crate) live: CollectionCounters,
     pub(crate) id_collate: Option<Arc<dyn Collate>>,
     pub(crate) capped: CappedGuards,
     /// The open buckets of a time-series collection.
@@ -45,7 +45,7 @@ pub struct Collection {
     /// The log of its changes, see [`Collection::log_in`].
     log: Option<Arc<Log>>,
     /// The database and collection that its log entries concern.
-    pub(crate) concerned: Concerned,
+    pub(crate) concerned: NamespaceHash,
     /// A copy of `State::dropped` for readers, which check it for every document.
     gone: AtomicBool,
     /// The collection was created in a transaction that has not committed: nothing of it is on
@@ -178,12 +178,12 @@ impl Collection {
                 search: Arc::new(row.search.clone()),
             }),
             gate: Arc::default(),
-            live: Live::new(counts, in_order, order, shared.order_bytes.clone()),
+            live: CollectionCounters::new(counts, in_order, order, shared.order_bytes.clone()),
             id_collate,
             capped: CappedGuards::default(),
             buckets: OpenBuckets::default(),
             log: shared.feed.clone().filter(|_| is_logged(&ns)),
-            concerned: Concerned::by(ns.db(), Some(ns.coll())),
+            concerned: NamespaceHash::by(ns.db(), Some(ns.coll())),
             gone: AtomicBool::new(false),
             uncommitted: AtomicBool::new(false),
             unchanged_since: AtomicU64::new(shared.engine.last_pos().0),
@@ -378,10 +378,10 @@ impl Collection {
     /// # Errors
     /// The reason when the operation is interrupted while it waits, or set aside: newcomers are
     /// kept out until it runs again.
-    pub(crate) fn close(&self, operation: &Operation) -> Result<Closing> {
+    pub(crate) fn close(&self, operation: &Operation) -> Result<ClosingGuard> {
         let mut until = Instant::now();
         let given = operation.writes().take_given();
-        let kept = given.and_then(|k| k.downcast::<Closing>().ok());
+        let kept = given.and_then(|k| k.downcast::<ClosingGuard>().ok());
         let mut closing = kept.map(|k| *k).filter(|k| k.is_of(&self.gate));
         loop {
             let Some(own) = closing else {
@@ -411,7 +411,10 @@ impl Collection {
     /// # Errors
     /// 175 QueryPlanKilled when the collection is gone; the reason when the operation is
     /// interrupted while it waits, or set aside.
-    pub(crate) fn enter(&self, operation: &Operation) -> Result<(Entered<'_>, Guard<Arc<State>>)> {
+    pub(crate) fn enter(
+        &self,
+        operation: &Operation,
+    ) -> Result<(SharedGuard<'_>, Guard<Arc<State>>)> {
         let go_on = || Shared::wait_on_thread(operation, &|waker| self.gate.when_open(waker));
         let inside = self.gate.enter_while(&go_on)?;
         let state = self.state.load();

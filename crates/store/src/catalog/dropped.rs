@@ -27,19 +27,19 @@ pub(crate) struct Leftover {
 
 /// Records of dropped identifiers, as on disk.
 #[derive(Default)]
-pub(crate) struct Dropped {
+pub(crate) struct DroppedIdents {
     pub(super) records: Mutex<Vec<(Table, u32)>>,
     /// Identifiers that a reader of an earlier state still uses, with the commits that dropped
     /// them. The engine is not told of them yet.
     pub(super) awaited: Mutex<Vec<(CommitPos, Vec<Leftover>)>>,
 }
 
-impl Dropped {
+impl DroppedIdents {
     /// Reads the records and passes the identifiers to the engine.
     ///
     /// # Errors
     /// Engine failures.
-    pub(crate) fn load(engine: &dyn Engine) -> Result<Dropped> {
+    pub(crate) fn load(engine: &dyn Engine) -> Result<DroppedIdents> {
         let mut records = Vec::new();
         let range = KeyRange {
             lower: b"d",
@@ -65,7 +65,7 @@ impl Dropped {
         };
         while cursor.visit(1024, each).map_err(error::storage)? {}
         TABLES.iter().for_each(|t| tell(engine, *t, &records));
-        Ok(Dropped {
+        Ok(DroppedIdents {
             records: Mutex::new(records),
             awaited: Mutex::default(),
         })

@@ -16,10 +16,10 @@ const BLOCK: u32 = 1024;
 pub(crate) struct Idents {
     /// This process has given the identifiers from here on.
     pub(crate) first: u32,
-    reserved: Mutex<Reserved>,
+    reserved: Mutex<ReservedIdents>,
 }
 
-struct Reserved {
+struct ReservedIdents {
     next: u32,
     /// Identifiers below this are reserved on disk.
     mark: u32,
@@ -41,7 +41,7 @@ impl Idents {
             .map_or(1, |b| u32::from_be_bytes(*b));
         Ok(Idents {
             first: mark,
-            reserved: Mutex::new(Reserved { next: mark, mark }),
+            reserved: Mutex::new(ReservedIdents { next: mark, mark }),
         })
     }
 

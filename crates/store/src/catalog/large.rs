@@ -8,9 +8,9 @@ pub const LARGE_BYTES: usize = 256 << 10;
 
 /// The largest document seen; 0 when no large one was.
 #[derive(Default)]
-pub(crate) struct Largest(AtomicUsize);
+pub(crate) struct LargestDocument(AtomicUsize);
 
-impl Largest {
+impl LargestDocument {
     pub(crate) fn note(&self, bytes: usize) {
         // Written rarely, so that reading stays cheap.
         if bytes >= LARGE_BYTES && bytes > self.0.load(Relaxed) {

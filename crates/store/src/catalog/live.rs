@@ -6,7 +6,7 @@
 //! numbers and the highest key are assigned before it; a write that fails leaves a gap, which no
 //! reader sees.
 
-use crate::catalog::large::Largest;
+use crate::catalog::large::LargestDocument;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const ORDER_BYTES_MAX: usize = 32 << 20;
 const ENTRY_BYTES: usize = 48;
 
 /// The counters and orders of one collection.
-pub(crate) struct Live {
+pub(crate) struct CollectionCounters {
     docs: AtomicI64,
     bytes: AtomicI64,
     /// Documents inserted, replaced and deleted since the collection was opened.
@@ -34,11 +34,11 @@ pub(crate) struct Live {
     insertion: Mutex<Insertion>,
     /// Bytes that the insertion orders of all collections take, see [`ORDER_BYTES_MAX`].
     bytes_of_all: Arc<AtomicUsize>,
-    pub(crate) largest: Largest,
+    pub(crate) largest: LargestDocument,
 }
 
 /// The effects of a commit.
-pub(crate) struct LiveChange<'c> {
+pub(crate) struct CounterChange<'c> {
     /// Change of the number of documents and of the bytes of their BSON.
     pub(crate) docs: i64,
     pub(crate) bytes: i64,
@@ -80,14 +80,14 @@ enum Insertion {
     Known(Keys),
 }
 
-impl Live {
+impl CollectionCounters {
     pub(crate) fn new(
         counts: [i64; 2],
         in_order: bool,
         order: Order,
         bytes_of_all: Arc<AtomicUsize>,
-    ) -> Live {
-        Live {
+    ) -> CollectionCounters {
+        CollectionCounters {
             docs: AtomicI64::new(counts[0]),
             bytes: AtomicI64::new(counts[1]),
             changed: AtomicU64::new(0),
@@ -96,7 +96,7 @@ impl Live {
             kept: AtomicBool::new(false),
             insertion: Mutex::default(),
             bytes_of_all,
-            largest: Largest::default(),
+            largest: LargestDocument::default(),
         }
     }
 
@@ -126,7 +126,7 @@ impl Live {
     }
 
     /// Records a commit that was applied.
-    pub(crate) fn apply(&self, change: &LiveChange<'_>) {
+    pub(crate) fn apply(&self, change: &CounterChange<'_>) {
         self.docs.fetch_add(change.docs, Ordering::AcqRel);
         self.bytes.fetch_add(change.bytes, Ordering::AcqRel);
         self.changed.fetch_add(change.changed, Ordering::Relaxed);
@@ -268,7 +268,7 @@ impl Live {
     }
 }
 
-impl Drop for Live {
+impl Drop for CollectionCounters {
     fn drop(&mut self) {
         self.forget_insertion_order();
     }
@@ -282,11 +282,11 @@ fn bytes_of(keys: &Keys) -> usize {
 mod tests {
     use super::*;
 
-    fn live(all: &Arc<AtomicUsize>) -> Live {
-        Live::new([0, 0], false, Order::default(), all.clone())
+    fn live(all: &Arc<AtomicUsize>) -> CollectionCounters {
+        CollectionCounters::new([0, 0], false, Order::default(), all.clone())
     }
 
-    fn seqs(live: &Live, last: Option<u64>, reverse: bool) -> Option<Vec<u64>> {
+    fn seqs(live: &CollectionCounters, last: Option<u64>, reverse: bool) -> Option<Vec<u64>> {
         Some(
             live.inserted_after(last, 100, reverse, 10)?
                 .into_iter()

@@ -2,9 +2,9 @@
 //! dropped identifiers. Must not know: documents. ADR 0017 lists the parts that another process
 //! could change.
 
-use crate::catalog::dropped::Dropped;
+use crate::catalog::dropped::DroppedIdents;
 use crate::catalog::idents::Idents;
-use crate::catalog::large::Largest;
+use crate::catalog::large::LargestDocument;
 use crate::catalog::pins::Pins;
 use crate::catalog::row::CatalogRow;
 use crate::catalog::sequences::Sequences;
@@ -13,9 +13,9 @@ use crate::error;
 use crate::format::meta;
 use crate::hooks::Hooks;
 use crate::index::Index;
-use crate::locks::{Claimed, Held, KeyIds, LockTable, Owner};
+use crate::locks::{ClaimConflict, KeyIds, LockTable, Owner, StripeGuard};
 use crate::log::{Log, Waker};
-use crate::released::{LOOK, Registered};
+use crate::released::{LOOK, Registration};
 use model::{Namespace, Result, bail, code};
 use operation::Operation;
 use parking_lot::Mutex;
@@ -29,7 +29,7 @@ pub(crate) struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) hooks: Arc<dyn Hooks>,
     pub(crate) locks: LockTable,
-    pub(crate) dropped: Dropped,
+    pub(crate) dropped: DroppedIdents,
     /// The states that have readers.
     pub(crate) pins: Arc<Pins>,
     versions: AtomicU64,
@@ -46,7 +46,7 @@ pub(crate) struct Shared {
     /// Collections with indexes whose builds were abandoned.
     given_up: Mutex<Vec<Namespace>>,
     /// The largest document of all collections that were opened.
-    pub(crate) large: Largest,
+    pub(crate) large: LargestDocument,
 }
 
 impl Shared {
@@ -64,12 +64,16 @@ impl Shared {
     ///
     /// # Errors
     /// The reason when the operation is interrupted while it waits, or set aside.
-    pub(crate) fn lock_keys(&self, operation: &Operation, keys: &mut KeyIds) -> Result<Held<'_>> {
+    pub(crate) fn lock_keys(
+        &self,
+        operation: &Operation,
+        keys: &mut KeyIds,
+    ) -> Result<StripeGuard<'_>> {
         let mut locked = self.locks.try_lock(keys, None);
         loop {
             match locked {
                 Ok(held) => return Ok(held),
-                Err(Claimed(key)) => {
+                Err(ClaimConflict(key)) => {
                     Shared::wait_on_thread(operation, &|waker| {
                         self.locks.when_released(key, waker)
                     })?;
@@ -89,7 +93,7 @@ impl Shared {
     /// nothing yet and can be run again: then it waits without a thread.
     pub(crate) fn wait_on_thread(
         operation: &Operation,
-        register: &dyn Fn(Waker) -> Option<Registered>,
+        register: &dyn Fn(Waker) -> Option<Registration>,
     ) -> Result<()> {
         operation.check()?;
         let Some(link) = operation.waits_without_thread() else {
@@ -132,7 +136,7 @@ impl Shared {
         Ok(Shared {
             hooks,
             locks: LockTable::new(),
-            dropped: Dropped::load(engine.as_ref())?,
+            dropped: DroppedIdents::load(engine.as_ref())?,
             pins: Arc::default(),
             versions: AtomicU64::new(0),
             owners: AtomicU64::new(0),
@@ -142,7 +146,7 @@ impl Shared {
             log: None,
             feed: None,
             given_up: Mutex::default(),
-            large: Largest::default(),
+            large: LargestDocument::default(),
             engine,
         })
     }

@@ -9,8 +9,8 @@ use crate::commit::WriteUnit;
 use crate::ddl::logged::Note;
 use crate::ddl::writer::CatalogWriter;
 use crate::format::meta;
-use crate::gate::Closing;
-use crate::log::Concerned;
+use crate::gate::ClosingGuard;
+use crate::log::NamespaceHash;
 use crate::write::writer::Writer;
 use model::bucket::SeriesOptions;
 use model::{DocBuf, MongoError, Namespace, Result, code};
@@ -101,7 +101,7 @@ impl CatalogWriter<'_> {
         &self,
         ns: &Namespace,
         c: &Arc<Collection>,
-        closed: Closing,
+        closed: ClosingGuard,
     ) -> Result<Option<usize>> {
         let catalog = self.lock_catalog();
         let now = self.open_locked(&catalog, ns)?;
@@ -171,7 +171,7 @@ impl CatalogWriter<'_> {
         let closed = both
             .iter()
             .map(|c| c.close(self.operation))
-            .collect::<Result<Vec<Closing>>>()?;
+            .collect::<Result<Vec<ClosingGuard>>>()?;
         let catalog = self.lock_catalog();
         let same = |ns: &Namespace, seen: Option<&Arc<Collection>>| -> Result<bool> {
             let now = self.open_locked(&catalog, ns)?;
@@ -204,7 +204,7 @@ impl CatalogWriter<'_> {
         let mut rows = self
             .shared
             .log_command(&mut batch, from.db(), from.coll(), Some(&c.uuid), &note)
-            .map(|rows| rows.concerning(Concerned::by(to.db(), Some(to.coll()))));
+            .map(|rows| rows.concerning(NamespaceHash::by(to.db(), Some(to.coll()))));
         let unit = WriteUnit::stamped(&mut batch, &mut rows);
         let pos = self.commit(unit.then(renamed))?;
         drop(closed);

@@ -29,18 +29,18 @@ const UNIQUE_ENTRIES: usize = 256;
 pub(super) const INDEX_BUILD_ABORTED: i32 = 276;
 
 /// The progress of a build, kept while its operation is set aside.
-pub(super) struct Filling {
+pub(super) struct BuildProgress {
     /// The key of the next document; `None` when all were read.
     next: Option<Vec<u8>>,
     /// Entries that were gathered and not written yet.
     run: Run,
     /// Documents and entries that must be checked under a lock.
-    pending: VecDeque<Pending>,
+    pending: VecDeque<PendingCheck>,
     buffers: Buffers,
 }
 
 /// A document that is checked by itself.
-enum Pending {
+enum PendingCheck {
     /// Put all its entries.
     Put { id: Vec<u8> },
     /// This entry was put, but the document may not have it any more.
@@ -55,9 +55,9 @@ struct Buffers {
     value: Vec<u8>,
 }
 
-impl Filling {
-    pub(super) fn new(coll: &Collection) -> Filling {
-        Filling {
+impl BuildProgress {
+    pub(super) fn new(coll: &Collection) -> BuildProgress {
+        BuildProgress {
             next: Some(coll.key_bounds().0.to_vec()),
             run: Run::default(),
             pending: VecDeque::new(),
@@ -66,8 +66,8 @@ impl Filling {
     }
 
     /// The progress of an index that has no entries.
-    pub(super) fn none() -> Filling {
-        Filling {
+    pub(super) fn none() -> BuildProgress {
+        BuildProgress {
             next: None,
             run: Run::default(),
             pending: VecDeque::new(),
@@ -103,7 +103,7 @@ impl Writer<'_> {
     pub(super) fn fill_index(
         &self,
         index: &Index,
-        filling: &mut Filling,
+        filling: &mut BuildProgress,
         on_progress: &dyn Fn(),
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
@@ -119,11 +119,11 @@ impl Writer<'_> {
             if let Some(pending) = filling.pending.front() {
                 engine.admit(64, WriteClass::Background);
                 match pending {
-                    Pending::Put { id } => {
+                    PendingCheck::Put { id } => {
                         self.index_one(index, id, &mut filling.buffers)?;
                         index.add_documents_read(u64::from(is_shared));
                     }
-                    Pending::Check { id, components } => {
+                    PendingCheck::Check { id, components } => {
                         self.check_one(index, id, components, &mut filling.buffers)?;
                     }
                 }
@@ -151,8 +151,8 @@ impl Writer<'_> {
     }
 
     /// Reads the next documents and gathers their entries.
-    fn gather(&self, index: &Index, filling: &mut Filling) -> Result<()> {
-        let Filling {
+    fn gather(&self, index: &Index, filling: &mut BuildProgress) -> Result<()> {
+        let BuildProgress {
             next: Some(next),
             run,
             buffers,
@@ -189,14 +189,14 @@ impl Writer<'_> {
     }
 
     /// Lists the next documents, each of which is read again under its lock.
-    fn name_documents(&self, filling: &mut Filling) -> Result<()> {
+    fn name_documents(&self, filling: &mut BuildProgress) -> Result<()> {
         let Some(next) = &mut filling.next else {
             return Ok(());
         };
         let (mut after, pending) = (Vec::new(), &mut filling.pending);
         let more = self.visit_documents(next, true, &mut |key, _| {
             let id = key.get(4..).unwrap_or_default().to_vec();
-            pending.push_back(Pending::Put { id });
+            pending.push_back(PendingCheck::Put { id });
             after.clear();
             after.extend_from_slice(key);
             true
@@ -260,7 +260,7 @@ impl Writer<'_> {
     /// Writes the next entries while writers are active; returns their number. Entries of changed
     /// documents are checked afterwards. A writer that deleted an entry before it was put has
     /// recorded that before its commit; a later writer deletes the entry itself.
-    fn write_sorted(&self, index: &Index, filling: &mut Filling) -> Result<usize> {
+    fn write_sorted(&self, index: &Index, filling: &mut BuildProgress) -> Result<usize> {
         let (b, mut number) = (&mut filling.buffers, 0);
         b.batch.clear();
         for e in filling.run.left() {
@@ -278,7 +278,7 @@ impl Writer<'_> {
         self.commit(WriteUnit::new(&b.batch))?;
         for e in filling.run.left().take(number) {
             if index.may_have_changed(e.id) {
-                filling.pending.push_back(Pending::Check {
+                filling.pending.push_back(PendingCheck::Check {
                     id: e.id.to_vec(),
                     components: e.key.components.to_vec(),
                 });
@@ -290,8 +290,8 @@ impl Writer<'_> {
     /// As [`Writer::write_sorted`], for a unique index. Keys and documents are locked, so that
     /// those that have not changed stay unchanged until the commit; all others are checked one by
     /// one.
-    fn write_unique(&self, index: &Index, filling: &mut Filling) -> Result<usize> {
-        let Filling {
+    fn write_unique(&self, index: &Index, filling: &mut BuildProgress) -> Result<usize> {
+        let BuildProgress {
             run,
             pending,
             buffers: b,
@@ -341,7 +341,7 @@ impl Writer<'_> {
             self.commit(WriteUnit::new(&b.batch))?;
         }
         for (e, _) in chunk.iter().zip(&is_simple).filter(|(_, simple)| !**simple) {
-            pending.push_back(Pending::Put { id: e.id.to_vec() });
+            pending.push_back(PendingCheck::Put { id: e.id.to_vec() });
         }
         Ok(chunk.len())
     }

@@ -4,7 +4,7 @@
 
 use crate::catalog::dropped::Leftover;
 use crate::catalog::{Collection, Shared, State};
-use crate::ddl::filling::{Filling, INDEX_BUILD_ABORTED};
+use crate::ddl::filling::{BuildProgress, INDEX_BUILD_ABORTED};
 use crate::ddl::logged::Note;
 use crate::index::Index;
 use crate::write::writer::Writer;
@@ -20,7 +20,7 @@ const BUILD_POLL: Duration = Duration::from_millis(10);
 ///
 /// # Errors
 /// A reason to refuse the new one.
-pub type SameIndex<'s> = dyn Fn(Doc<'_>) -> Result<bool> + 's;
+pub type IndexEquality<'s> = dyn Fn(Doc<'_>) -> Result<bool> + 's;
 
 /// An index that was registered and is being built, kept while the operation that builds it is set
 /// aside. Dropping it abandons the build: `Store::sweep_abandoned` removes the index.
@@ -30,7 +30,7 @@ pub struct IndexBuild {
     index: Arc<Index>,
     /// The index that it replaces, and what the log records of that.
     replaces: Option<(Arc<Index>, Option<Note>)>,
-    filling: Filling,
+    filling: BuildProgress,
     /// Why the build failed; its index has to be removed.
     failed: Option<MongoError>,
     ended: bool,
@@ -40,8 +40,8 @@ impl IndexBuild {
     fn new(coll: &Collection, index: Arc<Index>) -> IndexBuild {
         // A column index is complete without segments.
         let filling = match index.is_columns() {
-            true => Filling::none(),
-            false => Filling::new(coll),
+            true => BuildProgress::none(),
+            false => BuildProgress::new(coll),
         };
         IndexBuild {
             shared: Arc::clone(&coll.shared),
@@ -94,7 +94,7 @@ impl Writer<'_> {
     pub fn create_index_unless(
         &self,
         spec: DocBuf,
-        same: &SameIndex<'_>,
+        same: &IndexEquality<'_>,
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<bool> {
         self.create_index_with_progress(spec, same, &mut None, &|| {}, go_on)
@@ -108,7 +108,7 @@ impl Writer<'_> {
     pub fn create_index_with_progress(
         &self,
         spec: DocBuf,
-        same: &SameIndex<'_>,
+        same: &IndexEquality<'_>,
         build: &mut Option<IndexBuild>,
         on_progress: &dyn Fn(),
         go_on: &dyn Fn() -> Result<()>,
@@ -132,7 +132,7 @@ impl Writer<'_> {
     fn begin_build(
         &self,
         spec: DocBuf,
-        same: &SameIndex<'_>,
+        same: &IndexEquality<'_>,
         on_progress: &dyn Fn(),
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<Option<IndexBuild>> {
@@ -260,7 +260,7 @@ impl Writer<'_> {
     ///
     /// # Output
     /// The index that `same` recognises, when there is one; nothing is registered then.
-    fn register(&self, index: &Arc<Index>, same: &SameIndex<'_>) -> Result<Option<Arc<Index>>> {
+    fn register(&self, index: &Arc<Index>, same: &IndexEquality<'_>) -> Result<Option<Arc<Index>>> {
         let mut found = None;
         let registered = self.alter(None, None, |state, _| {
             for old in state.indexes.iter() {

@@ -1,7 +1,7 @@
 //! The entries of the log for changes of the catalog. Must not know: which options mean what.
 
 use crate::catalog::{Collection, Shared};
-use crate::log::{Concerned, EntryList, LogRows, uuid};
+use crate::log::{EntryList, LogRows, NamespaceHash, uuid};
 use model::{Doc, DocBuf, DocWriter, Namespace};
 use storage::WriteBatch;
 
@@ -92,7 +92,7 @@ impl Shared {
         let log = self.log.as_deref().filter(|_| db != "local")?;
         let list = note.entry(db, id);
         let coll = Some(coll).filter(|name| !name.is_empty());
-        let concerned = smallvec::smallvec![Concerned::by(db, coll)];
+        let concerned = smallvec::smallvec![NamespaceHash::by(db, coll)];
         let mut rows = LogRows::new(log, concerned);
         rows.documents(batch, &list);
         Some(rows)

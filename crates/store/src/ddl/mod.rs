@@ -13,14 +13,14 @@ mod sweep;
 mod uncommitted;
 pub(crate) mod writer;
 
-pub use indexes::{IndexBuild, SameIndex};
+pub use indexes::{IndexBuild, IndexEquality};
 
 use crate::catalog::dropped::{self, Leftover};
 use crate::catalog::{Collection, Shared, State};
 use crate::commit::WriteUnit;
 use crate::ddl::logged::Note;
 use crate::format::meta;
-use crate::gate::Closing;
+use crate::gate::ClosingGuard;
 use crate::index::Index;
 use crate::write::writer::Writer;
 use model::Result;
@@ -51,7 +51,7 @@ impl Writer<'_> {
     /// As [`Writer::alter`], for an existing collection whose gate is closed.
     fn alter_alone<T>(
         &self,
-        closed: Closing,
+        closed: ClosingGuard,
         ready: Option<&Index>,
         note: Option<&Note>,
         change: impl FnOnce(&mut State, &mut Vec<Leftover>) -> Result<T>,

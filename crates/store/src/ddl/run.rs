@@ -11,14 +11,14 @@ const RUN_BYTES: usize = 16 << 20;
 pub(super) struct Run {
     /// For each entry its components, followed by the encoded id and the marks.
     bytes: Vec<u8>,
-    places: Vec<Place>,
+    places: Vec<EntrySlice>,
     /// How many entries were taken.
     taken: usize,
     sorted: bool,
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct EntrySlice {
     /// The first bytes of the components, as a number with the same order.
     first: u64,
     start: u32,
@@ -44,7 +44,7 @@ impl Run {
             self.bytes.extend_from_slice(components);
             self.bytes.extend_from_slice(id);
             self.bytes.extend_from_slice(marks);
-            self.places.push(Place {
+            self.places.push(EntrySlice {
                 first: first_bytes(components),
                 start,
                 components: components.len() as u32,
@@ -56,7 +56,7 @@ impl Run {
 
     /// Whether its entries have to be written before more are added.
     pub(super) fn is_full(&self) -> bool {
-        self.sorted || self.bytes.len() + self.places.len() * size_of::<Place>() >= RUN_BYTES
+        self.sorted || self.bytes.len() + self.places.len() * size_of::<EntrySlice>() >= RUN_BYTES
     }
 
     /// Sorts the entries by key, and those of equal keys by id.
@@ -96,7 +96,7 @@ impl Run {
     }
 }
 
-fn entry<'r>(bytes: &'r [u8], place: &Place) -> RunEntry<'r> {
+fn entry<'r>(bytes: &'r [u8], place: &EntrySlice) -> RunEntry<'r> {
     let components = place.start as usize;
     let id = components + place.components as usize;
     let marks = id + place.id as usize;

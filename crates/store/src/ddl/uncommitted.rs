@@ -5,7 +5,7 @@
 
 use crate::catalog::{Collection, Shared, State};
 use crate::ddl::collections::exists;
-use crate::ddl::indexes::SameIndex;
+use crate::ddl::indexes::IndexEquality;
 use crate::ddl::logged::Note;
 use crate::ddl::writer::CatalogWriter;
 use crate::format::meta;
@@ -60,7 +60,7 @@ impl CatalogWriter<'_> {
         &self,
         c: &Arc<Collection>,
         spec: DocBuf,
-        same: &SameIndex<'_>,
+        same: &IndexEquality<'_>,
         transaction: &Transaction,
     ) -> Result<bool> {
         let state = State::clone(&c.state());

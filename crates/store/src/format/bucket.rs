@@ -140,12 +140,12 @@ pub(crate) fn write_closed(
 /// A decoded head.
 pub(crate) struct Head<'b> {
     pub(crate) meta: OwnedValue,
-    pub(crate) closed: Option<Closed<'b>>,
+    pub(crate) closed: Option<ClosedHead<'b>>,
 }
 
 /// The additional contents of a closed bucket's head.
 #[derive(Clone, Copy)]
-pub(crate) struct Closed<'b> {
+pub(crate) struct ClosedHead<'b> {
     pub(crate) count: usize,
     /// First and last time.
     pub(crate) times: (i64, i64),
@@ -162,7 +162,7 @@ pub(crate) fn read(value: &[u8]) -> Option<Head<'_>> {
             let (count, rest) = read_varint(rest)?;
             let (first, rest) = rest.split_first_chunk::<8>()?;
             let (last, body) = rest.split_first_chunk::<8>()?;
-            Some(Closed {
+            Some(ClosedHead {
                 count: usize::try_from(count).ok().filter(|_| count < ROWS_MAX)?,
                 times: (i64::from_be_bytes(*first), i64::from_be_bytes(*last)),
                 body,
@@ -173,7 +173,7 @@ pub(crate) fn read(value: &[u8]) -> Option<Head<'_>> {
     Some(Head { meta, closed })
 }
 
-impl Closed<'_> {
+impl ClosedHead<'_> {
     /// The measurements with the fields for which `wanted` is true. `None` when damaged.
     pub(crate) fn measurements(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Option<Vec<Measurement>> {
         let (seqs, body) = ints::read(self.body, self.count)?;

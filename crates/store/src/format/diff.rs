@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// The paths that an update may have changed.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Touched {
+pub enum ChangedPaths {
     /// Only these paths may have changed.
     Paths(Paths),
     /// Anything may have changed.
@@ -61,10 +61,10 @@ impl Paths {
 
 /// The difference between `old` and `new`. `None` when a replacement records it better: nothing
 /// differs, or the difference is not shorter than the document.
-pub fn diff(old: Doc<'_>, new: Doc<'_>, touched: &Touched) -> Option<DocBuf> {
+pub fn diff(old: Doc<'_>, new: Doc<'_>, touched: &ChangedPaths) -> Option<DocBuf> {
     let paths = match touched {
-        Touched::Paths(paths) => Some(paths),
-        Touched::Anything => None,
+        ChangedPaths::Paths(paths) => Some(paths),
+        ChangedPaths::Anything => None,
     };
     let diff = document(old, new, paths);
     let shorter = paths.is_some() || diff.as_bytes().len() < new.len_bytes();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(old: &str, new: &str, touched: &Touched, expected: &str) {
+    fn check(old: &str, new: &str, touched: &ChangedPaths, expected: &str) {
         let (old, new, expected) = (doc(old), doc(new), doc(expected));
         let diff = diff(old.doc(), new.doc(), touched).unwrap();
         assert_eq!(diff.doc(), expected.doc());
@@ -321,10 +321,10 @@ mod tests {
         assert_eq!(again.doc(), new.doc());
     }
 
-    fn paths(list: &[(&str, Set)]) -> Touched {
+    fn paths(list: &[(&str, Set)]) -> ChangedPaths {
         let mut paths = Paths::default();
         list.iter().for_each(|(p, set)| paths.add(p, *set));
-        Touched::Paths(paths)
+        ChangedPaths::Paths(paths)
     }
 
     #[test]
@@ -364,11 +364,11 @@ mod tests {
         let new = format!(r#"{{"_id": 1, "a": ["{long}", 2], "c": 2, "e": {{}}, "b": 1}}"#);
         let expected = r#"{"i": {"b": 1}, "sa": {"a": true, "l": 2}}"#;
         let (old, new) = (doc(&old), doc(&new));
-        let found = diff(old.doc(), new.doc(), &Touched::Anything).unwrap();
+        let found = diff(old.doc(), new.doc(), &ChangedPaths::Anything).unwrap();
         assert_eq!(found.doc(), doc(expected).doc());
         assert_eq!(apply(old.doc(), found.doc()).unwrap().doc(), new.doc());
         // As long as the document itself.
         let (old, new) = (doc(r#"{"a": 1}"#), doc(r#"{"b": 2}"#));
-        assert_eq!(diff(old.doc(), new.doc(), &Touched::Anything), None);
+        assert_eq!(diff(old.doc(), new.doc(), &ChangedPaths::Anything), None);
     }
 }

@@ -20,19 +20,19 @@ fn unzigzag(n: u64) -> i64 {
 
 /// A sequence after taking differences: the first number of each order, and the others relative to
 /// the least.
-struct Form {
+struct DeltaSequence {
     heads: Vec<i64>,
     rest: Vec<i64>,
     least: i64,
     width: u32,
 }
 
-impl Form {
-    fn of(heads: Vec<i64>, rest: Vec<i64>) -> Form {
+impl DeltaSequence {
+    fn of(heads: Vec<i64>, rest: Vec<i64>) -> DeltaSequence {
         let least = rest.iter().copied().min().unwrap_or(0);
         let most = rest.iter().copied().max().unwrap_or(0);
         let width = 64 - (most.wrapping_sub(least) as u64).leading_zeros();
-        Form {
+        DeltaSequence {
             heads,
             rest,
             least,
@@ -40,12 +40,12 @@ impl Form {
         }
     }
 
-    fn next(&self) -> Option<Form> {
+    fn next(&self) -> Option<DeltaSequence> {
         let (first, _) = self.rest.split_first()?;
         let mut heads = self.heads.clone();
         heads.push(*first);
         let pairs = self.rest.windows(2);
-        Some(Form::of(
+        Some(DeltaSequence::of(
             heads,
             pairs.map(|w| w[1].wrapping_sub(w[0])).collect(),
         ))
@@ -59,7 +59,7 @@ impl Form {
 
 /// Appends a sequence.
 pub(super) fn write(out: &mut Vec<u8>, numbers: &[i64]) {
-    let mut best = Form::of(Vec::new(), numbers.to_vec());
+    let mut best = DeltaSequence::of(Vec::new(), numbers.to_vec());
     let mut last = best.next();
     while let Some(form) = last {
         last = form.next().filter(|f| f.heads.len() <= ORDER_MAX);

@@ -35,13 +35,13 @@ pub(crate) struct Head {
     /// Number of entries in the row.
     pub(crate) entries: u32,
     /// The part that is known at the commit.
-    pub(crate) late: Late,
+    pub(crate) late: LogTotals,
 }
 
 /// Sums over the whole log, so that the difference of two rows gives the entries and bytes between
 /// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Late {
+pub(crate) struct LogTotals {
     /// Number of entries ever written, including this row's.
     pub(crate) entries_total: u64,
     /// Number of bytes ever written, including this row's.
@@ -50,7 +50,7 @@ pub(crate) struct Late {
     pub(crate) wall_ms: i64,
 }
 
-impl Late {
+impl LogTotals {
     pub(crate) fn encode(&self) -> [u8; HEAD_BYTES - LATE_AT] {
         let mut out = [0; HEAD_BYTES - LATE_AT];
         out[..8].copy_from_slice(&self.entries_total.to_be_bytes());
@@ -80,7 +80,7 @@ pub(crate) fn read(value: &[u8]) -> Option<(Head, &[u8])> {
             .ok()
             .map(u64::from_be_bytes)
     };
-    let late = Late {
+    let late = LogTotals {
         entries_total: number(LATE_AT)?,
         bytes_total: number(LATE_AT + 8)?,
         wall_ms: number(LATE_AT + 16)? as i64,
@@ -260,7 +260,7 @@ mod tests {
 
     fn value(kind: u8, entries: u32, parts: &[&[u8]]) -> Vec<u8> {
         let mut value = head(kind, entries).to_vec();
-        let late = Late {
+        let late = LogTotals {
             entries_total: 7,
             bytes_total: u64::MAX,
             wall_ms: -5,

@@ -159,7 +159,7 @@ pub fn column_of(key: &[u8]) -> Option<(u32, u32)> {
 
 /// The number of a write: a run of the server, and a write within it.
 #[derive(Clone, Copy, Debug)]
-pub struct Touch {
+pub struct WriteNumber {
     /// Identifier of the run.
     pub run: u32,
     /// Number of the write within the run.
@@ -167,7 +167,7 @@ pub struct Touch {
 }
 
 /// The note that the write with this number touched a document.
-pub fn touched(index: u32, id: &[u8], touch: Touch) -> Vec<u8> {
+pub fn touched(index: u32, id: &[u8], touch: WriteNumber) -> Vec<u8> {
     let mut key = of_kind(index, TOUCHED);
     key.reserve_exact(id.len() + 1 + TOUCH_BYTES);
     key.extend_from_slice(id);
@@ -314,7 +314,7 @@ mod tests {
     fn keys_say_what_they_are_of() {
         assert_eq!(number_of(&head(9, 77)), Some(77));
         assert_eq!(column_of(&column(9, 77, 3)), Some((77, 3)));
-        let note = touched(9, b"id", Touch { run: 1, number: 2 });
+        let note = touched(9, b"id", WriteNumber { run: 1, number: 2 });
         assert_eq!(touched_id(&note), Some(&b"id"[..]));
         assert!(number_of(&note).is_none() && column_of(&note).is_none());
         let [low, high] = touched_between(9, b"id", None);
@@ -330,7 +330,7 @@ mod tests {
             super::super::keys::encode(&v, None, &mut id);
             id
         };
-        let touch = |run| Touch { run, number: 1 };
+        let touch = |run| WriteNumber { run, number: 1 };
         // The first id is a prefix of the second.
         for (last, next) in [
             (Value::Int32(49), Value::Int32(50)),

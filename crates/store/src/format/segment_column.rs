@@ -53,7 +53,7 @@ fn class(tag: u8) -> Class {
 }
 
 /// The whole number that a double is, if converting it back gives the same bits.
-fn whole(bits: u64) -> Option<i64> {
+fn read_integer(bits: u64) -> Option<i64> {
     let n = f64::from_bits(bits);
     let is_whole = n.abs() < 9_007_199_254_740_992.0 && (n as i64 as f64).to_bits() == bits;
     is_whole.then_some(n as i64)
@@ -99,7 +99,7 @@ impl SegmentColumn {
         };
         let numbers: Vec<i64> = of(Class::Whole).map(|word| word as i64).collect();
         ints::write(&mut plain, &numbers);
-        let doubles: Option<Vec<i64>> = of(Class::Double).map(whole).collect();
+        let doubles: Option<Vec<i64>> = of(Class::Double).map(read_integer).collect();
         match doubles {
             Some(doubles) => {
                 plain.push(1);

@@ -103,7 +103,10 @@ fn write_column(out: &mut Vec<u8>, cells: &[Cell<'_>], depth: usize) {
                 out.extend_from_slice(&[form::WHOLE, tag.0]);
                 ints::write(
                     out,
-                    &cells.iter().map(|(t, p)| whole(*t, p)).collect::<Vec<_>>(),
+                    &cells
+                        .iter()
+                        .map(|(t, p)| read_integer(*t, p))
+                        .collect::<Vec<_>>(),
                 );
                 true
             }
@@ -135,7 +138,7 @@ fn write_column(out: &mut Vec<u8>, cells: &[Cell<'_>], depth: usize) {
     }
 }
 
-fn whole(tag: Tag, payload: &[u8]) -> i64 {
+fn read_integer(tag: Tag, payload: &[u8]) -> i64 {
     let wide = payload
         .first_chunk::<8>()
         .map_or(0, |b| i64::from_le_bytes(*b));

@@ -6,16 +6,16 @@ use super::{IndexField, WantedFields};
 use model::{Doc, DocWriter, Value};
 
 /// The part of a document that an entry stores.
-pub(super) enum Carried {
+pub(super) enum IncludedFields {
     /// The whole document.
     Document,
     /// The top-level fields of these names: `_id`, those of the key and those asked for.
     Fields(Box<[String]>),
 }
 
-impl Carried {
+impl IncludedFields {
     /// Parses a specification: `clustering` is true, or names top-level fields.
-    pub(super) fn parse(spec: Doc<'_>, fields: &[IndexField]) -> Option<Carried> {
+    pub(super) fn parse(spec: Doc<'_>, fields: &[IndexField]) -> Option<IncludedFields> {
         match spec.field("clustering") {
             Value::Array(names) => {
                 let own = std::iter::once("_id").chain(fields.iter().map(|f| f.path.first()));
@@ -23,22 +23,24 @@ impl Carried {
                 let mut all: Vec<String> = own.chain(named).map(str::to_owned).collect();
                 all.sort_unstable();
                 all.dedup();
-                Some(Carried::Fields(all.into()))
+                Some(IncludedFields::Fields(all.into()))
             }
-            v => v.truthy().then_some(Carried::Document),
+            v => v.truthy().then_some(IncludedFields::Document),
         }
     }
 
     fn has(&self, name: &str) -> bool {
         match self {
-            Carried::Document => true,
-            Carried::Fields(names) => names.binary_search_by(|n| n.as_str().cmp(name)).is_ok(),
+            IncludedFields::Document => true,
+            IncludedFields::Fields(names) => {
+                names.binary_search_by(|n| n.as_str().cmp(name)).is_ok()
+            }
         }
     }
 
     /// Appends the stored part of a document.
     pub(super) fn put(&self, doc: Doc<'_>, out: &mut Vec<u8>) {
-        let Carried::Fields(_) = self else {
+        let IncludedFields::Fields(_) = self else {
             out.extend_from_slice(doc.as_bytes());
             return;
         };
@@ -54,9 +56,9 @@ impl Carried {
     /// `None` when the entries do not store all of it.
     pub(super) fn wanted(&self, names: Option<&[String]>) -> Option<WantedFields> {
         let is_carried = match (self, names) {
-            (Carried::Document, _) => true,
-            (Carried::Fields(_), None) => false,
-            (Carried::Fields(_), Some(names)) => names.iter().all(|n| self.has(n)),
+            (IncludedFields::Document, _) => true,
+            (IncludedFields::Fields(_), None) => false,
+            (IncludedFields::Fields(_), Some(names)) => names.iter().all(|n| self.has(n)),
         };
         is_carried.then(WantedFields::default)
     }
@@ -64,8 +66,8 @@ impl Carried {
     /// Whether two versions of a document have the same stored part.
     pub(super) fn is_same(&self, old: Doc<'_>, new: Doc<'_>) -> bool {
         match self {
-            Carried::Document => old.as_bytes() == new.as_bytes(),
-            Carried::Fields(_) => {
+            IncludedFields::Document => old.as_bytes() == new.as_bytes(),
+            IncludedFields::Fields(_) => {
                 let [mut a, mut b] = [Vec::new(), Vec::new()];
                 self.put(old, &mut a);
                 self.put(new, &mut b);

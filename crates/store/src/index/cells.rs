@@ -1,12 +1,12 @@
 //! The keys of a document in a geospatial index: a component for each field, which for a place is a
-//! cell (`docs/on-disk.md`). The cells of a document come from [`crate::hooks::Places`].
+//! cell (`docs/on-disk.md`). The cells of a document come from [`crate::hooks::CellExtractor`].
 
 use super::field::{FieldKind, IndexField};
 use super::key_set::KeySet;
-use super::reach::{Reach, reach};
+use super::reach::{PathEnd, reach};
 use super::{Index, KEYS_BYTES_MAX, encode_component};
 use crate::format::keys;
-use crate::hooks::Places;
+use crate::hooks::CellExtractor;
 use model::path::PathPart;
 use model::{Collate, Doc, Result, Value};
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ impl Index {
     /// no keys.
     pub(super) fn cell_keys(
         &self,
-        places: &dyn Places,
+        places: &dyn CellExtractor,
         doc: Doc<'_>,
         set: &mut KeySet,
     ) -> Result<()> {
@@ -74,7 +74,7 @@ fn combine<'f>(fields: &'f [Components], before: &mut Vec<&'f [u8]>, set: &mut K
 }
 
 /// The cells of a field's places; null where a document has none.
-fn of_place(places: &dyn Places, f: &IndexField, doc: Doc<'_>) -> Components {
+fn of_place(places: &dyn CellExtractor, f: &IndexField, doc: Doc<'_>) -> Components {
     let mut cells = Vec::new();
     places.cells(f.path.as_str(), doc, &mut cells);
     let several = match cells.as_slice() {
@@ -120,11 +120,11 @@ fn of_values(f: &IndexField, collate: Option<&dyn Collate>, doc: Doc<'_>) -> Res
 /// Shows the values at a path as other indexes see them; true when an array lies on it.
 fn each_value(v: Value<'_>, path: &[PathPart], show: &mut dyn FnMut(Value<'_>)) -> Result<bool> {
     let (array, rest) = match reach(v, path)? {
-        Reach::At(v) => {
+        PathEnd::At(v) => {
             show(v);
             return Ok(false);
         }
-        Reach::Blocked(array, rest) => (array, rest),
+        PathEnd::Blocked(array, rest) => (array, rest),
     };
     if array.is_empty() {
         show(match rest {

@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const BITS: std::ops::RangeInclusive<u32> = 19..=26;
 
 /// A set of documents, each represented by a hash.
-pub(crate) struct Changed {
+pub(crate) struct ChangeSet {
     words: Box<[AtomicU64]>,
 }
 
-impl Changed {
+impl ChangeSet {
     /// An empty set, large enough that a build of `documents` rarely confuses two of them.
-    pub(crate) fn new(documents: u64) -> Changed {
+    pub(crate) fn new(documents: u64) -> ChangeSet {
         let wanted = documents.max(1).ilog2() + 3;
         let bits = wanted.clamp(*BITS.start(), *BITS.end());
-        Changed {
+        ChangeSet {
             words: (0..1u64 << (bits - 6)).map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -54,12 +54,12 @@ mod tests {
 
     #[test]
     fn what_was_added_is_held_and_little_else() {
-        let changed = Changed::new(1000);
+        let changed = ChangeSet::new(1000);
         let id = |n: u32| n.to_be_bytes();
         (0..500).for_each(|n| changed.add(&id(n)));
         assert!((0..500).all(|n| changed.may_hold(&id(n))));
         let wrong = (500..10_500).filter(|n| changed.may_hold(&id(*n))).count();
         assert!(wrong < 100, "{wrong}");
-        assert!(Changed::new(u64::MAX).words.len() == 1 << 20);
+        assert!(ChangeSet::new(u64::MAX).words.len() == 1 << 20);
     }
 }

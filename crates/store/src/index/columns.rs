@@ -1,8 +1,8 @@
 //! A column index (docs/adr/0103-column-segments.md): the paths that its segments have. It has no
 //! entries. Must not know: what segments hold.
 
-use super::{Form, Index};
-use crate::format::segment::Touch;
+use super::{EntryKind, Index};
+use crate::format::segment::WriteNumber;
 use model::{FieldPath, Result};
 
 /// The field that stands for all top-level fields.
@@ -11,7 +11,7 @@ const ALL_PATHS: &str = "$**";
 impl Index {
     /// Whether it is a column index: it has no entries, but segments of columns.
     pub fn is_columns(&self) -> bool {
-        matches!(self.form, Form::Columns)
+        matches!(self.form, EntryKind::Columns)
     }
 
     /// The paths of its segments; `None` for all top-level fields.
@@ -43,7 +43,7 @@ impl Index {
     ///
     /// # Errors
     /// Those of `new_run`.
-    pub(crate) fn next_touch(&self, new_run: &dyn Fn() -> Result<u32>) -> Result<Touch> {
+    pub(crate) fn next_touch(&self, new_run: &dyn Fn() -> Result<u32>) -> Result<WriteNumber> {
         self.state.touches.next(new_run)
     }
 }

@@ -2,14 +2,14 @@
 
 use super::field::{FieldKind, encode_component};
 use super::key_set::KeySet;
-use super::reach::{Reach, reach};
+use super::reach::{PathEnd, reach};
 use super::{Index, KEYS_BYTES_MAX, marks};
 use model::{Array, Doc, MongoError, Result, Value};
 
 impl Index {
     /// One key, or one for each distinct element of an array.
     pub(super) fn field_keys(&self, doc: Doc<'_>, set: &mut KeySet) -> Result<()> {
-        let mut states: smallvec::SmallVec<[Reach<'_>; 4]> = self
+        let mut states: smallvec::SmallVec<[PathEnd<'_>; 4]> = self
             .fields
             .iter()
             .map(|f| reach(Value::Document(doc), f.path.parts()))
@@ -17,7 +17,7 @@ impl Index {
         if self.sparse
             && states
                 .iter()
-                .all(|s| matches!(s, Reach::At(Value::Missing)))
+                .all(|s| matches!(s, PathEnd::At(Value::Missing)))
         {
             return Ok(());
         }
@@ -28,14 +28,14 @@ impl Index {
 
     /// Appends the stored part of the document, or the marks of the key with these values; `arrays`
     /// says which fields go through an array.
-    fn put_marks(&self, states: &[Reach<'_>], arrays: u32, doc: Doc<'_>, out: &mut Vec<u8>) {
+    fn put_marks(&self, states: &[PathEnd<'_>], arrays: u32, doc: Doc<'_>, out: &mut Vec<u8>) {
         if let Some(carried) = &self.carried {
             return carried.put(doc, out);
         }
         let start = out.len();
         for (i, (s, f)) in states.iter().zip(&self.fields).enumerate() {
             let known = f.path.parts().len() == 1 && arrays & 1 << i.min(31) == 0;
-            if let Reach::At(v) = s {
+            if let PathEnd::At(v) = s {
                 marks::put(v, known && f.kind != FieldKind::Hashed, out);
             }
         }
@@ -46,13 +46,13 @@ impl Index {
     /// marks when the caller passes the document.
     pub(super) fn expand(
         &self,
-        states: &mut [Reach<'_>],
+        states: &mut [PathEnd<'_>],
         marked: Option<Doc<'_>>,
         set: &mut KeySet,
     ) -> Result<()> {
         let mut blocking: Option<Array<'_>> = None;
         for (i, s) in states.iter().enumerate() {
-            let Reach::Blocked(a, _) = s else { continue };
+            let PathEnd::Blocked(a, _) = s else { continue };
             set.multikey |= 1 << i.min(31);
             match blocking {
                 None => blocking = Some(*a),
@@ -73,7 +73,7 @@ impl Index {
         let Some(array) = blocking else {
             let start = set.begin();
             for (s, f) in states.iter().zip(&self.fields) {
-                if let Reach::At(v) = s {
+                if let PathEnd::At(v) = s {
                     if f.kind == FieldKind::Hashed && matches!(v, Value::Array(_)) {
                         return Err(MongoError::new(
                             16766,
@@ -100,15 +100,15 @@ impl Index {
             ));
         }
         let mut step = |element: Option<Value<'_>>| -> Result<()> {
-            let mut next: smallvec::SmallVec<[Reach<'_>; 4]> = states
+            let mut next: smallvec::SmallVec<[PathEnd<'_>; 4]> = states
                 .iter()
                 .map(|s| match s {
-                    Reach::Blocked(_, []) => Ok(Reach::At(element.unwrap_or(Value::Undefined))),
-                    Reach::Blocked(_, rest) => match element {
+                    PathEnd::Blocked(_, []) => Ok(PathEnd::At(element.unwrap_or(Value::Undefined))),
+                    PathEnd::Blocked(_, rest) => match element {
                         Some(v @ Value::Document(_)) => reach(v, rest),
-                        _ => Ok(Reach::At(Value::Missing)),
+                        _ => Ok(PathEnd::At(Value::Missing)),
                     },
-                    Reach::At(v) => Ok(Reach::At(*v)),
+                    PathEnd::At(v) => Ok(PathEnd::At(*v)),
                 })
                 .collect::<Result<_>>()?;
             self.expand(&mut next, marked, set)

@@ -30,19 +30,19 @@ pub use usage::Usage;
 pub use wildcard::{Coverage, WildcardPart};
 
 use crate::format::keys;
-use crate::hooks::{Hooks, Places, Predicate};
+use crate::hooks::{CellExtractor, Hooks, Predicate};
 use crate::log::Waker;
-use crate::released::{Registered, Waiters};
+use crate::released::{Registration, Waiters};
 use arc_swap::ArcSwapOption;
-use carried::Carried;
-use changed::Changed;
+use carried::IncludedFields;
+use changed::ChangeSet;
 use field::encode_component;
 use model::{Collate, Doc, DocBuf, FieldPath, MongoError, Result, Value, bail, code};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use storage::CommitPos;
-use touches::TouchNumbers;
+use touches::WriteNumbers;
 
 /// Bytes of all keys one document may have in an index.
 const KEYS_BYTES_MAX: usize = 64 << 20;
@@ -57,21 +57,21 @@ pub struct Index {
     name: String,
     spec: DocBuf,
     fields: Vec<IndexField>,
-    form: Form,
+    form: EntryKind,
     unique: bool,
     sparse: bool,
     partial: Option<Predicate>,
-    places: Option<Arc<dyn Places>>,
+    places: Option<Arc<dyn CellExtractor>>,
     collate: Option<Arc<dyn Collate>>,
     /// Its entries have marks, or store fields of documents.
     marked: bool,
     /// The fields of documents that its entries store instead of marks.
-    carried: Option<Carried>,
+    carried: Option<IncludedFields>,
     state: Arc<IndexState>,
 }
 
 /// The kind of its entries.
-enum Form {
+enum EntryKind {
     /// One component for each field.
     Fields,
     /// Entries of a text index; `fields` are the fields without text.
@@ -105,14 +105,14 @@ struct IndexState {
     /// Its build has failed, and so has its removal.
     abandoned: AtomicBool,
     /// Documents that were changed since its build began; `None` when it is not being built.
-    changed: ArcSwapOption<Changed>,
+    changed: ArcSwapOption<ChangeSet>,
     /// Number of documents that its build has read.
     read: AtomicU64,
     /// Operations that wait for the end of its build.
     waiters: Arc<Waiters>,
     usage: Usage,
     /// Numbers for the notes of writers, in a column index.
-    touches: TouchNumbers,
+    touches: WriteNumbers,
 }
 
 /// Writes its key pattern.
@@ -150,7 +150,7 @@ impl Index {
             Some(c) => hooks.collator(c)?,
             None => None,
         };
-        let carried = Carried::parse(d, &fields);
+        let carried = IncludedFields::parse(d, &fields);
         Ok(Index {
             ident,
             name,
@@ -159,8 +159,8 @@ impl Index {
             sparse: d.field("sparse").truthy(),
             partial,
             places,
-            marked: matches!(form, Form::Fields) && (collate.is_none() || carried.is_some()),
-            carried: carried.filter(|_| matches!(form, Form::Fields)),
+            marked: matches!(form, EntryKind::Fields) && (collate.is_none() || carried.is_some()),
+            carried: carried.filter(|_| matches!(form, EntryKind::Fields)),
             form,
             collate,
             state: Arc::new(IndexState {
@@ -188,9 +188,10 @@ impl Index {
     /// This index in the format of the server that created it: before version 3 of the layout
     /// geospatial and wildcard indexes had no entries, before version 4 no entries had marks.
     pub(crate) fn with_format(self, has_entries: bool, has_marks: bool) -> Index {
-        let form = match has_entries || matches!(self.form, Form::Fields | Form::Text(_)) {
+        let form = match has_entries || matches!(self.form, EntryKind::Fields | EntryKind::Text(_))
+        {
             true => self.form,
-            false => Form::Nothing,
+            false => EntryKind::Nothing,
         };
         Index {
             form,
@@ -206,7 +207,7 @@ impl Index {
 
     /// Whether it has entries of documents.
     pub(crate) fn has_entries(&self) -> bool {
-        !matches!(self.form, Form::Nothing)
+        !matches!(self.form, EntryKind::Nothing)
     }
 
     /// The identifier at the beginning of its keys.
@@ -231,23 +232,23 @@ impl Index {
     }
     /// Whether its entries have one component for each field.
     pub fn is_keyed(&self) -> bool {
-        matches!(self.form, Form::Fields)
+        matches!(self.form, EntryKind::Fields)
     }
     /// Whether it is geospatial: one component for each field, for documents with a place.
     pub fn has_cells(&self) -> bool {
-        matches!(self.form, Form::Cells)
+        matches!(self.form, EntryKind::Cells)
     }
     /// The text part of a text index with entries.
     pub fn text(&self) -> Option<&TextPart> {
         match &self.form {
-            Form::Text(text) => Some(text),
+            EntryKind::Text(text) => Some(text),
             _ => None,
         }
     }
     /// The wildcard part of a wildcard index with entries.
     pub fn wildcard(&self) -> Option<&WildcardPart> {
         match &self.form {
-            Form::Wildcard(part) => Some(part),
+            EntryKind::Wildcard(part) => Some(part),
             _ => None,
         }
     }
@@ -306,7 +307,7 @@ impl Index {
     }
     /// Records changed documents from now on, for a build of about this many documents.
     pub(crate) fn watch_changes(&self, documents: u64) {
-        let changed = Arc::new(Changed::new(documents));
+        let changed = Arc::new(ChangeSet::new(documents));
         self.state.changed.store(Some(changed));
     }
     /// Records that entries of the document with this encoded id will be deleted or replaced; to be
@@ -326,7 +327,7 @@ impl Index {
     }
     /// Has `waker` called when the build has ended, with or without success; `None` when it has
     /// ended already.
-    pub(crate) fn when_built(&self, waker: Waker) -> Option<Registered> {
+    pub(crate) fn when_built(&self, waker: Waker) -> Option<Registration> {
         let registered = self.state.waiters.register(BUILT, waker);
         let ended = self.is_ready() || self.is_dropped() || self.is_abandoned();
         (!ended).then_some(registered)
@@ -400,14 +401,14 @@ impl Index {
     /// hold is refused, while an existing document may stay.
     ///
     /// # Errors
-    /// As [`Index::keys_of`]; those of [`Places::check`].
+    /// As [`Index::keys_of`]; those of [`CellExtractor::check`].
     pub fn keys_of_new(&self, doc: Doc<'_>, set: &mut KeySet) -> Result<()> {
         if let Some(places) = &self.places
             && self.partial.as_ref().is_none_or(|p| p(doc))
         {
             places.check(doc)?;
         }
-        if let Form::Wildcard(part) = &self.form {
+        if let EntryKind::Wildcard(part) = &self.form {
             self.check_others(part, doc)?;
         }
         self.keys_of(doc, set)
@@ -416,7 +417,7 @@ impl Index {
     /// Whether the index can hold a measurement of a time-series collection.
     ///
     /// # Errors
-    /// Those of [`Places::check_measurement`].
+    /// Those of [`CellExtractor::check_measurement`].
     pub fn check_measurement(&self, doc: Doc<'_>) -> Result<()> {
         match &self.places {
             Some(places) if self.partial.as_ref().is_none_or(|p| p(doc)) => {
@@ -438,14 +439,14 @@ impl Index {
             return Ok(());
         }
         match &self.form {
-            Form::Fields => self.field_keys(doc, set),
-            Form::Text(text) => self.text_keys(text, doc, set),
-            Form::Cells => match self.places.as_deref() {
+            EntryKind::Fields => self.field_keys(doc, set),
+            EntryKind::Text(text) => self.text_keys(text, doc, set),
+            EntryKind::Cells => match self.places.as_deref() {
                 Some(places) => self.cell_keys(places, doc, set),
                 None => Ok(()),
             },
-            Form::Wildcard(part) => self.wildcard_keys(part, doc, set),
-            Form::Columns | Form::Nothing => Ok(()),
+            EntryKind::Wildcard(part) => self.wildcard_keys(part, doc, set),
+            EntryKind::Columns | EntryKind::Nothing => Ok(()),
         }
     }
 
@@ -481,28 +482,28 @@ impl Index {
 }
 
 /// The fields of a key pattern, the kind of its entries, and its requirements on places.
-type Understood = (Vec<IndexField>, Form, Option<Arc<dyn Places>>);
+type ParsedKeyPattern = (Vec<IndexField>, EntryKind, Option<Arc<dyn CellExtractor>>);
 
-fn understand(spec: Doc<'_>, key: Doc<'_>, hooks: &dyn Hooks) -> Result<Understood> {
+fn understand(spec: Doc<'_>, key: Doc<'_>, hooks: &dyn Hooks) -> Result<ParsedKeyPattern> {
     let mut fields = Vec::new();
-    let (mut form, mut places) = (Form::Fields, None);
+    let (mut form, mut places) = (EntryKind::Fields, None);
     for (path, v) in key.iter() {
         let kind = match v {
             Value::String("text") if path == "_fts" => {
-                form = Form::Text(TextPart {
+                form = EntryKind::Text(TextPart {
                     at: fields.len(),
                     terms: hooks.terms(spec)?,
                 });
                 continue;
             }
-            _ if path == "_ftsx" && matches!(form, Form::Text(_)) => continue,
+            _ if path == "_ftsx" && matches!(form, EntryKind::Text(_)) => continue,
             Value::String("hashed") => FieldKind::Hashed,
             Value::String("columnstore") => {
-                form = Form::Columns;
+                form = EntryKind::Columns;
                 FieldKind::Cells
             }
             Value::String(kind @ ("2d" | "2dsphere" | "text")) => {
-                form = Form::Nothing;
+                form = EntryKind::Nothing;
                 if kind != "text" {
                     places = hooks.places(spec);
                 }
@@ -528,11 +529,11 @@ fn understand(spec: Doc<'_>, key: Doc<'_>, hooks: &dyn Hooks) -> Result<Understo
     let parts = || fields.iter().flat_map(|f| f.path.parts());
     // A query finds places at a position of an array by more paths than entries are made from.
     if places.is_some() && !parts().any(|p| p.index.is_some()) {
-        form = Form::Cells;
+        form = EntryKind::Cells;
     }
     let is_wildcard = parts().any(|p| p.name == "$**");
-    if is_wildcard && !matches!(form, Form::Columns) {
-        form = WildcardPart::of(spec).map_or(Form::Nothing, Form::Wildcard);
+    if is_wildcard && !matches!(form, EntryKind::Columns) {
+        form = WildcardPart::of(spec).map_or(EntryKind::Nothing, EntryKind::Wildcard);
     }
     Ok((fields, form, places))
 }

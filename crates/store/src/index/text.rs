@@ -4,7 +4,7 @@
 use super::field::encode_component;
 use super::interval::KeyInterval;
 use super::key_set::KeySet;
-use super::reach::{Reach, reach};
+use super::reach::{PathEnd, reach};
 use super::{CANNOT_BUILD_INDEX_KEYS, Index, KEYS_BYTES_MAX};
 use crate::format::keys;
 use crate::hooks::Terms;
@@ -76,7 +76,7 @@ impl Index {
     pub(super) fn text_keys(&self, text: &TextPart, doc: Doc<'_>, set: &mut KeySet) -> Result<()> {
         let (mut before, mut behind) = (Vec::new(), Vec::new());
         for (n, f) in self.fields.iter().enumerate() {
-            let Reach::At(v) = reach(Value::Document(doc), f.path.parts())? else {
+            let PathEnd::At(v) = reach(Value::Document(doc), f.path.parts())? else {
                 let path = f.path.as_str();
                 return Err(MongoError::new(
                     CANNOT_BUILD_INDEX_KEYS,

@@ -4,7 +4,7 @@
 use super::field::{FieldKind, encode_component};
 use super::interval::KeyInterval;
 use super::key_set::KeySet;
-use super::reach::{Reach, reach};
+use super::reach::{PathEnd, reach};
 use super::{Index, KEYS_BYTES_MAX};
 use crate::format::{decode, keys};
 use model::{Array, Collate, Doc, MongoError, Result, Value};
@@ -177,14 +177,14 @@ impl WildcardPart {
 }
 
 /// The walk over one document that makes its entries.
-struct Walk<'w> {
+struct EntryBuilder<'w> {
     path: String,
     kind: FieldKind,
     collate: Option<&'w dyn Collate>,
     out: &'w mut KeySet,
 }
 
-impl Walk<'_> {
+impl EntryBuilder<'_> {
     fn document(&mut self, d: Doc<'_>, scope: &Scope, below: bool) {
         for (name, v) in d.iter() {
             let Some(child) = scope.child(name) else {
@@ -250,7 +250,7 @@ impl Index {
             .fields
             .get(part.at)
             .map_or(FieldKind::Ascending, |f| f.kind);
-        let mut walk = Walk {
+        let mut walk = EntryBuilder {
             path: String::new(),
             kind,
             collate: self.collate(),
@@ -296,12 +296,12 @@ impl Index {
         &'d self,
         part: &WildcardPart,
         doc: Doc<'d>,
-    ) -> Result<smallvec::SmallVec<[Reach<'d>; 4]>> {
+    ) -> Result<smallvec::SmallVec<[PathEnd<'d>; 4]>> {
         self.fields
             .iter()
             .enumerate()
             .map(|(n, f)| match n == part.at {
-                true => Ok(Reach::At(Value::MinKey)),
+                true => Ok(PathEnd::At(Value::MinKey)),
                 false => reach(Value::Document(doc), f.path.parts()),
             })
             .collect()

@@ -3,7 +3,7 @@
 //! know: what consumers do, when the log is cut.
 
 use super::positions::{Position, put_position, remove_position};
-use super::reader::{EachEntryOfLog, LogReader, Read};
+use super::reader::{LogReader, LogVisitor, VisitResult};
 use super::retention::first_row;
 use super::times::Log;
 use crate::error;
@@ -47,7 +47,7 @@ pub struct LogConsumer {
 
 impl Log {
     /// Registers a consumer that has processed everything before `from`. When the log no longer has
-    /// the entries from there on, its first visit returns [`Read::Lost`].
+    /// the entries from there on, its first visit returns [`VisitResult::Lost`].
     ///
     /// # Errors
     /// Engine failures.
@@ -147,7 +147,7 @@ impl LogConsumer {
     ///
     /// # Errors
     /// 1 InternalError for a damaged row; engine failures.
-    pub fn visit(&mut self, rows_max: usize, f: &mut EachEntryOfLog<'_>) -> Result<Read> {
+    pub fn visit(&mut self, rows_max: usize, f: &mut LogVisitor<'_>) -> Result<VisitResult> {
         self.reader.visit(rows_max, f)
     }
 

@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, Thread};
 
 /// Whether the log has to be cut, and the thread that cuts it.
-pub(super) struct Due {
+pub(super) struct TruncationTrigger {
     /// The total number of bytes written at which the log has to be cut.
     at_bytes: AtomicU64,
     is_due: AtomicBool,
     cutter: Mutex<Option<Thread>>,
 }
 
-impl Default for Due {
+impl Default for TruncationTrigger {
     /// Not due until the cutting thread has checked the log once.
-    fn default() -> Due {
-        Due {
+    fn default() -> TruncationTrigger {
+        TruncationTrigger {
             at_bytes: AtomicU64::new(u64::MAX),
             is_due: AtomicBool::new(false),
             cutter: Mutex::new(None),
@@ -25,7 +25,7 @@ impl Default for Due {
     }
 }
 
-impl Due {
+impl TruncationTrigger {
     pub(super) fn is_due(&self) -> bool {
         self.is_due.load(Ordering::Acquire)
     }

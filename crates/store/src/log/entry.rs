@@ -1,13 +1,13 @@
 //! Writes log entries into the batch of their change. Promises: an inserted document is copied once
 //! more, into the batch; no tree of values is made. Must not know: locks, how a change came about.
 
-use super::concerned::Concerned;
-use super::times::{Log, Reserved};
+use super::concerned::NamespaceHash;
+use super::times::{Log, ReservedTimes};
 use crate::commit::Stamp;
 use crate::format::log as row;
 use model::{Binary, Doc, DocBuf, DocWriter, Namespace, Timestamp};
 use smallvec::SmallVec;
-use storage::{PutAt, Table, WriteBatch};
+use storage::{PutOffsets, Table, WriteBatch};
 
 /// SHA-256 of the empty user name, for sessions without a user.
 const NOBODY: [u8; 32] = [
@@ -111,18 +111,18 @@ fn put_ns(w: &mut DocWriter<'_>, ns: &Namespace) {
 /// The rows of one commit; their times are filled in at the commit.
 pub(crate) struct LogRows<'l> {
     log: &'l Log,
-    rows: SmallVec<[(PutAt, u32); 1]>,
+    rows: SmallVec<[(PutOffsets, u32); 1]>,
     entries: u32,
     bytes: u64,
-    concerned: SmallVec<[Concerned; 1]>,
+    concerned: SmallVec<[NamespaceHash; 1]>,
     /// Held until the commit is complete; also released when it unwinds.
-    reserved: Option<Reserved<'l>>,
+    reserved: Option<ReservedTimes<'l>>,
     /// Time of the last entry.
     last: u64,
 }
 
 impl<'l> LogRows<'l> {
-    pub(crate) fn new(log: &'l Log, concerned: SmallVec<[Concerned; 1]>) -> LogRows<'l> {
+    pub(crate) fn new(log: &'l Log, concerned: SmallVec<[NamespaceHash; 1]>) -> LogRows<'l> {
         LogRows {
             log,
             rows: SmallVec::new(),
@@ -140,7 +140,7 @@ impl<'l> LogRows<'l> {
     }
 
     /// Adds a database or collection that the entries concern.
-    pub(crate) fn concerning(mut self, others: Concerned) -> LogRows<'l> {
+    pub(crate) fn concerning(mut self, others: NamespaceHash) -> LogRows<'l> {
         if !self.concerned.contains(&others) {
             self.concerned.push(others);
         }

@@ -16,9 +16,9 @@ mod truncate;
 mod watch;
 
 pub use audience::Audience;
-pub use concerned::Concerned;
+pub use concerned::NamespaceHash;
 pub use consumers::{ConsumerState, Lifetime, LogConsumer};
 pub(crate) use entry::{EntryList, LogRows, SessionFields, common, operation, uuid};
-pub use reader::{EachEntryOfLog, LogReader, Read};
+pub use reader::{LogReader, LogVisitor, VisitResult};
 pub use times::{Log, LogSettings};
-pub use watch::{Waker, Waking, Watch};
+pub use watch::{Waker, WakerGuard, Watch};

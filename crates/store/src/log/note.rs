@@ -1,6 +1,6 @@
 //! Entries that record no change.
 
-use super::concerned::Concerned;
+use super::concerned::NamespaceHash;
 use super::entry::{EntryList, LogRows};
 use super::times::Log;
 use crate::commit::{WriteUnit, commit};
@@ -18,7 +18,7 @@ impl Log {
         entries.push(|w| {
             w.put("op", "n").put("ns", "").put("o", message);
         });
-        let mut rows = LogRows::new(self, smallvec::smallvec![Concerned::ALL]);
+        let mut rows = LogRows::new(self, smallvec::smallvec![NamespaceHash::ALL]);
         rows.documents(&mut batch, &entries);
         let mut rows = Some(rows);
         commit(engine, WriteUnit::stamped(&mut batch, &mut rows))?;

@@ -39,7 +39,7 @@ pub(super) struct Consumers {
 pub(super) type Positions = BTreeMap<String, Position>;
 
 /// The locked positions during a cut: no consumer can register meanwhile.
-pub(super) struct HeldPositions<'c>(MutexGuard<'c, Positions>);
+pub(super) struct PositionsGuard<'c>(MutexGuard<'c, Positions>);
 
 impl Consumers {
     /// Reads the positions.
@@ -75,8 +75,8 @@ impl Consumers {
         })
     }
 
-    pub(super) fn hold(&self) -> HeldPositions<'_> {
-        HeldPositions(self.positions.lock())
+    pub(super) fn hold(&self) -> PositionsGuard<'_> {
+        PositionsGuard(self.positions.lock())
     }
 
     /// Registers a name again; returns the number of the registration.
@@ -96,7 +96,7 @@ impl Consumers {
     }
 }
 
-impl HeldPositions<'_> {
+impl PositionsGuard<'_> {
     /// The earliest time from which a consumer needs the log. A consumer whose entries are already
     /// removed does not count.
     pub(super) fn earliest(&self, oldest: u64) -> u64 {

@@ -1,7 +1,7 @@
 //! Reads the log by time. Promises: entries in the order of their times, each once, and none before
 //! which an earlier one may still appear; a reader whose next entry may be removed gets
-//! [`Read::Lost`]. Between calls it keeps a position and nothing of the engine. Must not know: what
-//! entries mean.
+//! [`VisitResult::Lost`]. Between calls it keeps a position and nothing of the engine. Must not
+//! know: what entries mean.
 
 use super::retention::damaged;
 use super::times::Log;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use storage::{Cursor, CursorOpts, Engine, KeyRange, Table};
 
 /// Called with each entry and its time; false stops after it.
-pub type EachEntryOfLog<'f> = dyn FnMut(Timestamp, Doc<'_>) -> bool + 'f;
+pub type LogVisitor<'f> = dyn FnMut(Timestamp, Doc<'_>) -> bool + 'f;
 
 /// A position in the log from which entries are read.
 pub struct LogReader {
@@ -28,7 +28,7 @@ pub struct LogReader {
 
 /// The result of a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Read {
+pub enum VisitResult {
     /// There are more entries.
     More,
     /// All entries that can be read now were shown.
@@ -78,12 +78,12 @@ impl LogReader {
     ///
     /// # Errors
     /// 1 InternalError for a damaged row; engine failures.
-    pub fn visit(&mut self, rows_max: usize, f: &mut EachEntryOfLog<'_>) -> Result<Read> {
+    pub fn visit(&mut self, rows_max: usize, f: &mut LogVisitor<'_>) -> Result<VisitResult> {
         if self.cursor.is_none() {
             // The end is read before the state: everything up to it is in that state.
             let end = self.log.visible().as_u64();
             if end < self.next {
-                return Ok(Read::End);
+                return Ok(VisitResult::End);
             }
             let lower = row::key(self.log.ident, self.next);
             let upper = row::key(self.log.ident, end + 1);
@@ -97,12 +97,12 @@ impl LogReader {
                 .map_err(error::storage)?;
             // Checked after the cursor is open: what it reads from here on was not removed before.
             if self.next < self.log.oldest().as_u64() {
-                return Ok(Read::Lost);
+                return Ok(VisitResult::Lost);
             }
             self.cursor = Some((cursor, end));
         }
         let Some((cursor, end)) = &mut self.cursor else {
-            return Ok(Read::End);
+            return Ok(VisitResult::End);
         };
         let (end, next, buf, images) = (*end, &mut self.next, &mut self.buf, self.images);
         let (mut wanted, mut sound) = (true, true);
@@ -131,17 +131,17 @@ impl LogReader {
         if !wanted {
             // The row may have further entries: the cursor is opened at it again.
             self.cursor = None;
-            return Ok(Read::More);
+            return Ok(VisitResult::More);
         }
         if more {
-            return Ok(Read::More);
+            return Ok(VisitResult::More);
         }
         self.cursor = None;
         self.next = self.next.max(end + 1);
         Ok(if self.log.visible().as_u64() < self.next {
-            Read::End
+            VisitResult::End
         } else {
-            Read::More
+            VisitResult::More
         })
     }
 }

@@ -5,7 +5,7 @@
 use super::audience::Audience;
 use crate::commit::{WriteUnit, commit};
 use crate::error;
-use crate::format::log::{self as row, Late};
+use crate::format::log::{self as row, LogTotals};
 use crate::format::meta;
 use model::{MongoError, Result};
 use parking_lot::Mutex;
@@ -14,7 +14,7 @@ use storage::{CursorOpts, Engine, KeyRange, Table, WriteBatch};
 
 /// The stored settings and state of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stored {
+pub(super) struct StoredRetention {
     pub(super) ident: u32,
     pub(super) oldest: u64,
     pub(super) bytes_max: u64,
@@ -22,8 +22,8 @@ pub(super) struct Stored {
     pub(super) audience: Audience,
 }
 
-impl Stored {
-    pub(super) fn read(engine: &dyn Engine) -> Result<Option<Stored>> {
+impl StoredRetention {
+    pub(super) fn read(engine: &dyn Engine) -> Result<Option<StoredRetention>> {
         let mut buf = Vec::new();
         if !engine
             .get(Table::Meta, meta::LOG, &mut buf)
@@ -36,7 +36,7 @@ impl Stored {
             bytes.try_into().ok().map(u64::from_be_bytes)
         };
         let stored = || {
-            Some(Stored {
+            Some(StoredRetention {
                 ident: u32::from_be_bytes(*buf.first_chunk::<4>()?),
                 oldest: number(4)?,
                 bytes_max: number(12)?,
@@ -57,8 +57,8 @@ impl Stored {
         ident: u32,
         bytes_max: u64,
         audience: Audience,
-    ) -> Result<Stored> {
-        let stored = Stored {
+    ) -> Result<StoredRetention> {
+        let stored = StoredRetention {
             ident,
             oldest: 0,
             bytes_max,
@@ -73,9 +73,9 @@ impl Stored {
 
     /// Removes all entries and begins a log for `audience`. One time is skipped, so that a position
     /// at the last entry can be recognised as one of the old log.
-    pub(super) fn end(self, engine: &dyn Engine, audience: Audience) -> Result<Stored> {
+    pub(super) fn end(self, engine: &dyn Engine, audience: Audience) -> Result<StoredRetention> {
         let (last, _) = last_row(engine, self.ident)?;
-        let ended = Stored {
+        let ended = StoredRetention {
             oldest: last.max(self.oldest).saturating_add(2),
             audience,
             ..self
@@ -100,14 +100,14 @@ impl Stored {
 
 pub(super) struct Retention {
     /// Locked during a change.
-    pub(super) stored: Mutex<Stored>,
+    pub(super) stored: Mutex<StoredRetention>,
     oldest: AtomicU64,
     /// Sums before the first remaining row, once they were read.
-    before: Mutex<Option<Late>>,
+    before: Mutex<Option<LogTotals>>,
 }
 
 impl Retention {
-    pub(super) fn open(engine: &dyn Engine, stored: Stored) -> Result<Retention> {
+    pub(super) fn open(engine: &dyn Engine, stored: StoredRetention) -> Result<Retention> {
         let retention = Retention {
             stored: Mutex::new(stored),
             oldest: AtomicU64::new(stored.oldest),
@@ -128,20 +128,20 @@ impl Retention {
         *self.before.lock() = None;
     }
 
-    pub(super) fn stored(&self) -> Stored {
+    pub(super) fn stored(&self) -> StoredRetention {
         *self.stored.lock()
     }
 
     /// Sums before the first remaining row.
-    pub(super) fn before(&self, engine: &dyn Engine, ident: u32) -> Result<Late> {
+    pub(super) fn before(&self, engine: &dyn Engine, ident: u32) -> Result<LogTotals> {
         let mut before = self.before.lock();
         if let Some(late) = *before {
             return Ok(late);
         }
         let Some((_, late, entries, bytes)) = first_row(engine, ident, self.oldest())? else {
-            return Ok(Late::default());
+            return Ok(LogTotals::default());
         };
-        let late = Late {
+        let late = LogTotals {
             entries_total: late.entries_total.saturating_sub(u64::from(entries)),
             bytes_total: late.bytes_total.saturating_sub(bytes),
             ..late
@@ -156,7 +156,7 @@ pub(super) fn first_row(
     engine: &dyn Engine,
     ident: u32,
     from: u64,
-) -> Result<Option<(u64, Late, u32, u64)>> {
+) -> Result<Option<(u64, LogTotals, u32, u64)>> {
     let (lower, upper) = (row::key(ident, from), (ident + 1).to_be_bytes());
     let opts = CursorOpts {
         limit_hint: 1,
@@ -179,7 +179,7 @@ pub(super) fn first_row(
     found
 }
 
-pub(super) fn drop_before(engine: &dyn Engine, stored: &Stored) -> Result<()> {
+pub(super) fn drop_before(engine: &dyn Engine, stored: &StoredRetention) -> Result<()> {
     let (lower, upper) = (
         stored.ident.to_be_bytes(),
         row::key(stored.ident, stored.oldest),
@@ -190,7 +190,7 @@ pub(super) fn drop_before(engine: &dyn Engine, stored: &Stored) -> Result<()> {
 }
 
 /// Time and sums of the last row; zeros when there is none.
-pub(super) fn last_row(engine: &dyn Engine, ident: u32) -> Result<(u64, Late)> {
+pub(super) fn last_row(engine: &dyn Engine, ident: u32) -> Result<(u64, LogTotals)> {
     let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
     let opts = CursorOpts {
         reverse: true,
@@ -198,7 +198,7 @@ pub(super) fn last_row(engine: &dyn Engine, ident: u32) -> Result<(u64, Late)> {
         ..CursorOpts::default()
     };
     let range = KeyRange::new(&lower, &upper);
-    let mut found = Ok((0, Late::default()));
+    let mut found = Ok((0, LogTotals::default()));
     engine
         .cursor(Table::Log, range, opts)
         .and_then(|mut cursor| {

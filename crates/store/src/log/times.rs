@@ -7,12 +7,12 @@
 //! a lock, and `visible` is the time before the earliest commit in progress.
 
 use super::audience::Audience;
-use super::concerned::Concerned;
-use super::due::Due;
+use super::concerned::NamespaceHash;
+use super::due::TruncationTrigger;
 use super::positions::Consumers;
-use super::retention::{Retention, Stored, last_row};
+use super::retention::{Retention, StoredRetention, last_row};
 use super::watch::{Watch, Watches};
-use crate::format::log::Late;
+use crate::format::log::LogTotals;
 use model::{Result, Timestamp};
 use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
@@ -54,7 +54,7 @@ pub struct Log {
     heard: AtomicU64,
     pub(super) retention: Retention,
     pub(super) consumers: Consumers,
-    pub(super) due: Due,
+    pub(super) due: TruncationTrigger,
     watches: Arc<Watches>,
 }
 
@@ -73,14 +73,14 @@ struct PendingCommit {
     first: u64,
     last: u64,
     arrived: bool,
-    concerned: SmallVec<[Concerned; 1]>,
+    concerned: SmallVec<[NamespaceHash; 1]>,
 }
 
 /// The times of one commit; dropping it completes the commit.
-pub(crate) struct Reserved<'l> {
+pub(crate) struct ReservedTimes<'l> {
     log: &'l Log,
     first: u64,
-    late: Late,
+    late: LogTotals,
 }
 
 impl Log {
@@ -94,11 +94,11 @@ impl Log {
         settings: &LogSettings,
     ) -> Result<Log> {
         let audience = settings.audience;
-        let retention = match Stored::read(engine)? {
+        let retention = match StoredRetention::read(engine)? {
             // The other kind of log lacks the changes that were made meanwhile.
             Some(stored) if stored.audience != audience => stored.end(engine, audience)?,
             Some(stored) => stored,
-            None => Stored::begin(engine, ident()?, settings.bytes_max, audience)?,
+            None => StoredRetention::begin(engine, ident()?, settings.bytes_max, audience)?,
         };
         let (last, late) = last_row(engine, retention.ident)?;
         let mut last = last.max(retention.oldest.saturating_sub(1));
@@ -125,7 +125,7 @@ impl Log {
             heard: AtomicU64::new(0),
             retention: Retention::open(engine, retention)?,
             consumers: Consumers::open(engine)?,
-            due: Due::default(),
+            due: TruncationTrigger::default(),
             watches: Arc::default(),
         };
         engine.expect_size(Table::Log, log.bytes_max());
@@ -138,7 +138,7 @@ impl Log {
     /// # Errors
     /// Engine failures.
     pub(crate) fn abandon(engine: &dyn Engine) -> Result<()> {
-        let Some(stored) = Stored::read(engine)? else {
+        let Some(stored) = StoredRetention::read(engine)? else {
             return Ok(());
         };
         let (last, _) = last_row(engine, stored.ident)?;
@@ -158,8 +158,8 @@ impl Log {
         &self,
         entries: u32,
         bytes: u64,
-        concerned: SmallVec<[Concerned; 1]>,
-    ) -> Reserved<'_> {
+        concerned: SmallVec<[NamespaceHash; 1]>,
+    ) -> ReservedTimes<'_> {
         let wall_ms = (self.now_ms)();
         let now = u64::try_from(wall_ms / 1000).unwrap_or(0) << 32 | 1;
         let heard = self.heard.load(Ordering::Acquire);
@@ -179,10 +179,10 @@ impl Log {
             arrived: false,
             concerned,
         });
-        Reserved {
+        ReservedTimes {
             log: self,
             first,
-            late: Late {
+            late: LogTotals {
                 entries_total: times.entries_total,
                 bytes_total: times.bytes_total,
                 wall_ms,
@@ -191,7 +191,7 @@ impl Log {
     }
 
     fn arrive(&self, first: u64) {
-        let mut told: SmallVec<[Concerned; 4]> = SmallVec::new();
+        let mut told: SmallVec<[NamespaceHash; 4]> = SmallVec::new();
         {
             let mut times = self.times.lock();
             let way = &mut times.pending;
@@ -231,7 +231,7 @@ impl Log {
         let at = times.last;
         drop(times);
         // Assigns times again, also when `f` unwinds.
-        let _opens = Opens(self);
+        let _opens = HoldGuard(self);
         f(Timestamp::from_u64(at))
     }
 
@@ -247,7 +247,7 @@ impl Log {
     }
 
     /// Watches for entries that concern `of`. Every existing entry counts as one of them.
-    pub fn watch(&self, of: Concerned) -> Watch {
+    pub fn watch(&self, of: NamespaceHash) -> Watch {
         let watch = self.watches.watch(of);
         // Commits in progress may have marked the watches before this one was added.
         let last = self.times.lock().last;
@@ -331,18 +331,18 @@ impl Log {
     }
 }
 
-struct Opens<'l>(&'l Log);
+struct HoldGuard<'l>(&'l Log);
 
-impl Drop for Opens<'_> {
+impl Drop for HoldGuard<'_> {
     fn drop(&mut self) {
         self.0.times.lock().held = false;
         self.0.drained.notify_all();
     }
 }
 
-impl Reserved<'_> {
+impl ReservedTimes<'_> {
     /// The sums including this commit's entries.
-    pub(crate) fn late(&self) -> Late {
+    pub(crate) fn late(&self) -> LogTotals {
         self.late
     }
 
@@ -352,7 +352,7 @@ impl Reserved<'_> {
     }
 }
 
-impl Drop for Reserved<'_> {
+impl Drop for ReservedTimes<'_> {
     fn drop(&mut self) {
         self.log.arrive(self.first);
     }
@@ -398,8 +398,11 @@ mod tests {
     #[test]
     fn nobody_is_woken_before_an_entry_can_be_read() {
         let log = Arc::new(log());
-        let (a, b) = (Concerned::by("a", Some("x")), Concerned::by("b", None));
-        let watch = log.watch(Concerned::by("b", Some("y")));
+        let (a, b) = (
+            NamespaceHash::by("a", Some("x")),
+            NamespaceHash::by("b", None),
+        );
+        let watch = log.watch(NamespaceHash::by("b", Some("y")));
         let woken = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&woken);
         let waking = watch.wake(Arc::new(move || {
@@ -415,14 +418,14 @@ mod tests {
         drop(first);
         assert_eq!(woken.load(Ordering::SeqCst), 1);
         assert!(watch.has_from(begin) && !watch.has_from(next()));
-        drop(log.reserve(1, 0, smallvec::smallvec![a, Concerned::ALL]));
+        drop(log.reserve(1, 0, smallvec::smallvec![a, NamespaceHash::ALL]));
         assert!(!watch.has_from(next()), "it concerns others");
         drop(waking);
         let begin = next();
         drop(log.reserve(1, 0, smallvec::smallvec![b]));
         assert_eq!(woken.load(Ordering::SeqCst), 1);
         assert!(watch.has_from(begin));
-        assert!(!a.meets(&b) && a.meets(&Concerned::ALL));
+        assert!(!a.meets(&b) && a.meets(&NamespaceHash::ALL));
     }
 
     /// A watch is marked a moment before the entry can be read. A reader that looked in that
@@ -430,7 +433,7 @@ mod tests {
     #[test]
     fn a_look_between_telling_and_showing_loses_nothing() {
         let log = log();
-        let of = Concerned::by("b", Some("y"));
+        let of = NamespaceHash::by("b", Some("y"));
         let watch = log.watch(of);
         let begin = Timestamp::from_u64(log.visible().as_u64() + 1);
         let entry = log.reserve(1, 0, smallvec::smallvec![of]);

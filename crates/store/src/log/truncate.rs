@@ -1,7 +1,7 @@
 //! Removes the oldest entries. Promises: readers are refused, and the new beginning is on disk,
 //! before the first file is deleted; whole files are deleted, without a deletion for each entry.
 
-use super::retention::{Stored, drop_before, first_row};
+use super::retention::{StoredRetention, drop_before, first_row};
 use super::times::Log;
 use crate::commit::{WriteUnit, commit};
 use model::Result;
@@ -13,7 +13,7 @@ const SLACK: u64 = 16;
 const LOOK_BYTES_MIN: u64 = 64 << 10;
 
 /// Which entries may be removed.
-struct Removable {
+struct TruncationBounds {
     /// Entries below this sum of bytes, if all consumers have processed them.
     below: u64,
     /// Entries below this sum of bytes, even if a consumer needs them.
@@ -61,7 +61,7 @@ impl Log {
         // are.
         let positions = self.consumers.hold();
         let held = self.held_bytes_max();
-        let removable = Removable {
+        let removable = TruncationBounds {
             below: bytes_total.saturating_sub(bytes_max),
             below_anyway: bytes_total.saturating_sub(held),
             needed_from: positions.earliest(stored.oldest),
@@ -84,7 +84,7 @@ impl Log {
     ) -> Result<()> {
         {
             let mut stored = self.retention.stored.lock();
-            let new = Stored {
+            let new = StoredRetention {
                 bytes_max: bytes_max.unwrap_or(stored.bytes_max),
                 keep_ms: keep_ms.unwrap_or(stored.keep_ms),
                 ..*stored
@@ -102,8 +102,8 @@ impl Log {
     fn last_removable(
         &self,
         engine: &dyn Engine,
-        removable: &Removable,
-        stored: &Stored,
+        removable: &TruncationBounds,
+        stored: &StoredRetention,
     ) -> Result<Option<u64>> {
         let (mut low, mut high) = (stored.oldest, self.visible().as_u64());
         let young = (self.now_ms)().saturating_sub(i64::try_from(stored.keep_ms).unwrap_or(0));
@@ -131,7 +131,7 @@ impl Log {
 
     fn give_up(&self, engine: &dyn Engine, oldest: u64) -> Result<()> {
         let mut stored = self.retention.stored.lock();
-        let new = Stored { oldest, ..*stored };
+        let new = StoredRetention { oldest, ..*stored };
         let mut batch = WriteBatch::new();
         new.put(&mut batch);
         let raised = &mut |_: storage::CommitPos| {

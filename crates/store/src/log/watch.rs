@@ -4,7 +4,7 @@
 //! position, has no entries to read up to that time. Readers of quiet namespaces cost nothing while
 //! others are busy. Must not know: what readers do.
 
-use super::concerned::Concerned;
+use super::concerned::NamespaceHash;
 use model::Timestamp;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -18,7 +18,7 @@ pub type Waker = Arc<dyn Fn() + Send + Sync>;
 #[derive(Default)]
 pub(super) struct Watches {
     count: AtomicUsize,
-    by: Mutex<FxHashMap<Concerned, Vec<Arc<Mark>>>>,
+    by: Mutex<FxHashMap<NamespaceHash, Vec<Arc<Mark>>>>,
 }
 
 #[derive(Default)]
@@ -34,18 +34,18 @@ struct Mark {
 /// A reader's interest in entries, until dropped.
 pub struct Watch {
     all: Arc<Watches>,
-    of: Concerned,
+    of: NamespaceHash,
     mark: Arc<Mark>,
 }
 
 /// A registered waker, until dropped.
-pub struct Waking {
+pub struct WakerGuard {
     mark: Arc<Mark>,
     id: u64,
 }
 
 impl Watches {
-    pub(super) fn watch(self: &Arc<Watches>, of: Concerned) -> Watch {
+    pub(super) fn watch(self: &Arc<Watches>, of: NamespaceHash) -> Watch {
         let mark = Arc::new(Mark::default());
         self.by
             .lock()
@@ -65,14 +65,14 @@ impl Watches {
     ///
     /// # Cost
     /// One load when nobody watches, otherwise a look-up for each namespace.
-    pub(super) fn mark(&self, concerned: &[Concerned], last: u64) {
+    pub(super) fn mark(&self, concerned: &[NamespaceHash], last: u64) {
         self.each(concerned, &mut |mark| {
             mark.newest.fetch_max(last, Ordering::SeqCst);
         });
     }
 
     /// Wakes the watches concerned; to be called when the entries can be read.
-    pub(super) fn wake(&self, concerned: &[Concerned]) {
+    pub(super) fn wake(&self, concerned: &[NamespaceHash]) {
         let mut wakers: Vec<Waker> = Vec::new();
         self.each(concerned, &mut |mark| {
             wakers.extend(mark.wakers.lock().iter().map(|(_, w)| Arc::clone(w)));
@@ -80,7 +80,7 @@ impl Watches {
         wakers.iter().for_each(|wake| wake());
     }
 
-    fn each(&self, concerned: &[Concerned], f: &mut dyn FnMut(&Mark)) {
+    fn each(&self, concerned: &[NamespaceHash], f: &mut dyn FnMut(&Mark)) {
         if self.count.load(Ordering::SeqCst) == 0 {
             return;
         }
@@ -92,9 +92,9 @@ impl Watches {
                 meant.flat_map(|(_, marks)| marks).for_each(|m| f(m));
                 continue;
             }
-            let database = Concerned { coll: None, ..*c };
+            let database = NamespaceHash { coll: None, ..*c };
             // An entry that concerns no namespace is only for readers of everything.
-            let mut places = vec![Concerned::ALL];
+            let mut places = vec![NamespaceHash::ALL];
             if c.db.is_some() {
                 places.extend([*c, database]);
             }
@@ -119,14 +119,14 @@ impl Watch {
 
     /// Has `waker` called at new entries. After registering, the caller must look once more before
     /// it waits.
-    pub fn wake(&self, waker: Waker) -> Waking {
+    pub fn wake(&self, waker: Waker) -> WakerGuard {
         let id = {
             let mut next = self.mark.next_waker.lock();
             *next += 1;
             *next
         };
         self.mark.wakers.lock().push((id, waker));
-        Waking {
+        WakerGuard {
             mark: Arc::clone(&self.mark),
             id,
         }
@@ -146,7 +146,7 @@ impl Drop for Watch {
     }
 }
 
-impl Drop for Waking {
+impl Drop for WakerGuard {
     fn drop(&mut self) {
         self.mark.wakers.lock().retain(|(id, _)| *id != self.id);
     }

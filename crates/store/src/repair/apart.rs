@@ -1,12 +1,12 @@
 //! Removals that several steps share. Must not know: why something is removed.
 
-use super::mender::Mender;
+use super::mender::RepairContext;
 use model::{Doc, Namespace, Result, doc};
 use storage::{KeyRange, Table, WriteBatch};
 
 /// Hands the specification of an index to the caller before the index is removed.
 pub(super) fn take_index(
-    m: &mut Mender<'_>,
+    m: &mut RepairContext<'_>,
     ns: &Namespace,
     spec: Doc<'_>,
     why: &str,
@@ -19,7 +19,7 @@ pub(super) fn take_index(
 }
 
 /// Removes all keys of an identifier from a table.
-pub(super) fn drop_keys(m: &mut Mender<'_>, table: Table, ident: u32) -> Result<()> {
+pub(super) fn drop_keys(m: &mut RepairContext<'_>, table: Table, ident: u32) -> Result<()> {
     let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
     let range = KeyRange::new(&lower, &upper);
     let mut batch = WriteBatch::new();

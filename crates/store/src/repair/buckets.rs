@@ -2,18 +2,18 @@
 //! is in a bucket with a head. Must not know: other documents.
 
 use super::entries;
-use super::mender::{Mender, Row};
-use super::work::Work;
+use super::mender::{RepairContext, Row};
+use super::work::CollectionRepair;
 use crate::format::bucket::{self, BucketKey, Measurement};
 use crate::format::record;
 use model::{Doc, Result};
 use storage::Table;
 
-impl Work<'_> {
+impl CollectionRepair<'_> {
     /// Repairs a row of a bucket; the head comes before the measurements of its bucket.
     pub(super) fn mend_bucket_row(
         &mut self,
-        m: &mut Mender<'_>,
+        m: &mut RepairContext<'_>,
         of: &BucketKey,
         key: &[u8],
         value: &[u8],
@@ -24,7 +24,7 @@ impl Work<'_> {
         }
     }
 
-    fn mend_head(&mut self, m: &mut Mender<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+    fn mend_head(&mut self, m: &mut RepairContext<'_>, key: &[u8], value: &[u8]) -> Result<()> {
         let Some(head) = bucket::read(value) else {
             return self.take_bucket(m, key, value);
         };
@@ -54,7 +54,7 @@ impl Work<'_> {
         self.keep_head(m, key, &mended, false)
     }
 
-    fn take_bucket(&mut self, m: &mut Mender<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+    fn take_bucket(&mut self, m: &mut RepairContext<'_>, key: &[u8], value: &[u8]) -> Result<()> {
         let why = "the bucket is damaged";
         m.take_row(Some(self.ns()), Row::of_documents(key, value), why)?;
         self.batch.delete(Table::Doc, key);
@@ -63,7 +63,7 @@ impl Work<'_> {
 
     fn keep_head(
         &mut self,
-        m: &mut Mender<'_>,
+        m: &mut RepairContext<'_>,
         key: &[u8],
         head: &[u8],
         is_open: bool,
@@ -82,7 +82,7 @@ impl Work<'_> {
 
     fn mend_measurement(
         &mut self,
-        m: &mut Mender<'_>,
+        m: &mut RepairContext<'_>,
         of: &BucketKey,
         key: &[u8],
         value: &[u8],

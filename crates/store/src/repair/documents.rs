@@ -4,9 +4,9 @@
 
 use super::apart;
 use super::entries;
-use super::mender::{Mender, Row};
+use super::mender::{RepairContext, Row};
 use super::salvage;
-use super::work::{IndexWork, Work};
+use super::work::{CollectionRepair, IndexWork};
 use crate::catalog::Collection;
 use crate::format::record::{self, Header};
 use crate::format::{bucket, meta};
@@ -20,7 +20,7 @@ use storage::{KeyRange, Table, WriteBatch, counter_decode, counter_encode};
 const SEQ_MAX: u64 = 1 << 56;
 
 /// Repairs one collection.
-pub(super) fn mend(m: &mut Mender<'_>, coll: &Collection) -> Result<()> {
+pub(super) fn mend(m: &mut RepairContext<'_>, coll: &Collection) -> Result<()> {
     let state = Arc::clone(&coll.state());
     // Done before a document changes: a column index is complete without segments, and they are
     // made again.
@@ -29,7 +29,7 @@ pub(super) fn mend(m: &mut Mender<'_>, coll: &Collection) -> Result<()> {
     }
     let has_entries = |i: &&Arc<Index>| i.is_ready() && !i.is_columns();
     let ready = state.indexes.iter().filter(has_entries);
-    let mut work = Work {
+    let mut work = CollectionRepair {
         coll,
         indexes: ready.map(IndexWork::new).collect(),
         state: Arc::clone(&state),
@@ -68,27 +68,34 @@ pub(super) fn mend(m: &mut Mender<'_>, coll: &Collection) -> Result<()> {
 
 /// An undamaged record.
 #[derive(Clone, Copy)]
-struct Whole<'r> {
+struct IntactRecord<'r> {
     header: Header,
     doc: Doc<'r>,
 }
 
-fn read_whole(value: &[u8]) -> Option<Whole<'_>> {
+fn read_whole(value: &[u8]) -> Option<IntactRecord<'_>> {
     let (header, doc) = record::read(value)?;
     model::validate(doc.as_bytes()).ok()?;
-    (header.insert_seq < SEQ_MAX).then_some(Whole { header, doc })
+    (header.insert_seq < SEQ_MAX).then_some(IntactRecord { header, doc })
 }
 
-fn mend_record(m: &mut Mender<'_>, work: &mut Work<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+fn mend_record(
+    m: &mut RepairContext<'_>,
+    work: &mut CollectionRepair<'_>,
+    key: &[u8],
+    value: &[u8],
+) -> Result<()> {
     match read_whole(value) {
-        Some(Whole { header, doc }) if work.is_under_its_key(key, doc) && work.is_new(header) => {
+        Some(IntactRecord { header, doc })
+            if work.is_under_its_key(key, doc) && work.is_new(header) =>
+        {
             work.in_order &= header.insert_seq > work.highest || work.highest == 0;
             work.highest = work.highest.max(header.insert_seq);
-            keep(m, work, key, Whole { header, doc })
+            keep(m, work, key, IntactRecord { header, doc })
         }
         None if salvage::whole_at_end(value).is_none() => take_row(m, work, key, value),
         read => {
-            if let Some(Whole { header, .. }) = read {
+            if let Some(IntactRecord { header, .. }) = read {
                 work.highest = work.highest.max(header.insert_seq);
             }
             work.later.push(key.to_vec());
@@ -97,7 +104,12 @@ fn mend_record(m: &mut Mender<'_>, work: &mut Work<'_>, key: &[u8], value: &[u8]
     }
 }
 
-fn take_row(m: &mut Mender<'_>, work: &mut Work<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+fn take_row(
+    m: &mut RepairContext<'_>,
+    work: &mut CollectionRepair<'_>,
+    key: &[u8],
+    value: &[u8],
+) -> Result<()> {
     let row = Row::of_documents(key, value);
     m.take_row(Some(work.ns()), row, "its document is damaged")?;
     work.batch.delete(Table::Doc, key);
@@ -106,7 +118,12 @@ fn take_row(m: &mut Mender<'_>, work: &mut Work<'_>, key: &[u8], value: &[u8]) -
 
 /// Moves a record with a damaged header, or under a wrong key, to the right key, unless another
 /// document has that key.
-fn move_record(m: &mut Mender<'_>, work: &mut Work<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+fn move_record(
+    m: &mut RepairContext<'_>,
+    work: &mut CollectionRepair<'_>,
+    key: &[u8],
+    value: &[u8],
+) -> Result<()> {
     let mut read = read_whole(value);
     let Some(doc) = read
         .map(|whole| whole.doc)
@@ -151,15 +168,15 @@ fn move_record(m: &mut Mender<'_>, work: &mut Work<'_>, key: &[u8], value: &[u8]
     // Its sequence number is higher, or its key lower, than those of its neighbours.
     work.in_order = false;
     work.highest = work.highest.max(header.insert_seq);
-    keep(m, work, &right, Whole { header, doc })
+    keep(m, work, &right, IntactRecord { header, doc })
 }
 
 /// Keeps an undamaged document under its key: puts its entries and its place.
 fn keep(
-    m: &mut Mender<'_>,
-    work: &mut Work<'_>,
+    m: &mut RepairContext<'_>,
+    work: &mut CollectionRepair<'_>,
     key: &[u8],
-    Whole { header, doc }: Whole<'_>,
+    IntactRecord { header, doc }: IntactRecord<'_>,
 ) -> Result<()> {
     entries::look_at(m, work, key, doc)?;
     entries::put_missing(m, work, key)?;
@@ -176,7 +193,7 @@ fn keep(
     m.apply(&mut work.batch)
 }
 
-fn mend_counters(m: &mut Mender<'_>, work: &mut Work<'_>) -> Result<()> {
+fn mend_counters(m: &mut RepairContext<'_>, work: &mut CollectionRepair<'_>) -> Result<()> {
     let ident = work.coll.ident;
     let mut counters = vec![(
         meta::counter(ident),

@@ -4,8 +4,8 @@
 //! not know: how an unreadable row is repaired.
 
 use super::apart;
-use super::mender::Mender;
-use super::work::{IndexWork, Work, stored};
+use super::mender::RepairContext;
+use super::work::{CollectionRepair, IndexWork, stored};
 use crate::catalog::{Collection, Shared};
 use crate::error;
 use crate::format::{bucket, keys, meta, record};
@@ -17,7 +17,12 @@ use storage::{KeyRange, Table, WriteBatch};
 
 /// Fills the sets of keys of a document. An index that cannot hold it with the others is removed,
 /// the document never is.
-pub(super) fn look_at(m: &Mender<'_>, work: &mut Work<'_>, key: &[u8], doc: Doc<'_>) -> Result<()> {
+pub(super) fn look_at(
+    m: &RepairContext<'_>,
+    work: &mut CollectionRepair<'_>,
+    key: &[u8],
+    doc: Doc<'_>,
+) -> Result<()> {
     let max = m.engine.caps().key_bytes_max;
     let (mut entry, id) = (Vec::new(), key.get(4..).unwrap_or_default());
     for i in work.indexes.iter_mut().filter(|i| i.refused.is_none()) {
@@ -55,7 +60,11 @@ pub(super) fn look_at(m: &Mender<'_>, work: &mut Work<'_>, key: &[u8], doc: Doc<
 }
 
 /// Adds the missing entries in the sets to the batch.
-pub(super) fn put_missing(m: &mut Mender<'_>, work: &mut Work<'_>, key: &[u8]) -> Result<()> {
+pub(super) fn put_missing(
+    m: &mut RepairContext<'_>,
+    work: &mut CollectionRepair<'_>,
+    key: &[u8],
+) -> Result<()> {
     let (mut entry, mut expected) = (Vec::new(), Vec::new());
     let id = key.get(4..).unwrap_or_default();
     for i in work.indexes.iter_mut().filter(|i| i.refused.is_none()) {
@@ -80,8 +89,8 @@ pub(super) fn put_missing(m: &mut Mender<'_>, work: &mut Work<'_>, key: &[u8]) -
 
 /// Adds the entries of a bucket whose head has this value.
 pub(super) fn put_of_bucket(
-    m: &mut Mender<'_>,
-    work: &mut Work<'_>,
+    m: &mut RepairContext<'_>,
+    work: &mut CollectionRepair<'_>,
     key: &[u8],
     head: &[u8],
 ) -> Result<()> {
@@ -115,7 +124,7 @@ fn is_needed(coll: &Collection, index: &Index, id: &[u8], components: &[u8]) -> 
 }
 
 /// Removes references to missing documents, once all documents were read; repairs the marks.
-pub(super) fn mend(m: &mut Mender<'_>, work: &mut Work<'_>) -> Result<()> {
+pub(super) fn mend(m: &mut RepairContext<'_>, work: &mut CollectionRepair<'_>) -> Result<()> {
     let mut indexes = std::mem::take(&mut work.indexes);
     give_up_refused(m, work, &mut indexes)?;
     for i in &mut indexes {
@@ -145,8 +154,8 @@ pub(super) fn mend(m: &mut Mender<'_>, work: &mut Work<'_>) -> Result<()> {
 
 /// Removes indexes from the catalog that cannot hold the documents.
 fn give_up_refused(
-    m: &mut Mender<'_>,
-    work: &mut Work<'_>,
+    m: &mut RepairContext<'_>,
+    work: &mut CollectionRepair<'_>,
     indexes: &mut Vec<IndexWork>,
 ) -> Result<()> {
     let mut row = work.coll.row(&work.state, None);
@@ -165,7 +174,11 @@ fn give_up_refused(
     Ok(())
 }
 
-fn mend_marks(m: &mut Mender<'_>, work: &mut Work<'_>, i: &IndexWork) -> Result<()> {
+fn mend_marks(
+    m: &mut RepairContext<'_>,
+    work: &mut CollectionRepair<'_>,
+    i: &IndexWork,
+) -> Result<()> {
     let row = meta::multikey(i.index.ident());
     let stored = m.get(Table::Meta, &row)?;
     let bits = stored.as_deref().and_then(|b| b.try_into().ok());
@@ -183,7 +196,7 @@ fn mend_marks(m: &mut Mender<'_>, work: &mut Work<'_>, i: &IndexWork) -> Result<
     Ok(())
 }
 
-fn entries_of(m: &mut Mender<'_>, index: &Index) -> Result<u64> {
+fn entries_of(m: &mut RepairContext<'_>, index: &Index) -> Result<u64> {
     let (lower, upper) = (
         index.ident().to_be_bytes(),
         (index.ident() + 1).to_be_bytes(),
@@ -196,7 +209,7 @@ fn entries_of(m: &mut Mender<'_>, index: &Index) -> Result<u64> {
     Ok(count)
 }
 
-fn remove_wrong(m: &mut Mender<'_>, coll: &Collection, i: &mut IndexWork) -> Result<()> {
+fn remove_wrong(m: &mut RepairContext<'_>, coll: &Collection, i: &mut IndexWork) -> Result<()> {
     let (index, mut batch) = (&i.index, WriteBatch::new());
     let (lower, upper) = (
         index.ident().to_be_bytes(),
@@ -230,7 +243,7 @@ fn remove_wrong(m: &mut Mender<'_>, coll: &Collection, i: &mut IndexWork) -> Res
 }
 
 /// Removes places in the order without a document, and marks of buckets that are not open.
-fn mend_places(m: &mut Mender<'_>, work: &mut Work<'_>) -> Result<()> {
+fn mend_places(m: &mut RepairContext<'_>, work: &mut CollectionRepair<'_>) -> Result<()> {
     let (coll, is_capped) = (work.coll, work.state.capped.is_some());
     let (lower, upper) = coll.key_bounds();
     m.each_row(

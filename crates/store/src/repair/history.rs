@@ -2,14 +2,14 @@
 //! the last unreadable row, as if everything before had been removed; the readable part of that is
 //! handed to the caller. Must not know: collections.
 
-use super::mender::{Mender, Row};
+use super::mender::{RepairContext, Row};
 use crate::format::log as row;
 use crate::format::meta;
 use model::{DocBuf, Namespace, Result};
 use storage::{KeyRange, Table, WriteBatch};
 
 /// Repairs the log.
-pub(super) fn mend(m: &mut Mender<'_>) -> Result<()> {
+pub(super) fn mend(m: &mut RepairContext<'_>) -> Result<()> {
     let Some(stored) = m.get(Table::Meta, meta::LOG)? else {
         return Ok(());
     };
@@ -48,7 +48,7 @@ pub(super) fn mend(m: &mut Mender<'_>) -> Result<()> {
 }
 
 /// Hands over the readable part of log rows. They are removed when the log begins after them.
-fn take_before(m: &mut Mender<'_>, range: KeyRange<'_>) -> Result<()> {
+fn take_before(m: &mut RepairContext<'_>, range: KeyRange<'_>) -> Result<()> {
     let ns = Namespace::new("local", "oplog.rs")?;
     m.each_row(Table::Log, range, &mut |m, key, value| {
         let Some(entries) = entries(key, value) else {

@@ -7,7 +7,7 @@ use model::{Doc, Namespace, Result};
 use storage::{CursorOpts, Engine, KeyRange, RowBatch, Table, WriteBatch};
 
 /// Receives the data that a repair removes, and a report of what it does.
-pub trait Aside {
+pub trait SalvageSink {
     /// Receives a complete document.
     ///
     /// # Errors
@@ -17,13 +17,13 @@ pub trait Aside {
     /// Receives a row that is not readable in full.
     ///
     /// # Errors
-    /// As [`Aside::document`].
+    /// As [`SalvageSink::document`].
     fn row(&mut self, row: &DamagedRow<'_>) -> Result<()>;
 
     /// Makes everything that was received durable; called before any of it is removed.
     ///
     /// # Errors
-    /// As [`Aside::document`].
+    /// As [`SalvageSink::document`].
     fn keep(&mut self) -> Result<()>;
 
     /// One line for each defect.
@@ -52,7 +52,7 @@ pub struct DamagedRow<'r> {
 
 /// The result of a repair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Repaired {
+pub struct RepairReport {
     /// Number of collections read.
     pub collections: u64,
     /// Number of documents after the repair.
@@ -69,13 +69,13 @@ pub struct Repaired {
     pub mended: u64,
 }
 
-impl Repaired {
+impl RepairReport {
     /// Whether nothing was wrong.
     pub fn is_clean(&self) -> bool {
-        let nothing = Repaired {
+        let nothing = RepairReport {
             collections: self.collections,
             documents: self.documents,
-            ..Repaired::default()
+            ..RepairReport::default()
         };
         *self == nothing
     }
@@ -102,31 +102,31 @@ impl<'r> Row<'r> {
 }
 
 /// Called with the key and value of a row.
-type EachRow<'f, 'm> = dyn FnMut(&mut Mender<'m>, &[u8], &[u8]) -> Result<()> + 'f;
+type RowRepair<'f, 'm> = dyn FnMut(&mut RepairContext<'m>, &[u8], &[u8]) -> Result<()> + 'f;
 
 /// The context that all steps use to change data.
-pub(super) struct Mender<'m> {
+pub(super) struct RepairContext<'m> {
     pub(super) engine: &'m dyn Engine,
-    pub(super) aside: &'m mut dyn Aside,
+    pub(super) aside: &'m mut dyn SalvageSink,
     /// Whether the repair may change data.
     pub(super) changes: bool,
     /// Something was handed to the caller and must be made durable before the next commit.
     pub(super) taken: bool,
-    pub(super) done: Repaired,
+    pub(super) done: RepairReport,
 }
 
-impl<'m> Mender<'m> {
+impl<'m> RepairContext<'m> {
     pub(super) fn new(
         engine: &'m dyn Engine,
-        aside: &'m mut dyn Aside,
+        aside: &'m mut dyn SalvageSink,
         changes: bool,
-    ) -> Mender<'m> {
-        Mender {
+    ) -> RepairContext<'m> {
+        RepairContext {
             engine,
             aside,
             changes,
             taken: false,
-            done: Repaired::default(),
+            done: RepairReport::default(),
         }
     }
 
@@ -212,7 +212,7 @@ impl<'m> Mender<'m> {
         &mut self,
         table: Table,
         range: KeyRange<'_>,
-        f: &mut EachRow<'_, 'm>,
+        f: &mut RowRepair<'_, 'm>,
     ) -> Result<()> {
         let (mut after, mut rows) = (range.lower.to_vec(), RowBatch::new());
         let opts = CursorOpts {

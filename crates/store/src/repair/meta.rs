@@ -2,7 +2,7 @@
 //! row can be opened, every document has an owner, and no identifier in use will be given again.
 //! Must not know: documents, entries.
 
-use super::mender::{Mender, Row};
+use super::mender::{RepairContext, Row};
 use super::{apart, salvage};
 use crate::catalog::{CatalogRow, IndexRow, Kind};
 use crate::error;
@@ -53,7 +53,7 @@ impl Owners {
 }
 
 /// A catalog row that is not readable in full.
-struct Damaged {
+struct DamagedRow {
     key: Vec<u8>,
     value: Vec<u8>,
 }
@@ -80,7 +80,7 @@ pub(super) fn rows(engine: &dyn Engine) -> Result<Vec<(Namespace, CatalogRow)>> 
 ///
 /// # Errors
 /// 12 UnsupportedFormat for a newer layout.
-pub(super) fn mend(m: &mut Mender<'_>, hooks: &dyn Hooks) -> Result<()> {
+pub(super) fn mend(m: &mut RepairContext<'_>, hooks: &dyn Hooks) -> Result<()> {
     mend_layout(m)?;
     let mut owners = Owners::default();
     mend_others(m, &mut owners)?;
@@ -91,7 +91,7 @@ pub(super) fn mend(m: &mut Mender<'_>, hooks: &dyn Hooks) -> Result<()> {
     mend_ident_mark(m, &owners)
 }
 
-fn mend_layout(m: &mut Mender<'_>) -> Result<()> {
+fn mend_layout(m: &mut RepairContext<'_>) -> Result<()> {
     let stored = m.get(Table::Meta, meta::FORMAT_VERSION)?;
     let version = stored.as_deref().and_then(|b| b.try_into().ok());
     match version.map(u32::from_be_bytes) {
@@ -131,7 +131,7 @@ fn is_empty(engine: &dyn Engine) -> Result<bool> {
 }
 
 /// Repairs the rows that belong neither to the catalog nor to a collection.
-fn mend_others(m: &mut Mender<'_>, owners: &mut Owners) -> Result<()> {
+fn mend_others(m: &mut RepairContext<'_>, owners: &mut Owners) -> Result<()> {
     let range = KeyRange::new(b"d", MAX_KEY);
     m.each_row(Table::Meta, range, &mut |m, key, value| {
         let ident = key.get(1..).and_then(|k| <[u8; 4]>::try_from(k).ok());
@@ -161,10 +161,10 @@ fn mend_others(m: &mut Mender<'_>, owners: &mut Owners) -> Result<()> {
 
 /// Checks the catalog rows; returns those that are not readable.
 fn mend_catalog(
-    m: &mut Mender<'_>,
+    m: &mut RepairContext<'_>,
     hooks: &dyn Hooks,
     owners: &mut Owners,
-) -> Result<Vec<Damaged>> {
+) -> Result<Vec<DamagedRow>> {
     let mut damaged = Vec::new();
     let range = KeyRange::new(b"c", b"d");
     m.each_row(Table::Meta, range, &mut |m, key, value| {
@@ -172,7 +172,7 @@ fn mend_catalog(
         let whole = model::validate(value).is_ok();
         let row = CatalogRow::decode(value).ok().filter(|_| whole);
         let (Some(ns), Some(mut row)) = (ns, row) else {
-            damaged.push(Damaged {
+            damaged.push(DamagedRow {
                 key: key.to_vec(),
                 value: value.to_vec(),
             });
@@ -196,7 +196,7 @@ fn mend_catalog(
 
 /// Removes indexes that cannot be opened from a row; true when there were some.
 fn drop_unusable(
-    m: &mut Mender<'_>,
+    m: &mut RepairContext<'_>,
     hooks: &dyn Hooks,
     ns: &Namespace,
     row: &mut CatalogRow,
@@ -222,7 +222,7 @@ fn drop_unusable(
 
 /// Identifiers that have documents and no owner. Index entries and places without an owner are
 /// dropped.
-fn unowned(m: &mut Mender<'_>, owners: &mut Owners) -> Result<BTreeMap<u32, bool>> {
+fn unowned(m: &mut RepairContext<'_>, owners: &mut Owners) -> Result<BTreeMap<u32, bool>> {
     let mut documents = BTreeMap::new();
     for table in [Table::Doc, Table::Idx, Table::Cap, Table::Log] {
         for ident in idents(m.engine, table)? {
@@ -295,10 +295,10 @@ fn has_buckets(engine: &dyn Engine, ident: u32) -> Result<bool> {
 
 /// Stores the readable part of damaged rows; returns those without an identifier.
 fn give_back(
-    m: &mut Mender<'_>,
-    damaged: Vec<Damaged>,
+    m: &mut RepairContext<'_>,
+    damaged: Vec<DamagedRow>,
     owners: &mut Owners,
-) -> Result<Vec<Damaged>> {
+) -> Result<Vec<DamagedRow>> {
     let mut nameless = Vec::new();
     for row in damaged {
         let salvaged = salvaged_row(m, &row.value);
@@ -316,8 +316,8 @@ fn give_back(
 
 /// Finds names for documents without a catalog row; `left` says which of them have buckets.
 fn give_names(
-    m: &mut Mender<'_>,
-    mut nameless: Vec<Damaged>,
+    m: &mut RepairContext<'_>,
+    mut nameless: Vec<DamagedRow>,
     mut left: BTreeMap<u32, bool>,
     owners: &mut Owners,
 ) -> Result<()> {
@@ -377,8 +377,8 @@ fn plain_row(ident: u32, uuid: [u8; 16]) -> CatalogRow {
 
 /// Replaces a damaged row with its readable part; hands the row itself to the caller.
 fn put_row(
-    m: &mut Mender<'_>,
-    damaged: &Damaged,
+    m: &mut RepairContext<'_>,
+    damaged: &DamagedRow,
     row: &CatalogRow,
     owners: &mut Owners,
 ) -> Result<()> {
@@ -398,7 +398,7 @@ fn put_row(
 }
 
 /// The readable part of a catalog row; `None` without its identifier.
-fn salvaged_row(m: &mut Mender<'_>, value: &[u8]) -> Option<CatalogRow> {
+fn salvaged_row(m: &mut RepairContext<'_>, value: &[u8]) -> Option<CatalogRow> {
     let readable = salvage::readable(value);
     let d = readable.doc();
     let ident = |v: model::Value<'_>| v.as_i64_exact().and_then(|n| u32::try_from(n).ok());
@@ -439,7 +439,7 @@ fn salvaged_row(m: &mut Mender<'_>, value: &[u8]) -> Option<CatalogRow> {
 
 /// Hands over as documents the measurements of a time series whose catalog row is lost: without the
 /// row's options their buckets cannot be read in place.
-fn take_measurements(m: &mut Mender<'_>, ns: &Namespace, ident: u32) -> Result<()> {
+fn take_measurements(m: &mut RepairContext<'_>, ns: &Namespace, ident: u32) -> Result<()> {
     const WHY: &str = "nothing says which time series it is of";
     let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
     m.each_row(
@@ -471,7 +471,7 @@ fn take_measurements(m: &mut Mender<'_>, ns: &Namespace, ident: u32) -> Result<(
 }
 
 /// Raises the mark of identifiers, so that no identifier in use is given again.
-fn mend_ident_mark(m: &mut Mender<'_>, owners: &Owners) -> Result<()> {
+fn mend_ident_mark(m: &mut RepairContext<'_>, owners: &Owners) -> Result<()> {
     let all = owners.collections.iter().chain(&owners.indexes);
     let all = all.chain(&owners.dropped).chain(&owners.log).copied();
     let highest = all.max().unwrap_or(0).max(owners.highest);

@@ -17,12 +17,12 @@ mod meta;
 mod salvage;
 mod work;
 
-pub use mender::{Aside, DamagedRow, Repaired};
+pub use mender::{DamagedRow, RepairReport, SalvageSink};
 
 use crate::catalog::{Collection, Kind, Shared};
 use crate::error;
 use crate::hooks::Hooks;
-use mender::Mender;
+use mender::RepairContext;
 use model::Result;
 use std::sync::Arc;
 use storage::Engine;
@@ -35,9 +35,9 @@ use storage::Engine;
 pub fn repair(
     engine: &Arc<dyn Engine>,
     hooks: Arc<dyn Hooks>,
-    aside: &mut dyn Aside,
-) -> Result<Repaired> {
-    let mut mender = Mender::new(engine.as_ref(), aside, true);
+    aside: &mut dyn SalvageSink,
+) -> Result<RepairReport> {
+    let mut mender = RepairContext::new(engine.as_ref(), aside, true);
     meta::mend(&mut mender, hooks.as_ref())?;
     history::mend(&mut mender)?;
     let shared = Arc::new(Shared::beside_log(Arc::clone(engine), hooks)?);
@@ -60,9 +60,9 @@ pub fn repair(
 pub fn check_catalog(
     engine: &dyn Engine,
     hooks: &dyn Hooks,
-    aside: &mut dyn Aside,
-) -> Result<Repaired> {
-    let mut mender = Mender::new(engine, aside, false);
+    aside: &mut dyn SalvageSink,
+) -> Result<RepairReport> {
+    let mut mender = RepairContext::new(engine, aside, false);
     meta::mend(&mut mender, hooks)?;
     history::mend(&mut mender)?;
     Ok(mender.done)

@@ -40,7 +40,7 @@ impl IndexWork {
 }
 
 /// The state of a collection's repair.
-pub(super) struct Work<'c> {
+pub(super) struct CollectionRepair<'c> {
     pub(super) coll: &'c Collection,
     pub(super) state: Arc<State>,
     pub(super) indexes: Vec<IndexWork>,
@@ -63,7 +63,7 @@ pub(super) struct Work<'c> {
     pub(super) key: Vec<u8>,
 }
 
-impl<'c> Work<'c> {
+impl<'c> CollectionRepair<'c> {
     pub(super) fn ns(&self) -> &'c Namespace {
         self.coll.ns()
     }

@@ -9,7 +9,7 @@ use crate::format::bucket::{self, BucketKey, KEY_LEN, Measurement};
 use crate::format::record;
 use crate::view::ReadView;
 use crate::view::index_scan::IndexScan;
-use crate::view::rows::{EachRow, Row};
+use crate::view::rows::{Row, RowVisitor};
 use model::bucket::SeriesOptions;
 use model::{DocBuf, OwnedValue, Result, Value};
 use std::collections::VecDeque;
@@ -32,7 +32,7 @@ pub struct SeriesRead {
 
 /// The work of a scan of buckets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BucketsRead {
+pub struct BucketScanStats {
     /// Number of buckets whose measurements were decoded.
     pub read: u64,
     /// Number of buckets of which only the head was read.
@@ -43,7 +43,7 @@ pub struct BucketsRead {
 
 /// A bucket as tools see it.
 #[derive(Clone, Debug)]
-pub struct ShownBucket {
+pub struct BucketView {
     /// Its beginning.
     pub start_ms: i64,
     /// The part of its key that differs between buckets with the same beginning.
@@ -55,7 +55,7 @@ pub struct ShownBucket {
 }
 
 /// A bucket as it is stored.
-pub(crate) struct Stored {
+pub(crate) struct StoredBucket {
     pub(crate) meta: OwnedValue,
     /// Bytes of its head.
     pub(crate) head_bytes: usize,
@@ -98,7 +98,7 @@ impl Group {
 }
 
 /// The position of a scan.
-enum Place {
+enum ScanPosition {
     /// In a range of rows: buckets, and other documents after them.
     Range(Range),
     /// At the first of these records, which are stored last first.
@@ -121,10 +121,10 @@ pub struct SeriesScan {
     view: ReadView,
     read: SeriesRead,
     options: Arc<SeriesOptions>,
-    place: Place,
+    place: ScanPosition,
     /// The remaining measurements of the current bucket.
     rows: VecDeque<(Vec<u8>, Measurement)>,
-    counts: BucketsRead,
+    counts: BucketScanStats,
     done: bool,
 }
 
@@ -154,8 +154,8 @@ impl Collection {
             parts.reverse();
         }
         let place = match by {
-            Some(index) => Place::Index(Box::new(index)),
-            None => Place::Range(Range {
+            Some(index) => ScanPosition::Index(Box::new(index)),
+            None => ScanPosition::Range(Range {
                 parts,
                 cursor: None,
                 ahead: None,
@@ -168,13 +168,17 @@ impl Collection {
             options,
             place,
             rows: VecDeque::new(),
-            counts: BucketsRead::default(),
+            counts: BucketScanStats::default(),
             done: false,
         })
     }
 
     /// The bucket of this key; `None` when it is not there.
-    pub(crate) fn read_bucket(&self, view: &ReadView, key: &BucketKey) -> Result<Option<Stored>> {
+    pub(crate) fn read_bucket(
+        &self,
+        view: &ReadView,
+        key: &BucketKey,
+    ) -> Result<Option<StoredBucket>> {
         let Some(group) = self.read_group(view, key)? else {
             return Ok(None);
         };
@@ -192,10 +196,10 @@ impl Collection {
             }
         };
         let head_bytes = head.map_or(0, <[u8]>::len);
-        let mut counts = BucketsRead::default();
+        let mut counts = BucketScanStats::default();
         let all = SeriesRead::default();
         let measurements = decode(group, &options, &all, &mut counts).ok_or_else(damaged)?;
-        Ok(Some(Stored {
+        Ok(Some(StoredBucket {
             meta,
             head_bytes,
             measurements,
@@ -230,7 +234,7 @@ fn decode(
     group: Group,
     options: &SeriesOptions,
     read: &SeriesRead,
-    counts: &mut BucketsRead,
+    counts: &mut BucketScanStats,
 ) -> Option<Vec<Measurement>> {
     let mut all = group.rows;
     let (first, last) = read.times.unwrap_or((i64::MIN, i64::MAX));
@@ -266,7 +270,7 @@ impl SeriesScan {
     ///
     /// # Errors
     /// As [`crate::Scan::visit`].
-    pub fn visit(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+    pub fn visit(&mut self, max: usize, f: &mut RowVisitor<'_>) -> Result<bool> {
         if self.done {
             return Ok(false);
         }
@@ -278,13 +282,13 @@ impl SeriesScan {
     /// Releases the resources of the engine; the scan continues later after the last bucket that it
     /// has read.
     pub fn pause(&mut self) {
-        if let Place::Range(range) = &mut self.place {
+        if let ScanPosition::Range(range) = &mut self.place {
             (range.cursor, range.ahead) = (None, None);
         }
     }
 
     /// The work done so far.
-    pub fn counts(&self) -> BucketsRead {
+    pub fn counts(&self) -> BucketScanStats {
         self.counts
     }
 
@@ -293,7 +297,7 @@ impl SeriesScan {
     ///
     /// # Errors
     /// As [`SeriesScan::visit`].
-    pub fn next_bucket(&mut self) -> Result<Option<ShownBucket>> {
+    pub fn next_bucket(&mut self) -> Result<Option<BucketView>> {
         self.view.check_kept(&self.coll)?;
         loop {
             let Some(found) = self.next_group()? else {
@@ -317,7 +321,7 @@ impl SeriesScan {
                 continue;
             };
             let meta = self.options.meta_of(first.doc()).to_owned_value();
-            return Ok(Some(ShownBucket {
+            return Ok(Some(BucketView {
                 start_ms,
                 rest,
                 meta,
@@ -326,7 +330,7 @@ impl SeriesScan {
         }
     }
 
-    fn advance(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+    fn advance(&mut self, max: usize, f: &mut RowVisitor<'_>) -> Result<bool> {
         let mut shown = 0;
         while shown < max {
             if self.rows.is_empty() && !self.load()? {
@@ -357,13 +361,13 @@ impl SeriesScan {
 
     /// Reads the next bucket or record with something to show; false at the end.
     fn load(&mut self) -> Result<bool> {
-        if let Place::Index(_) = self.place {
+        if let ScanPosition::Index(_) = self.place {
             self.look_up()?;
         }
         while self.rows.is_empty() {
             let group = match &mut self.place {
-                Place::Index(_) => return Ok(false),
-                Place::Keys(keys) => {
+                ScanPosition::Index(_) => return Ok(false),
+                ScanPosition::Keys(keys) => {
                     let Some(key) = keys.pop() else {
                         return Ok(false);
                     };
@@ -375,7 +379,7 @@ impl SeriesScan {
                         }
                     }
                 }
-                Place::Range(_) => match self.next_group()? {
+                ScanPosition::Range(_) => match self.next_group()? {
                     None => return Ok(false),
                     Some(group) => group,
                 },
@@ -429,7 +433,7 @@ impl SeriesScan {
 
     /// Reads the entries of the index to find the buckets that may have wanted measurements.
     fn look_up(&mut self) -> Result<()> {
-        let Place::Index(index) = &mut self.place else {
+        let ScanPosition::Index(index) = &mut self.place else {
             return Ok(());
         };
         let (first, last) = self.read.times.unwrap_or((i64::MIN, i64::MAX));
@@ -451,14 +455,14 @@ impl SeriesScan {
         if !self.read.reverse {
             keys.reverse();
         }
-        self.place = Place::Keys(keys);
+        self.place = ScanPosition::Keys(keys);
         Ok(())
     }
 
     /// The next bucket; `Some(None)` when a record came instead, `None` at the end.
     fn next_group(&mut self) -> Result<Option<Option<Group>>> {
         loop {
-            let Place::Range(range) = &mut self.place else {
+            let ScanPosition::Range(range) = &mut self.place else {
                 return Ok(None);
             };
             let reverse = self.read.reverse;
@@ -494,12 +498,12 @@ impl SeriesScan {
 }
 
 /// A bucket, or a record outside of buckets; neither at the end.
-type Gathered = (Option<Group>, Option<(Vec<u8>, Vec<u8>)>);
+type GroupOrRecord = (Option<Group>, Option<(Vec<u8>, Vec<u8>)>);
 
 impl Range {
     /// Reads the rows of one bucket, or one record. The error is that of the engine, or `None` for
     /// a damaged row.
-    fn gather(&mut self) -> std::result::Result<Gathered, Option<storage::StorageError>> {
+    fn gather(&mut self) -> std::result::Result<GroupOrRecord, Option<storage::StorageError>> {
         let mut group: Option<Group> = None;
         let mut sound = true;
         if let Some((key, value)) = self.ahead.take() {

@@ -8,7 +8,7 @@ use crate::catalog::Collection;
 use crate::error;
 use crate::format::record;
 use crate::view::ReadView;
-use crate::view::rows::{EachRow, FetchSize, FetchedRows, Row, fetch};
+use crate::view::rows::{FetchSize, FetchedRows, Row, RowVisitor, fetch};
 use model::{MongoError, Result, code};
 use std::sync::atomic::Ordering;
 use storage::{Cursor, CursorOpts, KeyRange, RowBatch, Table};
@@ -97,7 +97,7 @@ impl CappedScan {
         &mut self,
         coll: &Collection,
         max: usize,
-        f: &mut EachRow<'_>,
+        f: &mut RowVisitor<'_>,
     ) -> Result<bool> {
         let mut shown = 0;
         while shown < max {

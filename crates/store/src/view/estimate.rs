@@ -15,7 +15,7 @@ const DEPTH_MAX: u32 = 96;
 
 /// The entries of some intervals, as far as they were counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CountedEntries {
+pub struct EntryCount {
     /// Number of entries that were counted.
     pub entries: u64,
     /// Whether all entries were counted.
@@ -37,7 +37,7 @@ impl Collection {
         index: &Index,
         intervals: &[KeyInterval],
         most: u64,
-    ) -> Result<CountedEntries> {
+    ) -> Result<EntryCount> {
         let engine = self.shared.engine.as_ref();
         let opts = CursorOpts {
             keys_only: true,
@@ -48,7 +48,7 @@ impl Collection {
         for interval in intervals {
             let left = most.saturating_sub(entries);
             if left == 0 || seeks == most {
-                return Ok(CountedEntries {
+                return Ok(EntryCount {
                     entries,
                     all: false,
                 });
@@ -66,13 +66,13 @@ impl Collection {
                 .map_err(error::storage)?;
             entries += met;
             if more && entries >= most {
-                return Ok(CountedEntries {
+                return Ok(EntryCount {
                     entries,
                     all: false,
                 });
             }
         }
-        Ok(CountedEntries { entries, all: true })
+        Ok(EntryCount { entries, all: true })
     }
 
     /// The distinct components of an index's first field, in the order of the index; `None` when

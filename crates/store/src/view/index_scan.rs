@@ -7,14 +7,14 @@ use crate::format::{keys, record};
 use crate::index::text::score_of;
 use crate::index::{EntryParts, Index, KeyInterval, KeySet, WantedFields};
 use crate::view::ReadView;
-use crate::view::rows::{EachEntry, EachRow, FetchSize, FetchedRows, Row, fetch};
+use crate::view::rows::{EntryVisitor, FetchSize, FetchedRows, Row, RowVisitor, fetch};
 use model::{Doc, MongoError, Result};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use storage::{Cursor, CursorOpts, KeyRange, RowBatch, Table};
 
 /// How a document with several entries is shown only once.
-enum Dedupe {
+enum Deduplication {
     /// Nothing to do: no document has several entries.
     None,
     /// Remembers the encoded ids shown so far.
@@ -47,7 +47,7 @@ impl Collection {
             reverse,
             last: None,
             open: None,
-            dedupe: Dedupe::None,
+            dedupe: Deduplication::None,
             fetch: FetchSize::first(self.shared.engine.as_ref()),
             rows: RowBatch::new(),
             examined: 0,
@@ -72,7 +72,7 @@ pub struct IndexScan {
     last: Option<Vec<u8>>,
     /// The open cursor and its fixed view.
     open: Option<(ReadView, Box<dyn Cursor>)>,
-    dedupe: Dedupe,
+    dedupe: Deduplication,
     fetch: FetchSize,
     rows: RowBatch,
     examined: u64,
@@ -86,12 +86,12 @@ impl IndexScan {
     ///
     /// # Errors
     /// As [`Scan::visit`].
-    pub fn visit(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+    pub fn visit(&mut self, max: usize, f: &mut RowVisitor<'_>) -> Result<bool> {
         let visited = self.advance(max, f);
         self.check_alive().and(visited)
     }
 
-    fn advance(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+    fn advance(&mut self, max: usize, f: &mut RowVisitor<'_>) -> Result<bool> {
         let mut shown = 0;
         while shown < max {
             self.check_alive()?;
@@ -125,7 +125,7 @@ impl IndexScan {
     }
 
     /// Shows the documents of the entries in `rows`; true when `f` ended the visit.
-    fn show_fetched(&mut self, shown: &mut usize, f: &mut EachRow<'_>) -> Result<bool> {
+    fn show_fetched(&mut self, shown: &mut usize, f: &mut RowVisitor<'_>) -> Result<bool> {
         let Some((view, _)) = self.open.as_ref() else {
             return Ok(false);
         };
@@ -148,7 +148,7 @@ impl IndexScan {
             let last = self.last.get_or_insert_default();
             last.clear();
             last.extend_from_slice(entry);
-            if let Dedupe::Seen(seen) = &mut self.dedupe
+            if let Deduplication::Seen(seen) = &mut self.dedupe
                 && !seen.insert(key[4..].to_vec())
             {
                 continue;
@@ -156,7 +156,7 @@ impl IndexScan {
             let Some((header, doc)) = value.and_then(record::read) else {
                 return Err(points_nowhere(&self.index));
             };
-            if let Dedupe::FirstEntry { keys, entry: first } = &mut self.dedupe {
+            if let Deduplication::FirstEntry { keys, entry: first } = &mut self.dedupe {
                 let found = first_entry(
                     &self.index,
                     doc,
@@ -210,7 +210,7 @@ impl IndexScan {
     ///
     /// # Errors
     /// As [`Scan::visit`].
-    pub fn visit_entries(&mut self, max: usize, f: &mut EachEntry<'_>) -> Result<bool> {
+    pub fn visit_entries(&mut self, max: usize, f: &mut EntryVisitor<'_>) -> Result<bool> {
         let visited = self.advance_entries(max, &mut |_, e| f(e.key, e.id));
         self.check_alive().and(visited)
     }
@@ -244,7 +244,7 @@ impl IndexScan {
         wanted: &WantedFields,
         max: usize,
         read: &mut u64,
-        f: &mut EachRow<'_>,
+        f: &mut RowVisitor<'_>,
     ) -> Result<bool> {
         let (coll, index) = (self.coll.clone(), self.index.clone());
         let (mut bytes, mut failed) = (Vec::new(), Ok(()));
@@ -295,9 +295,9 @@ impl IndexScan {
             if self.open.is_none() {
                 self.open()?;
             }
-            if let Dedupe::FirstEntry { .. } = self.dedupe {
+            if let Deduplication::FirstEntry { .. } = self.dedupe {
                 // `FirstEntry` needs the document.
-                self.dedupe = Dedupe::Seen(FxHashSet::default());
+                self.dedupe = Deduplication::Seen(FxHashSet::default());
             }
             let Some((fixed, cursor)) = self.open.as_mut() else {
                 return Ok(false);
@@ -315,7 +315,7 @@ impl IndexScan {
                         damaged = true;
                         return false;
                     };
-                    if let Dedupe::Seen(seen) = dedupe
+                    if let Deduplication::Seen(seen) = dedupe
                         && !seen.insert(id.to_vec())
                     {
                         return true;
@@ -439,14 +439,16 @@ impl IndexScan {
         if bits != self.planned_multikey && self.last.is_none() && self.at == 0 {
             return Err(self.coll.plan_is_stale());
         }
-        if matches!(self.dedupe, Dedupe::None) && self.index.may_repeat(&self.intervals, bits) {
+        if matches!(self.dedupe, Deduplication::None)
+            && self.index.may_repeat(&self.intervals, bits)
+        {
             self.dedupe = if self.view.is_fixed() {
-                Dedupe::FirstEntry {
+                Deduplication::FirstEntry {
                     keys: KeySet::default(),
                     entry: Vec::new(),
                 }
             } else {
-                Dedupe::Seen(FxHashSet::default())
+                Deduplication::Seen(FxHashSet::default())
             };
         }
         Ok(())

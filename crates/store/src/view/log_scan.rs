@@ -5,8 +5,8 @@ use crate::catalog::Shared;
 use crate::error;
 use crate::format::log as row;
 use crate::format::record::Header;
-use crate::log::{Log, LogReader, Read};
-use crate::view::rows::{EachRow, Row};
+use crate::log::{Log, LogReader, VisitResult};
+use crate::view::rows::{Row, RowVisitor};
 use model::{DocBuf, MongoError, Result, Timestamp, code};
 use std::sync::Arc;
 use storage::{CursorOpts, KeyRange, Table};
@@ -49,7 +49,7 @@ impl LogScan {
         }
     }
 
-    pub(crate) fn visit(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+    pub(crate) fn visit(&mut self, max: usize, f: &mut RowVisitor<'_>) -> Result<bool> {
         if self.reverse {
             self.visit_backwards(max, f)
         } else {
@@ -57,7 +57,7 @@ impl LogScan {
         }
     }
 
-    fn visit_forwards(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+    fn visit_forwards(&mut self, max: usize, f: &mut RowVisitor<'_>) -> Result<bool> {
         let (mut left, last) = (max, self.last);
         while left > 0 {
             let oldest = self.log.oldest();
@@ -91,19 +91,19 @@ impl LogScan {
             match read {
                 _ if beyond => return Ok(false),
                 _ if !wanted => return Ok(true),
-                Read::More => {}
-                Read::End => return Ok(false),
+                VisitResult::More => {}
+                VisitResult::End => return Ok(false),
                 // Entries were removed before anything was shown: begin at the current beginning of
                 // the log.
-                Read::Lost if !*shown => self.reader = None,
-                Read::Lost => return Err(position_lost(reader.next())),
+                VisitResult::Lost if !*shown => self.reader = None,
+                VisitResult::Lost => return Err(position_lost(reader.next())),
             }
         }
         Ok(true)
     }
 
     /// A row is decoded forwards only, so its entries are gathered before they are shown.
-    fn visit_backwards(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+    fn visit_backwards(&mut self, max: usize, f: &mut RowVisitor<'_>) -> Result<bool> {
         let end = self.last.min(self.log.visible()).as_u64();
         let oldest = self.log.oldest().max(self.first).as_u64();
         let mut left = max;

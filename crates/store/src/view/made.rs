@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The uncommitted collections of one transaction.
 #[derive(Default)]
-pub(crate) struct Made {
+pub(crate) struct UncommittedCollections {
     /// False while there are none; saves readers the lock.
     any: AtomicBool,
     collections: RwLock<Vec<Arc<Collection>>>,
 }
 
-impl Made {
+impl UncommittedCollections {
     pub(crate) fn add(&self, coll: Arc<Collection>) {
         self.collections.write().push(coll);
         self.any.store(true, Ordering::Release);

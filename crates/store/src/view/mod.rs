@@ -18,9 +18,9 @@ pub(crate) mod rows;
 pub(crate) mod scan;
 pub(crate) mod text_scan;
 
-pub(crate) use made::Made;
+pub(crate) use made::UncommittedCollections;
 pub(crate) use overlay::Overlay;
-pub(crate) use past::{Opened, Past};
+pub(crate) use past::{CollectionCache, FixedState};
 
 use crate::catalog::{Collection, Shared};
 use crate::error;
@@ -40,11 +40,11 @@ pub struct ReadView {
     snapshot: Option<Arc<dyn Snapshot>>,
     /// The catalog of that state, whose data stays on disk; only for views that serve several
     /// statements.
-    past: Option<Arc<Past>>,
+    past: Option<Arc<FixedState>>,
     /// The uncommitted writes of the reader's transaction.
     overlay: Option<Arc<Overlay>>,
     /// The collections that only this transaction sees.
-    made: Option<Arc<Made>>,
+    made: Option<Arc<UncommittedCollections>>,
 }
 
 impl ReadView {
@@ -78,7 +78,7 @@ impl ReadView {
         let pin = shared.pins.hold(engine);
         let snapshot = engine.snapshot().map_err(error::storage)?;
         Ok(ReadView {
-            past: Some(Arc::new(Past::new(
+            past: Some(Arc::new(FixedState::new(
                 Arc::clone(&snapshot),
                 pin,
                 Arc::default(),
@@ -90,11 +90,15 @@ impl ReadView {
 
     /// The view of a moment of an engine to which another process writes. `opened` is shared with
     /// the views of other moments in which the catalog is the same.
-    pub(crate) fn of_moment(shared: &Shared, moment: &Moment, opened: &Arc<Opened>) -> ReadView {
+    pub(crate) fn of_moment(
+        shared: &Shared,
+        moment: &Moment,
+        opened: &Arc<CollectionCache>,
+    ) -> ReadView {
         let pin = shared.pins.hold(shared.engine.as_ref());
         let snapshot = Arc::clone(&moment.snapshot);
         ReadView {
-            past: Some(Arc::new(Past::new(
+            past: Some(Arc::new(FixedState::new(
                 Arc::clone(&snapshot),
                 pin,
                 Arc::clone(opened),
@@ -105,7 +109,7 @@ impl ReadView {
     }
 
     /// The catalog of its state; `None` when it uses the current one.
-    pub(crate) fn past(&self) -> Option<&Past> {
+    pub(crate) fn past(&self) -> Option<&FixedState> {
         self.past.as_deref()
     }
 
@@ -120,7 +124,7 @@ impl ReadView {
     }
 
     /// The collections created in the reader's transaction.
-    pub(crate) fn made(&self) -> Option<&Arc<Made>> {
+    pub(crate) fn made(&self) -> Option<&Arc<UncommittedCollections>> {
         self.made.as_ref()
     }
 

@@ -19,7 +19,7 @@ const ROWS_BYTES_MAX: usize = 1 << 20;
 type Changes = BTreeMap<Box<[u8]>, Option<Box<[u8]>>>;
 
 /// Called with a change: the value is `None` for a deletion.
-type EachChange<'a> = dyn FnMut(Table, &[u8], Option<&[u8]>) + 'a;
+type ChangeVisitor<'a> = dyn FnMut(Table, &[u8], Option<&[u8]>) + 'a;
 
 /// Uncommitted changes.
 #[derive(Default)]
@@ -57,7 +57,7 @@ impl Overlay {
     }
 
     /// Calls `f` with every change, table by table in key order.
-    pub(crate) fn each(&self, f: &mut EachChange<'_>) {
+    pub(crate) fn each(&self, f: &mut ChangeVisitor<'_>) {
         let tables = self.tables.read();
         for (table, changes) in Table::ALL.iter().zip(tables.iter()) {
             for (key, value) in changes {
@@ -74,7 +74,7 @@ impl Overlay {
         lower: &[u8],
         upper: &[u8],
         reverse: bool,
-        next: &mut Next,
+        next: &mut OverlayChange,
     ) -> bool {
         if lower >= upper {
             return false;
@@ -102,7 +102,7 @@ impl Overlay {
 
 /// One change.
 #[derive(Default)]
-struct Next {
+struct OverlayChange {
     key: Vec<u8>,
     value: Vec<u8>,
     deleted: bool,
@@ -110,7 +110,7 @@ struct Next {
 
 /// A range of keys, the upper one excluded.
 #[derive(Clone)]
-struct Span {
+struct KeySpan {
     lower: Vec<u8>,
     upper: Vec<u8>,
 }
@@ -123,12 +123,12 @@ pub(crate) struct OverlayCursor {
     table: Table,
     reverse: bool,
     /// The range as opened, and the part that was not read yet.
-    range: Span,
-    left: Span,
+    range: KeySpan,
+    left: KeySpan,
     rows: RowBatch,
     at: usize,
     more: bool,
-    next: Next,
+    next: OverlayChange,
 }
 
 impl OverlayCursor {
@@ -139,7 +139,7 @@ impl OverlayCursor {
         range: KeyRange<'_>,
         reverse: bool,
     ) -> OverlayCursor {
-        let range = Span {
+        let range = KeySpan {
             lower: range.lower.to_vec(),
             upper: range.upper.to_vec(),
         };
@@ -153,7 +153,7 @@ impl OverlayCursor {
             rows: RowBatch::new(),
             at: 0,
             more: true,
-            next: Next::default(),
+            next: OverlayChange::default(),
         }
     }
 
@@ -170,7 +170,7 @@ impl OverlayCursor {
     }
 
     /// Narrows the unread part after the row with this key.
-    fn pass(left: &mut Span, key: &[u8], reverse: bool) {
+    fn pass(left: &mut KeySpan, key: &[u8], reverse: bool) {
         let bound = match reverse {
             true => &mut left.upper,
             false => &mut left.lower,

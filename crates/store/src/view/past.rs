@@ -21,33 +21,37 @@ const COUNTS_KEPT: Duration = Duration::from_secs(1);
 
 /// Collections and views that were opened in an earlier form, and when their counts were read.
 #[derive(Default)]
-pub(crate) struct Opened {
+pub(crate) struct CollectionCache {
     all: Mutex<HashMap<Namespace, (Arc<Collection>, Instant)>>,
     /// Views of several moments share them: apart from their documents they are the same in all of
     /// these.
     is_shared: bool,
 }
 
-impl Opened {
+impl CollectionCache {
     /// For views of several moments.
-    pub(crate) fn shared() -> Opened {
-        Opened {
+    pub(crate) fn shared() -> CollectionCache {
+        CollectionCache {
             is_shared: true,
-            ..Opened::default()
+            ..CollectionCache::default()
         }
     }
 }
 
 /// What a fixed view keeps for its state.
-pub(crate) struct Past {
+pub(crate) struct FixedState {
     snapshot: Arc<dyn Snapshot>,
     _pin: Pin,
-    opened: Arc<Opened>,
+    opened: Arc<CollectionCache>,
 }
 
-impl Past {
-    pub(crate) fn new(snapshot: Arc<dyn Snapshot>, pin: Pin, opened: Arc<Opened>) -> Past {
-        Past {
+impl FixedState {
+    pub(crate) fn new(
+        snapshot: Arc<dyn Snapshot>,
+        pin: Pin,
+        opened: Arc<CollectionCache>,
+    ) -> FixedState {
+        FixedState {
             snapshot,
             _pin: pin,
             opened,

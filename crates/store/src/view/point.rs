@@ -5,7 +5,7 @@ use crate::error;
 use crate::format::record;
 use crate::index::Index;
 use crate::view::ReadView;
-use crate::view::rows::{EachRow, FetchSize, FetchedRows, Row, fetch};
+use crate::view::rows::{FetchSize, FetchedRows, Row, RowVisitor, fetch};
 use model::{Doc, Result, Value};
 use std::sync::Arc;
 use storage::Table;
@@ -84,7 +84,7 @@ impl Collection {
         &self,
         view: &ReadView,
         ids: &[&[u8]],
-        f: &mut EachRow<'_>,
+        f: &mut RowVisitor<'_>,
     ) -> Result<usize> {
         let mut rows = FetchedRows::default();
         let (mut looked, mut size) = (0, FetchSize::first(self.shared.engine.as_ref()));

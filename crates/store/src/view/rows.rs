@@ -56,11 +56,11 @@ impl<'a> Row<'a> {
 }
 
 /// Called for each row; false stops after it.
-pub type EachRow<'f> = dyn FnMut(Row<'_>) -> bool + 'f;
+pub type RowVisitor<'f> = dyn FnMut(Row<'_>) -> bool + 'f;
 
 /// Called for each entry with its components (and the bytes after them), and the encoded id; false
 /// stops after it.
-pub type EachEntry<'f> = dyn FnMut(&[u8], &[u8]) -> bool + 'f;
+pub type EntryVisitor<'f> = dyn FnMut(&[u8], &[u8]) -> bool + 'f;
 
 /// Values fetched for a list of keys, in one buffer.
 #[derive(Default)]

@@ -9,7 +9,7 @@ use crate::view::ReadView;
 use crate::view::buckets::{SeriesRead, SeriesScan};
 use crate::view::capped::CappedScan;
 use crate::view::log_scan::LogScan;
-use crate::view::rows::{EachRow, FETCH_MAX, FetchedRows, Row, fetch};
+use crate::view::rows::{FETCH_MAX, FetchedRows, Row, RowVisitor, fetch};
 use model::{Result, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -160,7 +160,7 @@ impl Scan {
     /// # Errors
     /// 175 QueryPlanKilled when the collection is gone; 136 CappedPositionLost when it is capped
     /// and the scan's position was deleted; 1 InternalError for a damaged record; engine failures.
-    pub fn visit(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+    pub fn visit(&mut self, max: usize, f: &mut RowVisitor<'_>) -> Result<bool> {
         if self.done {
             return Ok(false);
         }
@@ -172,7 +172,7 @@ impl Scan {
         self.view.check_kept(&self.coll).and(visited)
     }
 
-    fn advance(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+    fn advance(&mut self, max: usize, f: &mut RowVisitor<'_>) -> Result<bool> {
         if let Order::Insertion = self.order {
             self.prepare_insertion_order(None)?;
         }
@@ -196,7 +196,7 @@ impl Scan {
         Ok(more)
     }
 
-    fn visit_keys(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+    fn visit_keys(&mut self, max: usize, f: &mut RowVisitor<'_>) -> Result<bool> {
         if self.cursor.is_none() {
             self.cursor = Some(self.open_cursor()?);
         }
@@ -329,7 +329,7 @@ impl Scan {
         Ok(())
     }
 
-    fn visit_known(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+    fn visit_known(&mut self, max: usize, f: &mut RowVisitor<'_>) -> Result<bool> {
         let mut shown = 0;
         let mut rows = FetchedRows::default();
         while shown < max {
@@ -380,7 +380,7 @@ impl Scan {
         Ok(true)
     }
 
-    fn visit_listed(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+    fn visit_listed(&mut self, max: usize, f: &mut RowVisitor<'_>) -> Result<bool> {
         let Order::Listed { keys, at } = &mut self.order else {
             return Ok(true);
         };

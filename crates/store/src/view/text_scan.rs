@@ -6,7 +6,7 @@ use crate::format::record;
 use crate::index::text::score_of;
 use crate::index::{Index, KeyInterval};
 use crate::view::ReadView;
-use crate::view::rows::{EachRow, FETCH_MAX, FetchedRows, Row, fetch};
+use crate::view::rows::{FETCH_MAX, FetchedRows, Row, RowVisitor, fetch};
 use model::Result;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl TermsScan {
         &mut self,
         max: usize,
         go_on: &dyn Fn() -> Result<()>,
-        f: &mut EachRow<'_>,
+        f: &mut RowVisitor<'_>,
     ) -> Result<bool> {
         self.view.check_kept(&self.coll)?;
         let mut left = match self.left.take() {
@@ -101,7 +101,7 @@ impl TermsScan {
         &mut self,
         left: &mut Vec<(Vec<u8>, f64)>,
         max: usize,
-        f: &mut EachRow<'_>,
+        f: &mut RowVisitor<'_>,
     ) -> Result<()> {
         let mut shown = 0;
         let mut docs = FetchedRows::default();

@@ -3,19 +3,19 @@
 //! was inserted later, so a reader at the end misses none; readers never see more than the limits
 //! allow. Must not know: who waits for new documents.
 
-use crate::catalog::capped::{Limits, Oldest};
+use crate::catalog::capped::{Limits, OldestDocuments};
 use crate::catalog::{Collection, State};
 use crate::commit::WriteUnit;
 use crate::error;
 use crate::format::record;
 use crate::index::KeySet;
-use crate::locks::{Held, KeyId, KeyIds};
+use crate::locks::{KeyId, KeyIds, StripeGuard};
 use crate::view::ReadView;
 use crate::view::capped::{order_key, seq_of};
 use crate::write::change::Change;
 use crate::write::mode::Mode;
-use crate::write::modify::{Decided, Filled, Scratch, want_entries};
-use crate::write::reads::Reads;
+use crate::write::modify::{ChunkBatch, Decisions, Scratch, want_entries};
+use crate::write::reads::WriteReader;
 use crate::write::unit::DocumentUnit;
 use crate::write::writer::Writer;
 use model::{Doc, Result};
@@ -33,14 +33,14 @@ const DELETED_MAX: usize = 1024;
 
 /// Documents that are about to be inserted: their number, and the bytes of their BSON.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Incoming {
+pub(super) struct InsertSize {
     docs: u64,
     bytes: u64,
 }
 
-impl Incoming {
-    pub(super) fn of<'d>(docs: impl Iterator<Item = &'d Doc<'d>>) -> Incoming {
-        docs.fold(Incoming::default(), |sum, doc| Incoming {
+impl InsertSize {
+    pub(super) fn of<'d>(docs: impl Iterator<Item = &'d Doc<'d>>) -> InsertSize {
+        docs.fold(InsertSize::default(), |sum, doc| InsertSize {
             docs: sum.docs + 1,
             bytes: sum.bytes + doc.len_bytes() as u64,
         })
@@ -50,7 +50,7 @@ impl Incoming {
 /// The oldest documents of a capped collection during an insert that may delete some of them.
 pub(super) struct Displacement<'c> {
     limits: Limits,
-    oldest: MutexGuard<'c, Oldest>,
+    oldest: MutexGuard<'c, OldestDocuments>,
     /// How many of the oldest are locked.
     locked: usize,
 }
@@ -125,7 +125,7 @@ impl Writer<'_> {
             let Some(mut displacement) = self.begin_displacement(state) else {
                 return Ok(());
             };
-            let nothing = Incoming::default();
+            let nothing = InsertSize::default();
             let _held = self.lock_with_oldest(state, &mut displacement, &[], nothing, mode)?;
             let mut s = Scratch::default();
             let reads = mode.begin(self)?;
@@ -165,9 +165,9 @@ impl Writer<'_> {
         state: &State,
         displacement: &mut Displacement<'_>,
         keys: &[KeyId],
-        incoming: Incoming,
+        incoming: InsertSize,
         mode: &Mode<'_, '_>,
-    ) -> Result<Option<Held<'s>>> {
+    ) -> Result<Option<StripeGuard<'s>>> {
         loop {
             let number = self.read_enough(displacement, incoming)?;
             let oldest = &mut *displacement.oldest;
@@ -189,7 +189,7 @@ impl Writer<'_> {
     fn want_old_entries(
         &self,
         state: &State,
-        oldest: &Oldest,
+        oldest: &OldestDocuments,
         number: usize,
         wanted: &mut KeyIds,
     ) -> Result<()> {
@@ -214,7 +214,7 @@ impl Writer<'_> {
     fn read_enough(
         &self,
         displacement: &mut Displacement<'_>,
-        incoming: Incoming,
+        incoming: InsertSize,
     ) -> Result<usize> {
         loop {
             let (number, is_enough) = self.count_displaced(displacement, incoming);
@@ -228,7 +228,7 @@ impl Writer<'_> {
     fn count_displaced(
         &self,
         displacement: &Displacement<'_>,
-        incoming: Incoming,
+        incoming: InsertSize,
     ) -> (usize, bool) {
         let (limits, oldest) = (displacement.limits, &displacement.oldest);
         let mut docs = self.count().saturating_add(incoming.docs);
@@ -247,7 +247,7 @@ impl Writer<'_> {
 
     /// Reads documents after the known ones; false when there are none. The known ones remain the
     /// oldest: numbers only grow, and become visible in their order.
-    fn read_oldest(&self, oldest: &mut Oldest) -> Result<bool> {
+    fn read_oldest(&self, oldest: &mut OldestDocuments) -> Result<bool> {
         if oldest.compact() {
             oldest.changes = self.capped.changes.load(Ordering::Acquire);
             let known = self.capped.oldest.load(Ordering::Acquire);
@@ -301,10 +301,10 @@ impl Writer<'_> {
         &self,
         state: &State,
         displacement: &Displacement<'_>,
-        incoming: Incoming,
+        incoming: InsertSize,
         s: &mut Scratch,
-        reads: &Reads<'_>,
-    ) -> Result<Filled> {
+        reads: &WriteReader<'_>,
+    ) -> Result<ChunkBatch> {
         let oldest = &displacement.oldest;
         let number = self
             .count_displaced(displacement, incoming)
@@ -320,7 +320,7 @@ impl Writer<'_> {
             .resize_with(number * state.indexes.len(), KeySet::default);
         let keys: Vec<&[u8]> = oldest.left().take(number).map(|d| oldest.key(d)).collect();
         let changes = (0..number).map(|_| Some(Change::Delete)).collect();
-        let decided = Decided {
+        let decided = Decisions {
             changes,
             failure: None,
         };
@@ -331,7 +331,7 @@ impl Writer<'_> {
     pub(super) fn end_displacement(
         &self,
         displacement: &mut Displacement<'_>,
-        filled: &Filled,
+        filled: &ChunkBatch,
         committed: bool,
     ) {
         // A failed commit may have been applied.

@@ -1,6 +1,6 @@
 //! What a statement does with a document. Must not know: how it is written.
 
-use crate::format::diff::Touched;
+use crate::format::diff::ChangedPaths;
 use model::{Doc, Result};
 use std::sync::Arc;
 use storage::CommitPos;
@@ -13,14 +13,14 @@ pub enum Change {
     Replace(Vec<u8>),
     /// As `Replace`, but the log records only the differences, which are searched for in the
     /// touched paths.
-    Update(Vec<u8>, Arc<Touched>),
+    Update(Vec<u8>, Arc<ChangedPaths>),
     /// Remove it.
     Delete,
 }
 
 /// The outcome of a modification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Modified {
+pub enum ModifyOutcome {
     /// There is no such document.
     Absent,
     /// The document was left as it was.
@@ -33,4 +33,4 @@ pub enum Modified {
 
 /// Decides what to do with a document; gets the number of its key. Called again for a document that
 /// another writer has changed meanwhile.
-pub type Decide<'d> = dyn FnMut(usize, Doc<'_>) -> Result<Change> + 'd;
+pub type DecideFn<'d> = dyn FnMut(usize, Doc<'_>) -> Result<Change> + 'd;

@@ -3,9 +3,9 @@
 //! commit here and nowhere else. Must not know: how the rows of the batch came about, filters,
 //! locks.
 
-use crate::catalog::live::{InsertedKeys, LiveChange};
+use crate::catalog::live::{CounterChange, InsertedKeys};
 use crate::catalog::{Collection, Shared};
-use crate::commit::{OnCommit, WriteUnit};
+use crate::commit::{CommitHook, WriteUnit};
 use crate::format::meta;
 use crate::log::{EntryList, LogRows};
 use crate::write::session::{Effect, SessionRecord};
@@ -16,7 +16,7 @@ use storage::{CommitPos, Table, Unit, WriteBatch};
 
 /// Changes of one collection by the statements of a transaction, kept until its commit.
 #[derive(Default)]
-pub(crate) struct Changes {
+pub(crate) struct TransactionChanges {
     pub(crate) docs: i64,
     pub(crate) bytes: i64,
     /// Sequence numbers and keys of inserted documents.
@@ -57,7 +57,7 @@ impl<'d> Delta<'d> {
     }
 
     /// The changes that a transaction has kept from its statements.
-    pub(super) fn of_kept(coll: &'d Collection, changes: &'d Changes) -> Delta<'d> {
+    pub(super) fn of_kept(coll: &'d Collection, changes: &'d TransactionChanges) -> Delta<'d> {
         Delta {
             docs: changes.docs,
             bytes: changes.bytes,
@@ -85,10 +85,10 @@ impl InsertedKeys for Vec<(u64, Box<[u8]>)> {
 /// Changes of memory after the commit.
 struct Deltas<'d>(&'d [Delta<'d>]);
 
-impl OnCommit for Deltas<'_> {
+impl CommitHook for Deltas<'_> {
     fn applied(&mut self, _: CommitPos) {
         for delta in self.0 {
-            delta.coll.live.apply(&LiveChange {
+            delta.coll.live.apply(&CounterChange {
                 docs: delta.docs,
                 bytes: delta.bytes,
                 inserted: delta.inserted,
@@ -113,7 +113,7 @@ pub(super) struct DocumentsCommit<'c> {
     pub(super) deltas: &'c [Delta<'c>],
     pub(super) rows: Option<LogRows<'c>>,
     /// Changes of the catalog's memory when the commit is applied.
-    pub(super) catalog: Option<&'c mut dyn OnCommit>,
+    pub(super) catalog: Option<&'c mut dyn CommitHook>,
     /// The unit whose reads decided the write.
     pub(super) decided_by: Option<Unit<'c>>,
 }
@@ -156,7 +156,7 @@ impl DocumentsCommit<'_> {
         }
     }
 
-    fn run(&mut self, staged: Option<&mut dyn OnCommit>) -> Result<CommitPos> {
+    fn run(&mut self, staged: Option<&mut dyn CommitHook>) -> Result<CommitPos> {
         let mut deltas = Deltas(self.deltas);
         let mut unit = WriteUnit::stamped(self.batch, &mut self.rows)
             .by(self.operation)

@@ -4,7 +4,7 @@ use crate::commit::WriteUnit;
 use crate::error;
 use crate::format::meta;
 use crate::index::{Index, Key, KeySet};
-use crate::write::reads::Reads;
+use crate::write::reads::WriteReader;
 use crate::write::writer::Writer;
 use model::Result;
 use rustc_hash::FxHashSet;
@@ -171,7 +171,7 @@ impl UniqueEntries {
     ///
     /// # Errors
     /// Engine failures.
-    pub(crate) fn look_up(&mut self, reads: &Reads<'_>) -> Result<()> {
+    pub(crate) fn look_up(&mut self, reads: &WriteReader<'_>) -> Result<()> {
         if self.is_empty() || reads.is_transaction() {
             return Ok(());
         }
@@ -197,7 +197,7 @@ impl UniqueEntries {
         &self,
         document: usize,
         accepted: &FxHashSet<Vec<u8>>,
-        reads: &Reads<'_>,
+        reads: &WriteReader<'_>,
     ) -> Result<Option<usize>> {
         for n in self.numbers_of(document) {
             let entry = self.get(n);

@@ -5,13 +5,13 @@ use crate::catalog::{Collection, State};
 use crate::error;
 use crate::format::record;
 use crate::view::capped::order_key;
-use crate::write::change::{Change, Modified};
+use crate::write::change::{Change, ModifyOutcome};
 use crate::write::duplicate::duplicate_key;
 use crate::write::entries::put_entry;
 use crate::write::mode::Mode;
-use crate::write::modify::{Decided, Filled, Scratch};
-use crate::write::reads::Reads;
-use crate::write::session::{Effect, Keep, StatementLog};
+use crate::write::modify::{ChunkBatch, Decisions, Scratch};
+use crate::write::reads::WriteReader;
+use crate::write::session::{Effect, RetryImage, StatementLog};
 use crate::write::writer::Writer;
 use model::{Doc, Result};
 use smallvec::SmallVec;
@@ -23,12 +23,12 @@ struct Fill<'f, 'm, 'l, 'r> {
     state: &'f State,
     s: &'f mut Scratch,
     mode: &'f Mode<'m, 'l>,
-    reads: &'f Reads<'r>,
-    filled: Filled,
+    reads: &'f WriteReader<'r>,
+    filled: ChunkBatch,
 }
 
 /// A document as it is stored.
-struct OldDocument<'d> {
+struct StoredDocument<'d> {
     key: &'d [u8],
     header: record::Header,
     doc: Doc<'d>,
@@ -36,7 +36,7 @@ struct OldDocument<'d> {
     n: usize,
 }
 
-impl OldDocument<'_> {
+impl StoredDocument<'_> {
     fn id(&self) -> &[u8] {
         self.key.get(4..).unwrap_or_default()
     }
@@ -49,10 +49,10 @@ impl Writer<'_> {
         state: &State,
         s: &mut Scratch,
         keys: &[&[u8]],
-        decided: Decided,
+        decided: Decisions,
         mode: &Mode<'_, '_>,
-        reads: &Reads<'_>,
-    ) -> Result<Filled> {
+        reads: &WriteReader<'_>,
+    ) -> Result<ChunkBatch> {
         s.batch.clear();
         s.log.clear();
         let records = std::mem::take(&mut s.old);
@@ -62,10 +62,10 @@ impl Writer<'_> {
             s,
             mode,
             reads,
-            filled: Filled {
+            filled: ChunkBatch {
                 multikey: SmallVec::from_elem(0, state.indexes.len()),
                 failure: decided.failure,
-                ..Filled::default()
+                ..ChunkBatch::default()
             },
         };
         let done = fill.put_all(&records, keys, &decided.changes);
@@ -86,14 +86,14 @@ impl Fill<'_, '_, '_, '_> {
         let mut start = 0;
         for (n, (change, key)) in changes.iter().zip(keys).enumerate() {
             let Some(end) = self.s.old_ends.get(n).copied().flatten() else {
-                self.filled.outcomes.push(Modified::Absent);
+                self.filled.outcomes.push(ModifyOutcome::Absent);
                 continue;
             };
             let (header, doc) = self.coll.parse(records.get(start..end))?;
             start = end;
             let change = match change {
                 None | Some(Change::Keep) => {
-                    self.filled.outcomes.push(Modified::Kept);
+                    self.filled.outcomes.push(ModifyOutcome::Kept);
                     continue;
                 }
                 Some(change) => change,
@@ -104,7 +104,7 @@ impl Fill<'_, '_, '_, '_> {
                 }
                 Change::Keep | Change::Delete => None,
             };
-            let old = OldDocument {
+            let old = StoredDocument {
                 key,
                 header,
                 doc,
@@ -127,7 +127,7 @@ impl Fill<'_, '_, '_, '_> {
         Ok(())
     }
 
-    fn put_change(&mut self, old: &OldDocument<'_>, new: Option<Doc<'_>>) -> Result<()> {
+    fn put_change(&mut self, old: &StoredDocument<'_>, new: Option<Doc<'_>>) -> Result<()> {
         self.put_entry_changes(old, new)?;
         let old_bytes = old.doc.len_bytes() as i64;
         let (s, filled) = (&mut *self.s, &mut self.filled);
@@ -143,7 +143,7 @@ impl Fill<'_, '_, '_, '_> {
                 filled.bytes += d.len_bytes() as i64 - old_bytes;
                 filled
                     .outcomes
-                    .push(Modified::Replaced(CommitPos::default()));
+                    .push(ModifyOutcome::Replaced(CommitPos::default()));
             }
             None => {
                 s.batch.delete(Table::Doc, old.key);
@@ -156,14 +156,14 @@ impl Fill<'_, '_, '_, '_> {
                 filled.deleted.push(old.header.insert_seq);
                 filled
                     .outcomes
-                    .push(Modified::Deleted(CommitPos::default()));
+                    .push(ModifyOutcome::Deleted(CommitPos::default()));
             }
         }
         Ok(())
     }
 
     /// Adds the index entries that change with a document to the batch.
-    fn put_entry_changes(&mut self, old: &OldDocument<'_>, new: Option<Doc<'_>>) -> Result<()> {
+    fn put_entry_changes(&mut self, old: &StoredDocument<'_>, new: Option<Doc<'_>>) -> Result<()> {
         let building = self.state.builds_unique();
         let number = self.state.indexes.len();
         for (i, index) in self.state.indexes.iter().enumerate() {
@@ -223,12 +223,12 @@ impl Fill<'_, '_, '_, '_> {
 }
 
 /// The effect of a change for the session's record.
-pub(super) fn effect_of(keep: Keep, old: Doc<'_>, new: Option<Doc<'_>>) -> Effect {
+pub(super) fn effect_of(keep: RetryImage, old: Doc<'_>, new: Option<Doc<'_>>) -> Effect {
     match (keep, new) {
-        (Keep::Fact | Keep::Id, Some(_)) => Effect::Updated,
-        (Keep::Fact | Keep::Id, None) => Effect::Deleted,
-        (Keep::Before, Some(_)) => Effect::UpdatedBefore(old.to_buf()),
-        (Keep::After, Some(d)) => Effect::UpdatedAfter(d.to_buf()),
-        (Keep::Before | Keep::After, None) => Effect::Removed(old.to_buf()),
+        (RetryImage::Fact | RetryImage::Id, Some(_)) => Effect::Updated,
+        (RetryImage::Fact | RetryImage::Id, None) => Effect::Deleted,
+        (RetryImage::Before, Some(_)) => Effect::UpdatedBefore(old.to_buf()),
+        (RetryImage::After, Some(d)) => Effect::UpdatedAfter(d.to_buf()),
+        (RetryImage::Before | RetryImage::After, None) => Effect::Removed(old.to_buf()),
     }
 }

@@ -11,13 +11,13 @@ use crate::format::{keys, meta, record};
 use crate::index::{Index, KeySet};
 use crate::locks::{KeyId, KeyIds};
 use crate::view::capped::order_key;
-use crate::write::capped::Incoming;
+use crate::write::capped::InsertSize;
 use crate::write::duplicate::duplicate_id;
 use crate::write::duplicate::duplicate_key;
 use crate::write::entries::{KeyPlace, UniqueEntries, check_length, put_sorted};
 use crate::write::mode::Mode;
 use crate::write::modify;
-use crate::write::reads::Reads;
+use crate::write::reads::WriteReader;
 use crate::write::session::StatementLog;
 use crate::write::transaction::Transaction;
 use crate::write::unit::{DocumentUnit, NewDocuments};
@@ -43,7 +43,7 @@ const SCRATCH_BYTES_MAX: usize = 2 << 20;
 
 /// The outcome of an insert.
 #[derive(Debug, Default)]
-pub struct Inserted {
+pub struct InsertOutcome {
     /// Number of documents written.
     pub count: usize,
     /// Errors of refused documents, by position.
@@ -103,7 +103,7 @@ impl<'c> Chunk<'c> {
 
 /// The contents of a chunk's batch.
 #[derive(Default)]
-struct Written {
+struct ChunkBatch {
     /// Positions of the documents in the chunk.
     positions: SmallVec<[usize; 8]>,
     /// Multikey bits that the entries need, for each index.
@@ -143,8 +143,8 @@ impl Writer<'_> {
     ///
     /// # Errors
     /// As a whole: 175 when the collection is gone, engine failures. Per document, in
-    /// [`Inserted::errors`]: 11000 DuplicateKey, 171 parallel arrays.
-    pub fn insert(&self, docs: &[Doc<'_>], ordered: bool) -> Result<Inserted> {
+    /// [`InsertOutcome::errors`]: 11000 DuplicateKey, 171 parallel arrays.
+    pub fn insert(&self, docs: &[Doc<'_>], ordered: bool) -> Result<InsertOutcome> {
         self.insert_logged(docs, ordered, None)
     }
 
@@ -158,8 +158,8 @@ impl Writer<'_> {
         docs: &[Doc<'_>],
         ordered: bool,
         log: Option<&mut StatementLog<'_>>,
-    ) -> Result<Inserted> {
-        let mut done = Inserted::default();
+    ) -> Result<InsertOutcome> {
+        let mut done = InsertOutcome::default();
         self.insert_with_progress(docs, ordered, log, &mut done, &|| {})
             .map(|()| done)
     }
@@ -174,7 +174,7 @@ impl Writer<'_> {
         docs: &[Doc<'_>],
         ordered: bool,
         log: Option<&mut StatementLog<'_>>,
-        done: &mut Inserted,
+        done: &mut InsertOutcome,
         on_progress: &dyn Fn(),
     ) -> Result<()> {
         self.insert_as(docs, ordered, &mut Mode::of(log), done, on_progress)
@@ -191,9 +191,9 @@ impl Writer<'_> {
         docs: &[Doc<'_>],
         ordered: bool,
         transaction: &Transaction,
-    ) -> Result<Inserted> {
+    ) -> Result<InsertOutcome> {
         let mut mode = Mode::Transaction(transaction, transaction.enter(self)?);
-        let mut done = Inserted::default();
+        let mut done = InsertOutcome::default();
         self.insert_as(docs, ordered, &mut mode, &mut done, &|| {})
             .map(|()| done)
     }
@@ -203,7 +203,7 @@ impl Writer<'_> {
         docs: &[Doc<'_>],
         ordered: bool,
         mode: &mut Mode<'_, '_>,
-        done: &mut Inserted,
+        done: &mut InsertOutcome,
         on_progress: &dyn Fn(),
     ) -> Result<()> {
         if let Err(e) = self.check_write() {
@@ -228,7 +228,7 @@ impl Writer<'_> {
             // The whole chunk is inserted under one state, even if large keys split it into several
             // commits.
             while at < end {
-                let run = |s: &mut Scratch, done: &mut Inserted, mode: &mut Mode<'_, '_>| {
+                let run = |s: &mut Scratch, done: &mut InsertOutcome, mode: &mut Mode<'_, '_>| {
                     let chunk = Chunk::of(state, &docs[at..end], at, ordered);
                     let taken = self.insert_chunk(s, chunk, done, mode);
                     mode.admit_later(self, s.batch.byte_len().saturating_sub(bytes));
@@ -266,7 +266,7 @@ impl Writer<'_> {
         &self,
         s: &mut Scratch,
         chunk: Chunk<'_>,
-        done: &mut Inserted,
+        done: &mut InsertOutcome,
         mode: &mut Mode<'_, '_>,
     ) -> Result<usize> {
         let mut chunk = self.make_keys(s, chunk);
@@ -275,7 +275,7 @@ impl Writer<'_> {
         let _held = match &mut displacement {
             None => mode.lock(self, &mut chunk.keys)?,
             Some(d) => {
-                let incoming = Incoming::of(docs.iter().take(usable));
+                let incoming = InsertSize::of(docs.iter().take(usable));
                 self.lock_with_oldest(state, d, &chunk.keys, incoming, mode)?
             }
         };
@@ -293,7 +293,7 @@ impl Writer<'_> {
         }
         let mut old = None;
         if let Some(d) = &displacement {
-            let incoming = Incoming::of(written.positions.iter().map(|n| &docs[*n]));
+            let incoming = InsertSize::of(written.positions.iter().map(|n| &docs[*n]));
             old = Some(self.delete_oldest(state, d, incoming, &mut s.old, &reads)?);
             s.batch.append(&s.old.batch);
         }
@@ -431,7 +431,7 @@ impl Writer<'_> {
         &self,
         s: &Scratch,
         fresh: &[bool],
-        reads: &Reads<'_>,
+        reads: &WriteReader<'_>,
     ) -> Result<SmallVec<[bool; CHUNK_DOCS]>> {
         let mut stored: SmallVec<[bool; CHUNK_DOCS]> = SmallVec::new();
         // An id that is new to this process may have been inserted by another one.
@@ -465,16 +465,16 @@ impl Writer<'_> {
         chunk: Chunk<'_>,
         first_seq: u64,
         stored: &[bool],
-        done: &mut Inserted,
-        reads: &Reads<'_>,
-    ) -> Result<Written> {
+        done: &mut InsertOutcome,
+        reads: &WriteReader<'_>,
+    ) -> Result<ChunkBatch> {
         let indexes = chunk.state.indexes.as_slice();
         // Only accepted documents count: a refused one leaves its keys to later documents.
         let mut accepted_ids: FxHashSet<&[u8]> = FxHashSet::default();
         let mut accepted_unique: FxHashSet<Vec<u8>> = FxHashSet::default();
-        let mut written = Written {
+        let mut written = ChunkBatch {
             multikey: SmallVec::from_elem(0, indexes.len()),
-            ..Written::default()
+            ..ChunkBatch::default()
         };
         let mut refused = chunk.refused.into_iter().peekable();
         let mut start = 0;

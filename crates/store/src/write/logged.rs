@@ -2,9 +2,9 @@
 //! nothing is built where nothing is logged. Must not know: commits, locks.
 
 use crate::catalog::{Collection, State};
-use crate::format::diff::{Touched, diff};
+use crate::format::diff::{ChangedPaths, diff};
 use crate::format::log::PRE_IMAGE;
-use crate::log::{Concerned, EntryList, LogRows, SessionFields, common, operation};
+use crate::log::{EntryList, LogRows, NamespaceHash, SessionFields, common, operation};
 use crate::write::change::Change;
 use crate::write::mode::Mode;
 use model::{Doc, DocWriter};
@@ -26,7 +26,7 @@ impl Collection {
     }
 
     /// The database and collection that its changes concern.
-    pub fn concerned(&self) -> Concerned {
+    pub fn concerned(&self) -> NamespaceHash {
         self.concerned
     }
 
@@ -121,7 +121,7 @@ fn write_change(w: &mut DocWriter<'_>, old: Doc<'_>, change: &Change, time: Opti
             key.put(time, old.field(time));
         }
     };
-    let delta = |new: &[u8], touched: &Touched| diff(old, Doc::from_prefix(new), touched);
+    let delta = |new: &[u8], touched: &ChangedPaths| diff(old, Doc::from_prefix(new), touched);
     match change {
         Change::Keep => {}
         Change::Delete => put_key(w.doc("o")),

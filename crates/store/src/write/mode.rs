@@ -3,9 +3,9 @@
 
 use crate::catalog::State;
 use crate::error;
-use crate::gate::Entered;
-use crate::locks::{Held, KeyIds};
-use crate::write::reads::Reads;
+use crate::gate::SharedGuard;
+use crate::locks::{KeyIds, StripeGuard};
+use crate::write::reads::WriteReader;
 use crate::write::session::StatementLog;
 use crate::write::transaction::Transaction;
 use crate::write::writer::Writer;
@@ -24,21 +24,21 @@ pub(crate) enum Mode<'m, 'l> {
 }
 
 /// An entry into the gate of a collection; the state does not change while it is held.
-pub(crate) enum Inside<'c> {
+pub(crate) enum GateEntry<'c> {
     /// An entry for one statement.
     Statement {
-        _inside: Entered<'c>,
+        _inside: SharedGuard<'c>,
         state: Guard<Arc<State>>,
     },
     /// The entry of the transaction.
     Transaction(Arc<State>),
 }
 
-impl Inside<'_> {
+impl GateEntry<'_> {
     pub(crate) fn state(&self) -> &State {
         match self {
-            Inside::Statement { state, .. } => state,
-            Inside::Transaction(state) => state,
+            GateEntry::Statement { state, .. } => state,
+            GateEntry::Transaction(state) => state,
         }
     }
 }
@@ -57,13 +57,13 @@ impl<'m, 'l> Mode<'m, 'l> {
     ///
     /// # Errors
     /// 175 QueryPlanKilled when the collection is gone.
-    pub(crate) fn enter<'c>(&self, writer: &'c Writer<'_>, bytes: usize) -> Result<Inside<'c>> {
+    pub(crate) fn enter<'c>(&self, writer: &'c Writer<'_>, bytes: usize) -> Result<GateEntry<'c>> {
         if let Mode::Transaction(_, state) = self {
-            return Ok(Inside::Transaction(Arc::clone(state)));
+            return Ok(GateEntry::Transaction(Arc::clone(state)));
         }
         writer.shared.admit(writer.operation, bytes);
         let (_inside, state) = writer.enter(writer.operation)?;
-        Ok(Inside::Statement { _inside, state })
+        Ok(GateEntry::Statement { _inside, state })
     }
 
     /// Adds to the admission debt of the operation; a transaction is admitted at its commit.
@@ -83,7 +83,7 @@ impl<'m, 'l> Mode<'m, 'l> {
         &self,
         writer: &'s Writer<'_>,
         keys: &mut KeyIds,
-    ) -> Result<Option<Held<'s>>> {
+    ) -> Result<Option<StripeGuard<'s>>> {
         match self {
             Mode::Transaction(transaction, _) => {
                 transaction.claim(writer.operation, keys).map(|()| None)
@@ -98,19 +98,19 @@ impl<'m, 'l> Mode<'m, 'l> {
     ///
     /// # Errors
     /// Engine failures.
-    pub(crate) fn begin<'s>(&self, writer: &'s Writer<'_>) -> Result<Reads<'s>>
+    pub(crate) fn begin<'s>(&self, writer: &'s Writer<'_>) -> Result<WriteReader<'s>>
     where
         'm: 's,
     {
         match self {
             Mode::Transaction(transaction, _) => {
-                Ok(Reads::Transaction(transaction, writer.operation))
+                Ok(WriteReader::Transaction(transaction, writer.operation))
             }
             Mode::Direct | Mode::Logged(_) => writer
                 .shared
                 .engine
                 .begin()
-                .map(Reads::Unit)
+                .map(WriteReader::Unit)
                 .map_err(error::storage),
         }
     }

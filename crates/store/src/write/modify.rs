@@ -9,10 +9,10 @@ use crate::format::record;
 use crate::index::KeySet;
 use crate::locks::{KeyId, KeyIds};
 use crate::log::EntryList;
-use crate::write::change::{Change, Decide, Modified};
+use crate::write::change::{Change, DecideFn, ModifyOutcome};
 use crate::write::entries::check_length;
 use crate::write::mode::Mode;
-use crate::write::reads::Reads;
+use crate::write::reads::WriteReader;
 use crate::write::session::{Effect, StatementLog};
 use crate::write::transaction::Transaction;
 use crate::write::unit::{ChangedDocuments, DocumentUnit};
@@ -32,7 +32,7 @@ const CHUNK_BYTES: u64 = 1 << 20;
 /// Buffers of a thread that are larger than this are freed after use.
 const SCRATCH_BYTES_MAX: usize = 256 << 10;
 
-/// As [`Decide`], for records; also gets the sequence number under which the record was inserted.
+/// As [`DecideFn`], for records; also gets the sequence number under which the record was inserted.
 pub(super) type DecideRecord<'d> = dyn FnMut(usize, u64, Doc<'_>) -> Result<Change> + 'd;
 
 #[derive(Default)]
@@ -55,15 +55,15 @@ thread_local! {
 }
 
 /// The decisions on the documents of a chunk, up to the first failure.
-pub(super) struct Decided {
+pub(super) struct Decisions {
     pub(super) changes: SmallVec<[Option<Change>; 2]>,
     pub(super) failure: Option<MongoError>,
 }
 
 /// The contents of a chunk's batch.
 #[derive(Default)]
-pub(super) struct Filled {
-    pub(super) outcomes: SmallVec<[Modified; 2]>,
+pub(super) struct ChunkBatch {
+    pub(super) outcomes: SmallVec<[ModifyOutcome; 2]>,
     pub(super) docs: i64,
     pub(super) bytes: i64,
     /// Bytes of index entries put, less those deleted.
@@ -77,13 +77,13 @@ pub(super) struct Filled {
     pub(super) unique: FxHashMap<Vec<u8>, bool>,
 }
 
-impl Filled {
+impl ChunkBatch {
     /// Reports the outcome of each document, after the commit at `pos`.
-    pub(super) fn report(&self, pos: CommitPos, each: &mut dyn FnMut(usize, Modified)) {
+    pub(super) fn report(&self, pos: CommitPos, each: &mut dyn FnMut(usize, ModifyOutcome)) {
         for (n, outcome) in self.outcomes.iter().enumerate() {
             let outcome = match outcome {
-                Modified::Replaced(_) => Modified::Replaced(pos),
-                Modified::Deleted(_) => Modified::Deleted(pos),
+                ModifyOutcome::Replaced(_) => ModifyOutcome::Replaced(pos),
+                ModifyOutcome::Deleted(_) => ModifyOutcome::Deleted(pos),
                 other => *other,
             };
             each(n, outcome);
@@ -92,8 +92,12 @@ impl Filled {
 
     /// Documents that are replaced or deleted.
     fn changed(&self) -> u64 {
-        let is_change =
-            |outcome: &&Modified| matches!(outcome, Modified::Replaced(_) | Modified::Deleted(_));
+        let is_change = |outcome: &&ModifyOutcome| {
+            matches!(
+                outcome,
+                ModifyOutcome::Replaced(_) | ModifyOutcome::Deleted(_)
+            )
+        };
         self.outcomes.iter().filter(is_change).count() as u64
     }
 
@@ -121,7 +125,7 @@ impl Writer<'_> {
         &self,
         record_key: &[u8],
         decide: &mut dyn FnMut(Doc<'_>) -> Result<Change>,
-    ) -> Result<Modified> {
+    ) -> Result<ModifyOutcome> {
         self.modify_logged(record_key, decide, None)
     }
 
@@ -134,8 +138,8 @@ impl Writer<'_> {
         record_key: &[u8],
         decide: &mut dyn FnMut(Doc<'_>) -> Result<Change>,
         log: Option<&mut StatementLog<'_>>,
-    ) -> Result<Modified> {
-        let mut outcome = Modified::Absent;
+    ) -> Result<ModifyOutcome> {
+        let mut outcome = ModifyOutcome::Absent;
         self.modify_chunk(
             &[record_key],
             &mut |_, doc| decide(doc),
@@ -155,8 +159,8 @@ impl Writer<'_> {
     pub fn modify_in(
         &self,
         record_keys: &[&[u8]],
-        decide: &mut Decide<'_>,
-        each: &mut dyn FnMut(usize, Modified),
+        decide: &mut DecideFn<'_>,
+        each: &mut dyn FnMut(usize, ModifyOutcome),
         transaction: &Transaction,
     ) -> Result<()> {
         let state = transaction.enter(self)?;
@@ -186,8 +190,8 @@ impl Writer<'_> {
     pub fn modify_many(
         &self,
         record_keys: &[&[u8]],
-        decide: &mut Decide<'_>,
-        each: &mut dyn FnMut(usize, Modified),
+        decide: &mut DecideFn<'_>,
+        each: &mut dyn FnMut(usize, ModifyOutcome),
     ) -> Result<()> {
         // The measurements of one bucket are changed together.
         if self.is_series() {
@@ -204,7 +208,7 @@ impl Writer<'_> {
         &self,
         record_keys: &[&[u8]],
         decide: &mut DecideRecord<'_>,
-        each: &mut dyn FnMut(usize, Modified),
+        each: &mut dyn FnMut(usize, ModifyOutcome),
     ) -> Result<()> {
         let average = self.size_bytes() / self.count().max(1);
         let document_bytes = average.max(self.largest_bytes() as u64).max(1);
@@ -224,9 +228,9 @@ impl Writer<'_> {
     fn modify_chunk(
         &self,
         keys: &[&[u8]],
-        decide: &mut Decide<'_>,
+        decide: &mut DecideFn<'_>,
         mode: &mut Mode<'_, '_>,
-        each: &mut dyn FnMut(usize, Modified),
+        each: &mut dyn FnMut(usize, ModifyOutcome),
     ) -> Result<()> {
         match self.is_series() {
             true => self.modify_measurements(keys, decide, mode, each),
@@ -240,7 +244,7 @@ impl Writer<'_> {
         keys: &[&[u8]],
         decide: &mut DecideRecord<'_>,
         mode: &mut Mode<'_, '_>,
-        each: &mut dyn FnMut(usize, Modified),
+        each: &mut dyn FnMut(usize, ModifyOutcome),
     ) -> Result<()> {
         let admitted = keys.iter().map(|k| k.len() + WRITE_BYTES).sum::<usize>();
         let inside = mode.enter(self, admitted)?;
@@ -265,7 +269,7 @@ impl Writer<'_> {
         keys: &[&[u8]],
         decide: &mut DecideRecord<'_>,
         mode: &mut Mode<'_, '_>,
-        each: &mut dyn FnMut(usize, Modified),
+        each: &mut dyn FnMut(usize, ModifyOutcome),
     ) -> Result<()> {
         let mut locked: KeyIds = keys.iter().map(|k| KeyId::of(k)).collect();
         let (held, filled, pos) = loop {
@@ -300,9 +304,9 @@ impl Writer<'_> {
         &self,
         state: &State,
         s: &mut Scratch,
-        filled: &Filled,
+        filled: &ChunkBatch,
         mode: &mut Mode<'_, '_>,
-        reads: Reads<'_>,
+        reads: WriteReader<'_>,
     ) -> Result<CommitPos> {
         if !s.batch.is_empty() {
             self.check_write()?;
@@ -322,7 +326,7 @@ impl Writer<'_> {
         committed
     }
 
-    fn read_old(&self, s: &mut Scratch, keys: &[&[u8]], reads: &Reads<'_>) -> Result<()> {
+    fn read_old(&self, s: &mut Scratch, keys: &[&[u8]], reads: &WriteReader<'_>) -> Result<()> {
         s.old.clear();
         s.old_ends.clear();
         let (old, ends) = (&mut s.old, &mut s.old_ends);
@@ -344,9 +348,9 @@ impl Writer<'_> {
         keys: &[&[u8]],
         decide: &mut DecideRecord<'_>,
         wanted: &mut KeyIds,
-    ) -> Result<Decided> {
+    ) -> Result<Decisions> {
         let building = state.builds_unique();
-        let mut decided = Decided {
+        let mut decided = Decisions {
             changes: SmallVec::new(),
             failure: None,
         };

@@ -10,27 +10,27 @@ use operation::Operation;
 use storage::{Reader, Table, Unit};
 
 /// Begun after the keys that are read were locked.
-pub(crate) enum Reads<'r> {
+pub(crate) enum WriteReader<'r> {
     Unit(Unit<'r>),
     Transaction(&'r Transaction, &'r Operation),
 }
 
-impl<'r> Reads<'r> {
+impl<'r> WriteReader<'r> {
     /// The unit to commit; `None` for a transaction, which commits later.
     pub(crate) fn into_unit(self) -> Option<Unit<'r>> {
         match self {
-            Reads::Unit(unit) => Some(unit),
-            Reads::Transaction(..) => None,
+            WriteReader::Unit(unit) => Some(unit),
+            WriteReader::Transaction(..) => None,
         }
     }
 
     pub(crate) fn is_transaction(&self) -> bool {
-        matches!(self, Reads::Transaction(..))
+        matches!(self, WriteReader::Transaction(..))
     }
 
     /// Whether another process, which does not know our locks, may write the locked keys.
     pub(crate) fn is_checked(&self) -> bool {
-        matches!(self, Reads::Unit(unit) if unit.is_checked())
+        matches!(self, WriteReader::Unit(unit) if unit.is_checked())
     }
 
     /// Appends the value of a locked key; false when there is none.
@@ -40,10 +40,10 @@ impl<'r> Reads<'r> {
     /// failures.
     pub(crate) fn get(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         match self {
-            Reads::Transaction(transaction, operation) => {
+            WriteReader::Transaction(transaction, operation) => {
                 transaction.read_claimed(operation, table, key, out)
             }
-            Reads::Unit(unit) => unit
+            WriteReader::Unit(unit) => unit
                 .get_with(table, key, &mut |value| out.extend_from_slice(value))
                 .map_err(error::storage),
         }
@@ -52,13 +52,13 @@ impl<'r> Reads<'r> {
     /// Whether a locked key has a value.
     ///
     /// # Errors
-    /// As [`Reads::get`].
+    /// As [`WriteReader::get`].
     pub(crate) fn exists(&self, table: Table, key: &[u8]) -> Result<bool> {
         match self {
-            Reads::Transaction(transaction, operation) => {
+            WriteReader::Transaction(transaction, operation) => {
                 transaction.read_claimed(operation, table, key, &mut Vec::new())
             }
-            Reads::Unit(unit) => unit
+            WriteReader::Unit(unit) => unit
                 .get_with(table, key, &mut |_| {})
                 .map_err(error::storage),
         }
@@ -68,7 +68,7 @@ impl<'r> Reads<'r> {
     /// the engine.
     ///
     /// # Errors
-    /// As [`Reads::get`].
+    /// As [`WriteReader::get`].
     pub(crate) fn multi_get(
         &self,
         table: Table,
@@ -76,7 +76,7 @@ impl<'r> Reads<'r> {
         each: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
         match (self, keys) {
-            (Reads::Transaction(transaction, operation), _) => {
+            (WriteReader::Transaction(transaction, operation), _) => {
                 let mut value = Vec::new();
                 for (n, key) in keys.iter().enumerate() {
                     value.clear();
@@ -85,21 +85,23 @@ impl<'r> Reads<'r> {
                 }
                 Ok(())
             }
-            (Reads::Unit(unit), [key]) => {
+            (WriteReader::Unit(unit), [key]) => {
                 let found = unit.get_with(table, key, &mut |value| each(0, Some(value)));
                 if !found.map_err(error::storage)? {
                     each(0, None);
                 }
                 Ok(())
             }
-            (Reads::Unit(unit), _) => unit.multi_get(table, keys, each).map_err(error::storage),
+            (WriteReader::Unit(unit), _) => {
+                unit.multi_get(table, keys, each).map_err(error::storage)
+            }
         }
     }
 
     /// Whether the entry of a unique index belongs to the document with this id.
     ///
     /// # Errors
-    /// As [`Reads::get`].
+    /// As [`WriteReader::get`].
     pub(crate) fn owns_entry(&self, index: &Index, entry: &[u8], id: &[u8]) -> Result<bool> {
         let mut value = Vec::new();
         Ok(self.get(Table::Idx, entry, &mut value)? && index.is_owned_by(&value, id))

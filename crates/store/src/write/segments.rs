@@ -23,7 +23,7 @@ pub struct NewSegment {
 }
 
 /// What the same commit deletes.
-pub struct Replaced<'r> {
+pub struct ReplacedSegments<'r> {
     /// Segments that the new one replaces.
     pub segments: &'r [Segment],
     /// Notes of documents that were touched before the state from which the new segment was made.
@@ -43,7 +43,7 @@ impl Writer<'_> {
         &self,
         index: &Arc<Index>,
         new: &NewSegment,
-        replaced: &Replaced<'_>,
+        replaced: &ReplacedSegments<'_>,
     ) -> Result<bool> {
         let mut batch = WriteBatch::new();
         let of = index.ident();

@@ -16,10 +16,10 @@ use crate::index::KeySet;
 use crate::locks::{KeyId, KeyIds};
 use crate::view::ReadView;
 use crate::view::bucket_facts::{index_document, indexes_buckets};
-use crate::view::buckets::{ShownBucket, Stored};
+use crate::view::buckets::{BucketView, StoredBucket};
 use crate::write::duplicate::duplicate_id;
 use crate::write::entries::{check_length, put_entries};
-use crate::write::insert::{Inserted, SEQ_BLOCK};
+use crate::write::insert::{InsertOutcome, SEQ_BLOCK};
 use crate::write::mode::Mode;
 use crate::write::session::StatementLog;
 use crate::write::unit::{DocumentUnit, NewDocuments};
@@ -37,7 +37,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 const LEFT_OPEN: usize = 16;
 
 /// The buckets of a chunk's measurements.
-struct Places {
+struct BucketAssignment {
     /// The bucket of each measurement, by position; measurements after the end are not written.
     keys: Vec<BucketKey>,
     /// Sequence number of the first measurement.
@@ -53,7 +53,7 @@ impl Writer<'_> {
         docs: &[Doc<'_>],
         ordered: bool,
         mode: &mut Mode<'_, '_>,
-        done: &mut Inserted,
+        done: &mut InsertOutcome,
         on_progress: &dyn Fn(),
     ) -> Result<()> {
         if mode.is_transaction() {
@@ -95,7 +95,7 @@ impl Writer<'_> {
         docs: &[Doc<'_>],
         base: usize,
         mode: &mut Mode<'_, '_>,
-        done: &mut Inserted,
+        done: &mut InsertOutcome,
     ) -> Result<usize> {
         let options = state
             .series
@@ -169,13 +169,13 @@ impl Writer<'_> {
         options: &SeriesOptions,
         docs: &[Doc<'_>],
         first_seq: u64,
-    ) -> Result<Places> {
+    ) -> Result<BucketAssignment> {
         let mut open = self.buckets.lock();
         if !open.loaded {
             self.load_left_open(&mut open)?;
         }
         let counts = &self.buckets.counts;
-        let mut places = Places {
+        let mut places = BucketAssignment {
             keys: Vec::with_capacity(docs.len()),
             first_seq,
             refused: None,
@@ -325,7 +325,7 @@ impl Writer<'_> {
         &self,
         state: &State,
         docs: &[Doc<'_>],
-        places: &Places,
+        places: &BucketAssignment,
         base: usize,
         mode: &mut Mode<'_, '_>,
     ) -> Result<CommitPos> {
@@ -377,13 +377,13 @@ impl Writer<'_> {
     /// As [`Writer::insert`]; 11000 DuplicateKey when the bucket exists.
     pub fn restore_bucket(
         &self,
-        bucket: &ShownBucket,
+        bucket: &BucketView,
         log: Option<&mut StatementLog<'_>>,
-    ) -> Result<Inserted> {
+    ) -> Result<InsertOutcome> {
         let mut docs: Vec<Doc<'_>> = bucket.measurements.iter().map(DocBuf::doc).collect();
         let mut mode = Mode::of(log);
         let bytes: usize = docs.iter().map(|d| d.len_bytes()).sum();
-        let mut done = Inserted::default();
+        let mut done = InsertOutcome::default();
         let inside = mode.enter(self, bytes)?;
         let state = inside.state();
         let options = state
@@ -414,7 +414,7 @@ impl Writer<'_> {
         let first_seq = self.allocate_sequences(docs.len())?;
         docs.sort_by_key(|d| options.time_of(*d));
         let numbered = docs.iter().zip(first_seq..);
-        let stored = Stored {
+        let stored = StoredBucket {
             meta: bucket.meta.clone(),
             head_bytes: 0,
             measurements: numbered
@@ -475,7 +475,7 @@ impl Writer<'_> {
         state: &State,
         options: &SeriesOptions,
         key: &BucketKey,
-        stored: &Stored,
+        stored: &StoredBucket,
         batch: &mut WriteBatch,
     ) -> Result<()> {
         for insert_seq in &stored.rows {

@@ -6,11 +6,11 @@ use crate::catalog::State;
 use crate::error;
 use crate::format::bucket::{self, BucketKey, Measurement};
 use crate::view::ReadView;
-use crate::view::buckets::Stored;
-use crate::write::change::{Change, Decide, Modified};
+use crate::view::buckets::StoredBucket;
+use crate::write::change::{Change, DecideFn, ModifyOutcome};
 use crate::write::fill::effect_of;
 use crate::write::mode::Mode;
-use crate::write::modify::{Filled, Scratch};
+use crate::write::modify::{ChunkBatch, Scratch};
 use crate::write::session::StatementLog;
 use crate::write::unit::DocumentUnit;
 use crate::write::writer::Writer;
@@ -23,9 +23,9 @@ impl Writer<'_> {
     pub(super) fn modify_measurements(
         &self,
         keys: &[&[u8]],
-        decide: &mut Decide<'_>,
+        decide: &mut DecideFn<'_>,
         mode: &mut Mode<'_, '_>,
-        each: &mut dyn FnMut(usize, Modified),
+        each: &mut dyn FnMut(usize, ModifyOutcome),
     ) -> Result<()> {
         if mode.is_transaction() {
             return Err(MongoError::new(
@@ -76,7 +76,7 @@ impl Writer<'_> {
         state: &State,
         s: &mut Scratch,
         key: &BucketKey,
-        filled: &Filled,
+        filled: &ChunkBatch,
         mode: &mut Mode<'_, '_>,
     ) -> Result<CommitPos> {
         if s.batch.is_empty() {
@@ -97,14 +97,14 @@ impl Writer<'_> {
         s: &mut Scratch,
         key: &BucketKey,
         wanted: &[&[u8]],
-        decide: &mut Decide<'_>,
+        decide: &mut DecideFn<'_>,
         mode: &mut Mode<'_, '_>,
-    ) -> Result<Filled> {
+    ) -> Result<ChunkBatch> {
         s.batch.clear();
         s.log.clear();
-        let mut filled = Filled::default();
+        let mut filled = ChunkBatch::default();
         let Some(mut stored) = self.read_bucket(&ReadView::LATEST, key)? else {
-            filled.outcomes = wanted.iter().map(|_| Modified::Absent).collect();
+            filled.outcomes = wanted.iter().map(|_| ModifyOutcome::Absent).collect();
             return Ok(filled);
         };
         let options = state
@@ -120,7 +120,7 @@ impl Writer<'_> {
                 .iter()
                 .position(|m| Some(m.insert_seq) == seq);
             let Some(at) = at else {
-                filled.outcomes.push(Modified::Absent);
+                filled.outcomes.push(ModifyOutcome::Absent);
                 continue;
             };
             let old = stored.measurements[at].doc.clone();
@@ -132,7 +132,7 @@ impl Writer<'_> {
                 }
             };
             if let Change::Keep = change {
-                filled.outcomes.push(Modified::Kept);
+                filled.outcomes.push(ModifyOutcome::Kept);
                 continue;
             }
             self.log_change(state, &mut s.log, old.doc(), &change, mode);
@@ -144,12 +144,12 @@ impl Writer<'_> {
             match after {
                 Some(doc) => {
                     filled.bytes += doc.as_bytes().len() as i64;
-                    filled.outcomes.push(Modified::Replaced(unknown));
+                    filled.outcomes.push(ModifyOutcome::Replaced(unknown));
                     new[at] = Some(doc);
                 }
                 None => {
                     filled.docs -= 1;
-                    filled.outcomes.push(Modified::Deleted(unknown));
+                    filled.outcomes.push(ModifyOutcome::Deleted(unknown));
                     gone[at] = true;
                 }
             }
@@ -176,7 +176,7 @@ impl Writer<'_> {
         state: &State,
         options: &SeriesOptions,
         key: &BucketKey,
-        mut stored: Stored,
+        mut stored: StoredBucket,
         left: Vec<Measurement>,
         s: &mut Scratch,
     ) -> Result<()> {
@@ -207,7 +207,7 @@ impl Writer<'_> {
         for (meta, measurements) in groups {
             let seq = measurements.first().map_or(0, |m| m.insert_seq);
             let key = self.free_key(bucket::start_ms(key), seq | 1 << 63)?;
-            let fresh = Stored {
+            let fresh = StoredBucket {
                 meta,
                 head_bytes: 0,
                 measurements,
@@ -222,7 +222,7 @@ impl Writer<'_> {
 }
 
 /// The decision on a measurement, and the new measurement.
-fn ask(decide: &mut Decide<'_>, n: usize, old: Doc<'_>) -> Result<(Change, Option<DocBuf>)> {
+fn ask(decide: &mut DecideFn<'_>, n: usize, old: Doc<'_>) -> Result<(Change, Option<DocBuf>)> {
     let change = decide(n, old)?;
     let new = match &change {
         Change::Keep | Change::Delete => None,

@@ -6,7 +6,7 @@
 //! know: commands, replies.
 
 use crate::catalog::Shared;
-use crate::commit::{OnCommit, WriteUnit};
+use crate::commit::{CommitHook, WriteUnit};
 use crate::error;
 use crate::format::{meta, record};
 use crate::log::SessionFields;
@@ -48,7 +48,7 @@ pub enum Effect {
 
 /// What is recorded of a statement in addition to its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
+pub enum RetryImage {
     /// Record nothing more.
     Fact,
     /// The `_id` of a document an update inserts.
@@ -67,7 +67,7 @@ pub struct StatementLog<'n> {
     /// Number of each statement: one per document of an insert, else one.
     pub ids: &'n [i32],
     /// What to record in addition to the effect.
-    pub keep: Keep,
+    pub keep: RetryImage,
 }
 
 /// Statements with consecutive numbers and the same effect.
@@ -90,7 +90,7 @@ pub enum NumberOrder {
 }
 
 /// The new state of a session's record, for after the commit.
-pub(crate) struct Staged<'r> {
+pub(crate) struct StagedRecord<'r> {
     record: &'r mut SessionRecord,
     /// The runs of the current part.
     tail: Vec<Run>,
@@ -100,7 +100,7 @@ pub(crate) struct Staged<'r> {
     part_bytes: usize,
 }
 
-impl OnCommit for Staged<'_> {
+impl CommitHook for StagedRecord<'_> {
     fn applied(&mut self, pos: CommitPos) {
         let r = &mut *self.record;
         r.runs.truncate(self.part_start);
@@ -251,7 +251,7 @@ impl SessionRecord {
         &'r mut self,
         batch: &mut WriteBatch,
         statements: impl Iterator<Item = (i32, Effect)>,
-    ) -> Staged<'r> {
+    ) -> StagedRecord<'r> {
         for part in 1..=self.stale_parts {
             batch.delete(Table::Meta, &meta::session_part(&self.id, part));
         }
@@ -280,7 +280,7 @@ impl SessionRecord {
         // An image of many megabytes is not kept twice in memory.
         self.value.clear();
         self.value.shrink_to(4 * PART_BYTES);
-        Staged {
+        StagedRecord {
             tail,
             ascending,
             part,

@@ -5,13 +5,13 @@
 //! uncommitted transaction leaves nothing on disk. Must not know: sessions, commands.
 
 use crate::catalog::{Collection, Shared, State};
-use crate::commit::OnCommit;
+use crate::commit::CommitHook;
 use crate::error;
 use crate::format::log::LINK;
-use crate::locks::{Claimed, KeyId, KeyIds, Owner};
+use crate::locks::{ClaimConflict, KeyId, KeyIds, Owner};
 use crate::log::{EntryList, LogRows, SessionFields};
 use crate::view::{Overlay, ReadView};
-use crate::write::end::{Changes, Delta, DocumentsCommit};
+use crate::write::end::{Delta, DocumentsCommit, TransactionChanges};
 use crate::write::session::{Effect, SessionRecord};
 use crate::write::writer::Writer;
 use model::{Doc, MongoError, Namespace, Result, code};
@@ -35,29 +35,29 @@ pub struct Transaction {
     owner: Owner,
     view: ReadView,
     overlay: Arc<Overlay>,
-    writes: Mutex<Writes>,
+    writes: Mutex<TransactionWrites>,
 }
 
 /// The writes of a transaction other than its overlay.
 #[derive(Default)]
-struct Writes {
+struct TransactionWrites {
     claims: Vec<KeyId>,
-    collections: Vec<Touched>,
+    collections: Vec<TransactionCollection>,
     /// The log entries of its statements, in their order.
     operations: EntryList,
 }
 
 /// A collection the transaction writes to. The transaction is inside its gate.
-struct Touched {
+struct TransactionCollection {
     coll: Arc<Collection>,
-    changes: Changes,
+    changes: TransactionChanges,
 }
 
 /// The changes of the catalog by the commit of a transaction.
 pub(crate) struct CatalogChange<'c> {
     /// Adds the rows to the batch.
     pub(crate) rows: &'c dyn Fn(&mut WriteBatch),
-    pub(crate) applied: &'c mut dyn OnCommit,
+    pub(crate) applied: &'c mut dyn CommitHook,
 }
 
 /// 112: another transaction or a later commit has changed data that this one wants to write.
@@ -115,7 +115,7 @@ impl Transaction {
     /// Whether it has created this collection and not written to it.
     pub fn has_made_empty(&self, coll: &Arc<Collection>) -> bool {
         let writes = self.writes.lock();
-        let written = |t: &Touched| Arc::ptr_eq(&t.coll, coll);
+        let written = |t: &TransactionCollection| Arc::ptr_eq(&t.coll, coll);
         coll.is_uncommitted() && !writes.collections.iter().any(written)
     }
 
@@ -153,9 +153,9 @@ impl Transaction {
                     format!("Unable to acquire a lock on '{}' in time", coll.ns()),
                 ));
             }
-            writes.collections.push(Touched {
+            writes.collections.push(TransactionCollection {
                 coll: Arc::clone(coll),
-                changes: Changes::default(),
+                changes: TransactionChanges::default(),
             });
             if !coll.is_uncommitted() && !self.view.sees_as_it_is(coll)? {
                 return Err(self.catalog_changed(writer.operation, coll.ns()));
@@ -184,7 +184,7 @@ impl Transaction {
     /// [`model::ErrorKind::SetAside`] for a statement that may be run again.
     pub(crate) fn claim(&self, operation: &Operation, keys: &mut KeyIds) -> Result<()> {
         let shared = &self.shared;
-        while let Err(Claimed(key)) = shared.locks.claim(keys, self.owner) {
+        while let Err(ClaimConflict(key)) = shared.locks.claim(keys, self.owner) {
             if operation.waits_without_thread().is_none() {
                 return Err(write_conflict());
             }
@@ -259,7 +259,7 @@ impl Transaction {
         &self,
         coll: &Collection,
         batch: &WriteBatch,
-        more: Changes,
+        more: TransactionChanges,
     ) -> Result<()> {
         for op in batch.iter() {
             match op {
@@ -352,7 +352,7 @@ impl Transaction {
     fn log_rows(
         &self,
         batch: &mut WriteBatch,
-        writes: &[Touched],
+        writes: &[TransactionCollection],
         operations: &EntryList,
         session: Option<SessionFields>,
     ) -> Option<LogRows<'_>> {

@@ -6,10 +6,10 @@
 use crate::catalog::State;
 use crate::catalog::live::InsertedKeys;
 use crate::log::{EntryList, LogRows};
-use crate::write::end::{Changes, Delta, DocumentsCommit};
+use crate::write::end::{Delta, DocumentsCommit, TransactionChanges};
 use crate::write::logged::{InsertLog, statements_at};
 use crate::write::mode::Mode;
-use crate::write::session::{Effect, Keep, StatementLog};
+use crate::write::session::{Effect, RetryImage, StatementLog};
 use crate::write::writer::Writer;
 use model::{Doc, Result};
 use storage::{CommitPos, Unit, WriteBatch};
@@ -52,7 +52,7 @@ impl<'d> NewDocuments<'d> {
     }
 
     /// The numbers of the statements that have inserted them, with their effects.
-    fn statements(self, ids: &'d [i32], keep: Keep) -> impl Iterator<Item = (i32, Effect)> {
+    fn statements(self, ids: &'d [i32], keep: RetryImage) -> impl Iterator<Item = (i32, Effect)> {
         self.accepted.iter().filter_map(move |n| {
             let id = ids.get(self.base + n)?;
             Some((*id, inserted(keep, *self.docs.get(*n)?)))
@@ -71,11 +71,11 @@ impl InsertedKeys for NewDocuments<'_> {
 }
 
 /// The effect of an insert for the session's record.
-fn inserted(keep: Keep, doc: Doc<'_>) -> Effect {
+fn inserted(keep: RetryImage, doc: Doc<'_>) -> Effect {
     match keep {
-        Keep::Fact => Effect::Inserted,
-        Keep::Id => Effect::Upserted(model::doc! { "_id": doc.field("_id") }),
-        Keep::Before | Keep::After => Effect::Made(doc.to_buf()),
+        RetryImage::Fact => Effect::Inserted,
+        RetryImage::Id => Effect::Upserted(model::doc! { "_id": doc.field("_id") }),
+        RetryImage::Before | RetryImage::After => Effect::Made(doc.to_buf()),
     }
 }
 
@@ -198,14 +198,14 @@ impl<'u> DocumentUnit<'u> {
     }
 
     /// The changes that the transaction keeps until its commit.
-    fn into_changes(self) -> Changes {
+    fn into_changes(self) -> TransactionChanges {
         let delta = self.delta();
-        let mut changes = Changes {
+        let mut changes = TransactionChanges {
             docs: delta.docs,
             bytes: delta.bytes,
             deleted: delta.deleted.to_vec(),
             changed: delta.changed,
-            ..Changes::default()
+            ..TransactionChanges::default()
         };
         if let Some(new) = self.new {
             new.each(&mut |seq, key| changes.inserted.push((seq, key.into())));

@@ -6,17 +6,17 @@ use shuttle::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use store::{Closing, Gate, Registered};
+use store::{ClosingGuard, Gate, Registration};
 
 #[derive(Default)]
-struct Guarded {
+struct GuardedGate {
     gate: Arc<Gate>,
     inside: AtomicU32,
     changing: AtomicBool,
     changes: AtomicU32,
 }
 
-impl Guarded {
+impl GuardedGate {
     fn write(&self) {
         let _inside = self.gate.enter();
         self.work_inside();
@@ -63,7 +63,7 @@ impl Guarded {
     /// A writer that is set aside while the gate is closed.
     fn write_set_aside(&self) {
         loop {
-            let bell = Arc::new(Bell::default());
+            let bell = Arc::new(OperationWaker::default());
             let go_on = || match self.gate.when_open(bell.waker()) {
                 Some(registered) => Err(registered),
                 None => Ok(()),
@@ -78,9 +78,9 @@ impl Guarded {
     /// A change that is set aside while somebody is inside; `goes` says whether it gives up
     /// meanwhile.
     fn change_set_aside(&self, goes: bool) {
-        let mut closing: Option<Closing> = None;
+        let mut closing: Option<ClosingGuard> = None;
         loop {
-            let bell = Arc::new(Bell::default());
+            let bell = Arc::new(OperationWaker::default());
             let Some(own) = closing.take() else {
                 closing = self.gate.begin_closing(Instant::now());
                 if closing.is_none()
@@ -107,13 +107,13 @@ impl Guarded {
 
 /// Wakes an operation that is set aside.
 #[derive(Default)]
-struct Bell {
+struct OperationWaker {
     rung: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Bell {
-    fn waker(self: &Arc<Bell>) -> Arc<dyn Fn() + Send + Sync> {
+impl OperationWaker {
+    fn waker(self: &Arc<OperationWaker>) -> Arc<dyn Fn() + Send + Sync> {
         let bell = Arc::clone(self);
         Arc::new(move || {
             *bell.rung.lock().unwrap() = true;
@@ -122,7 +122,7 @@ impl Bell {
     }
 
     /// Waits without a limit: an operation that misses its wake-up hangs, which the test reports.
-    fn wait(&self, registered: Registered) {
+    fn wait(&self, registered: Registration) {
         let mut rung = self.rung.lock().unwrap();
         while !*rung {
             rung = self.changed.wait(rung).unwrap();
@@ -131,7 +131,7 @@ impl Bell {
     }
 }
 
-fn spawn(g: &Arc<Guarded>, n: usize, f: fn(&Guarded)) -> Vec<thread::JoinHandle<()>> {
+fn spawn(g: &Arc<GuardedGate>, n: usize, f: fn(&GuardedGate)) -> Vec<thread::JoinHandle<()>> {
     (0..n)
         .map(|_| {
             let g = g.clone();
@@ -143,7 +143,7 @@ fn spawn(g: &Arc<Guarded>, n: usize, f: fn(&Guarded)) -> Vec<thread::JoinHandle<
 #[test]
 fn changes_are_alone_and_nobody_is_forgotten() {
     interleave(500, || {
-        let g = Arc::new(Guarded::default());
+        let g = Arc::new(GuardedGate::default());
         let mut tasks = spawn(&g, 3, |g| (0..2).for_each(|_| g.write()));
         tasks.extend(spawn(&g, 2, |g| assert!(g.change(None))));
         tasks.into_iter().for_each(|t| t.join().unwrap());
@@ -154,10 +154,10 @@ fn changes_are_alone_and_nobody_is_forgotten() {
 #[test]
 fn a_token_is_given_back_by_another_thread() {
     interleave(500, || {
-        let g = Arc::new(Guarded::default());
+        let g = Arc::new(GuardedGate::default());
         g.gate.enter_unguarded();
         let mut tasks = spawn(&g, 1, |g| assert!(g.change(None)));
-        tasks.extend(spawn(&g, 1, Guarded::write));
+        tasks.extend(spawn(&g, 1, GuardedGate::write));
         tasks.extend(spawn(&g, 1, |g| g.gate.leave()));
         tasks.into_iter().for_each(|t| t.join().unwrap());
     });
@@ -166,8 +166,8 @@ fn a_token_is_given_back_by_another_thread() {
 #[test]
 fn a_change_that_gives_up_leaves_the_gate_open_for_all() {
     interleave(500, || {
-        let g = Arc::new(Guarded::default());
-        let mut tasks = spawn(&g, 2, Guarded::write);
+        let g = Arc::new(GuardedGate::default());
+        let mut tasks = spawn(&g, 2, GuardedGate::write);
         tasks.extend(spawn(&g, 2, |g| {
             g.change(Some(Instant::now()));
         }));
@@ -184,7 +184,7 @@ fn a_change_that_gives_up_leaves_the_gate_open_for_all() {
 #[test]
 fn a_change_gives_up_while_somebody_stays_inside() {
     interleave(200, || {
-        let g = Arc::new(Guarded::default());
+        let g = Arc::new(GuardedGate::default());
         let inside = g.gate.enter();
         let tasks = spawn(&g, 2, |g| {
             assert!(
@@ -202,10 +202,10 @@ fn a_change_gives_up_while_somebody_stays_inside() {
 #[test]
 fn who_is_set_aside_at_the_gate_is_woken() {
     interleave(1000, || {
-        let g = Arc::new(Guarded::default());
+        let g = Arc::new(GuardedGate::default());
         // A transaction stays inside between its commands.
         g.gate.enter_unguarded();
-        let mut tasks = spawn(&g, 2, Guarded::write_set_aside);
+        let mut tasks = spawn(&g, 2, GuardedGate::write_set_aside);
         tasks.extend(spawn(&g, 2, |g| g.change_set_aside(false)));
         tasks.extend(spawn(&g, 1, |g| g.gate.leave()));
         tasks.into_iter().for_each(|t| t.join().unwrap());
@@ -216,10 +216,10 @@ fn who_is_set_aside_at_the_gate_is_woken() {
 #[test]
 fn a_change_that_goes_while_it_waits_lets_everybody_in() {
     interleave(1000, || {
-        let g = Arc::new(Guarded::default());
+        let g = Arc::new(GuardedGate::default());
         g.gate.enter_unguarded();
-        let mut tasks = spawn(&g, 2, Guarded::write_set_aside);
-        tasks.extend(spawn(&g, 1, Guarded::write));
+        let mut tasks = spawn(&g, 2, GuardedGate::write_set_aside);
+        tasks.extend(spawn(&g, 1, GuardedGate::write));
         tasks.extend(spawn(&g, 2, |g| g.change_set_aside(true)));
         tasks.into_iter().for_each(|t| t.join().unwrap());
         g.gate.leave();

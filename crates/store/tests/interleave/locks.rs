@@ -6,7 +6,7 @@ use shuttle::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use store::locks::{Claimed, KeyId, KeyIds, LockTable, Owner};
+use store::locks::{ClaimConflict, KeyId, KeyIds, LockTable, Owner};
 
 const KEYS: usize = 8;
 
@@ -15,14 +15,14 @@ fn keys(of: &[usize]) -> KeyIds {
 }
 
 /// A table in which some keys share stripes, and a value for each key: 1 while somebody is inside.
-struct Guarded {
+struct GuardedTable {
     table: LockTable,
     inside: [AtomicU32; KEYS],
 }
 
-impl Guarded {
-    fn new() -> Arc<Guarded> {
-        Arc::new(Guarded {
+impl GuardedTable {
+    fn new() -> Arc<GuardedTable> {
+        Arc::new(GuardedTable {
             table: LockTable::with_stripe_bits(2),
             inside: Default::default(),
         })
@@ -59,7 +59,7 @@ fn all(tasks: Vec<thread::JoinHandle<()>>) {
 #[test]
 fn short_locks_exclude_and_overlapping_sets_never_deadlock() {
     interleave(400, || {
-        let g = Guarded::new();
+        let g = GuardedTable::new();
         let sets: [&'static [usize]; 4] = [&[0, 3, 5, 1], &[5, 2, 0], &[1, 6, 7, 3], &[7, 5, 4, 2]];
         all(sets
             .into_iter()
@@ -74,7 +74,7 @@ fn short_locks_exclude_and_overlapping_sets_never_deadlock() {
 #[test]
 fn a_claim_stops_others_and_they_go_on_when_it_is_given_up() {
     interleave(400, || {
-        let g = Guarded::new();
+        let g = GuardedTable::new();
         let owner = Owner(1);
         g.table.claim(&mut keys(&[0, 1]), owner).unwrap();
         g.inside[0].store(1, Relaxed);
@@ -105,7 +105,7 @@ fn a_claim_stops_others_and_they_go_on_when_it_is_given_up() {
 #[test]
 fn claims_are_made_and_given_up_by_many_and_nobody_waits_for_ever() {
     interleave(400, || {
-        let g = Guarded::new();
+        let g = GuardedTable::new();
         let claimers = [(1u64, &[0usize, 1, 2][..]), (2, &[2, 3]), (3, &[3, 0])]
             .into_iter()
             .map(|(n, set)| {
@@ -135,7 +135,7 @@ fn claims_are_made_and_given_up_by_many_and_nobody_waits_for_ever() {
 #[test]
 fn claims_are_made_all_or_none() {
     interleave(400, || {
-        let g = Guarded::new();
+        let g = GuardedTable::new();
         let won = Arc::new(AtomicU32::new(0));
         let sets: [&'static [usize]; 3] = [&[0, 4, 5], &[1, 4, 6], &[2, 5, 6]];
         all((0..3usize)
@@ -144,7 +144,7 @@ fn claims_are_made_all_or_none() {
                 thread::spawn(
                     move || match g.table.claim(&mut keys(sets[n]), Owner(n as u64)) {
                         Ok(()) => assert_eq!(won.fetch_or(1 << n, Relaxed) & (1 << n), 0),
-                        Err(Claimed(_)) => {}
+                        Err(ClaimConflict(_)) => {}
                     },
                 )
             })
@@ -156,7 +156,7 @@ fn claims_are_made_all_or_none() {
         let winner = won.trailing_zeros() as usize;
         for key in 0..KEYS {
             let expected = if sets[winner].contains(&key) {
-                Err(Claimed(keys(&[key])[0]))
+                Err(ClaimConflict(keys(&[key])[0]))
             } else {
                 Ok(())
             };
@@ -172,7 +172,7 @@ fn claims_are_made_all_or_none() {
 #[test]
 fn a_limited_wait_gives_up_or_has_all_the_locks() {
     interleave(400, || {
-        let g = Guarded::new();
+        let g = GuardedTable::new();
         let owner = Owner(1);
         g.table.claim(&mut keys(&[0]), owner).unwrap();
         let limits = [Some(Instant::now()), far(), Some(Instant::now())];
@@ -184,7 +184,7 @@ fn a_limited_wait_gives_up_or_has_all_the_locks() {
                     let held = g.table.lock_for(&mut keys(&[0, 1]), None, until);
                     match held {
                         Ok(_held) => g.write(&[0, 1]),
-                        Err(Claimed(_)) => assert!(until < far(), "gave up before its time"),
+                        Err(ClaimConflict(_)) => assert!(until < far(), "gave up before its time"),
                     }
                     assert!(until.is_some());
                 })
@@ -205,7 +205,7 @@ fn a_limited_wait_gives_up_or_has_all_the_locks() {
 #[test]
 fn who_waits_without_a_thread_is_called_however_the_others_end() {
     interleave(400, || {
-        let g = Guarded::new();
+        let g = GuardedTable::new();
         g.table.claim(&mut keys(&[0]), Owner(1)).unwrap();
         let mut tasks: Vec<_> = (2..5u64)
             .map(|n| {
@@ -221,7 +221,7 @@ fn who_waits_without_a_thread_is_called_however_the_others_end() {
     });
 }
 
-fn waits_for_the_key(g: &Guarded, owner: Owner) {
+fn waits_for_the_key(g: &GuardedTable, owner: Owner) {
     let key = keys(&[0])[0];
     loop {
         let called = Arc::new((Mutex::new(false), Condvar::new()));

@@ -8,10 +8,11 @@ use shuttle::sync::Mutex;
 use shuttle::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use storage::observe::{Fault, Faulty, Observed};
+use storage::observe::{Fault, FaultInjector, ObservedEngine};
 use storage::{MemoryEngine, StorageError};
 use store::{
-    Change, Collection, Keep, NoHooks, NumberOrder, ReadView, SessionRecord, StatementLog, Store,
+    Change, Collection, NoHooks, NumberOrder, ReadView, RetryImage, SessionRecord, StatementLog,
+    Store,
 };
 
 const SESSION: [u8; 16] = [5; 16];
@@ -24,7 +25,7 @@ struct Server {
     applied: AtomicU32,
 }
 
-type Engine = Observed<Faulty>;
+type Engine = ObservedEngine<FaultInjector>;
 
 fn server(engine: Arc<Engine>) -> Arc<Server> {
     let store = Store::open(engine, Arc::new(NoHooks)).unwrap();
@@ -52,9 +53,9 @@ fn number(d: Doc<'_>) -> i32 {
 }
 
 fn engine() -> Arc<Engine> {
-    Arc::new(Observed::new(
+    Arc::new(ObservedEngine::new(
         Arc::new(MemoryEngine::new()),
-        Faulty::default(),
+        FaultInjector::default(),
     ))
 }
 
@@ -85,7 +86,7 @@ impl Server {
         self.increment(Some(&mut StatementLog {
             record: &mut record,
             ids: &[0],
-            keep: Keep::Fact,
+            keep: RetryImage::Fact,
         }))?;
         self.applied.fetch_add(1, Relaxed);
         Ok(())

@@ -6,7 +6,7 @@ use model::{DocBuf, Namespace, doc};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use storage::observe::{Call, Observed, Observer};
+use storage::observe::{Call, ObservedEngine, Observer};
 use storage::{Caps, CursorOpts, KeyRange, MemoryEngine, Reader, Table};
 use store::ReadView;
 use store::{Change, Collection, NoHooks, Store};
@@ -261,7 +261,7 @@ impl Observer for Commits {
 /// A commit for each deleted document made inserts into a full collection three times as expensive.
 #[test]
 fn room_is_made_by_few_commits_and_no_more_than_is_needed() {
-    let engine = Arc::new(Observed::new(
+    let engine = Arc::new(ObservedEngine::new(
         Arc::new(MemoryEngine::new()),
         Commits::default(),
     ));
@@ -334,9 +334,9 @@ fn room_is_made_while_others_write() {
 
 /// Counts reads of the oldest documents.
 #[derive(Default)]
-struct Looks(AtomicUsize);
+struct OldestReadCounter(AtomicUsize);
 
-impl Observer for Looks {
+impl Observer for OldestReadCounter {
     fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
         let table = Table::Cap;
         if matches!(call, Call::Cursor { table: t, .. } if *t == table) {
@@ -349,9 +349,9 @@ impl Observer for Looks {
 /// An insert into a full collection searched for the oldest document each time.
 #[test]
 fn the_oldest_are_looked_for_now_and_then() {
-    let engine = Arc::new(Observed::new(
+    let engine = Arc::new(ObservedEngine::new(
         Arc::new(MemoryEngine::new()),
-        Looks::default(),
+        OldestReadCounter::default(),
     ));
     let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
     let c = capped(&store);
@@ -508,9 +508,9 @@ fn a_document_that_has_changed_goes_with_its_new_entries() {
 
 /// Counts documents that are read in batches.
 #[derive(Default)]
-struct Read(AtomicUsize);
+struct BatchReadCounter(AtomicUsize);
 
-impl Observer for Read {
+impl Observer for BatchReadCounter {
     fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
         if let Call::MultiGet { table, keys } = call
             && *table == Table::Doc
@@ -524,9 +524,9 @@ impl Observer for Read {
 /// A change of a document makes everything that was read ahead stale; little is lost then.
 #[test]
 fn changes_between_inserts_cost_few_reads() {
-    let engine = Arc::new(Observed::new(
+    let engine = Arc::new(ObservedEngine::new(
         Arc::new(MemoryEngine::new()),
-        Read::default(),
+        BatchReadCounter::default(),
     ));
     let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
     let c = capped(&store);

@@ -5,7 +5,7 @@ use crate::log::{collection, open, open_for};
 use model::{MongoError, Timestamp, doc};
 use std::sync::Arc;
 use storage::MemoryEngine;
-use store::{Audience, Collection, ConsumerState, Lifetime, LogConsumer, Read, Store};
+use store::{Audience, Collection, ConsumerState, Lifetime, LogConsumer, Store, VisitResult};
 
 const SIZE: u64 = 100_000;
 
@@ -29,7 +29,7 @@ fn read_all(consumer: &mut LogConsumer) -> u64 {
         entries += 1;
         true
     };
-    while consumer.visit(10, &mut count).unwrap() == Read::More {}
+    while consumer.visit(10, &mut count).unwrap() == VisitResult::More {}
     entries
 }
 
@@ -95,7 +95,7 @@ fn a_consumer_beyond_the_bound_is_told_to_begin_anew() {
     // Whole rows of some 1,300 bytes are removed.
     assert!(held > SIZE && held < log.held_bytes_max() + 1_300, "{held}");
     assert!(state(&store, "slow").stale);
-    assert_eq!(slow.visit(1, &mut |_, _| true).unwrap(), Read::Lost);
+    assert_eq!(slow.visit(1, &mut |_, _| true).unwrap(), VisitResult::Lost);
     // The log is not kept for it any more.
     assert!(store.truncate_log().unwrap());
     assert!(collection_size(&store) <= SIZE + SIZE / 16);
@@ -175,10 +175,10 @@ impl Numbers {
 
 /// The disk of a trial consumer: times of entries, in the order in which they arrived.
 #[derive(Default)]
-struct Saved(Vec<u64>);
+struct ConsumerDisk(Vec<u64>);
 
 /// One run of the trial consumer: it reads some entries, saves some, and ends anywhere.
-fn live(store: &Store, saved: &mut Saved, numbers: &mut Numbers, to_the_end: bool) {
+fn live(store: &Store, saved: &mut ConsumerDisk, numbers: &mut Numbers, to_the_end: bool) {
     let log = store.log().unwrap();
     let at = log.saved_position("trial").map_or(0, |t| t.as_u64());
     let mut consumer = consume(store, "trial", at, Lifetime::Durable);
@@ -191,8 +191,8 @@ fn live(store: &Store, saved: &mut Saved, numbers: &mut Numbers, to_the_end: boo
                 true
             })
             .unwrap();
-        assert_ne!(got, Read::Lost);
-        if numbers.below(3) == 0 || got == Read::End {
+        assert_ne!(got, VisitResult::Lost);
+        if numbers.below(3) == 0 || got == VisitResult::End {
             let dies = !to_the_end && numbers.below(4) == 0;
             let result = consumer.save(consumer.next(), &mut |_| {
                 saved.0.append(&mut read);
@@ -205,7 +205,7 @@ fn live(store: &Store, saved: &mut Saved, numbers: &mut Numbers, to_the_end: boo
                 return;
             }
         }
-        if got == Read::End || !to_the_end && numbers.below(6) == 0 {
+        if got == VisitResult::End || !to_the_end && numbers.below(6) == 0 {
             return;
         }
     }
@@ -214,7 +214,7 @@ fn live(store: &Store, saved: &mut Saved, numbers: &mut Numbers, to_the_end: boo
 #[test]
 fn every_entry_is_seen_in_order_whenever_the_consumer_dies() {
     let engine = Arc::new(MemoryEngine::new());
-    let (mut saved, mut numbers) = (Saved::default(), Numbers(7));
+    let (mut saved, mut numbers) = (ConsumerDisk::default(), Numbers(7));
     let (mut repeated, mut ids) = (0, 0);
     for life in 0..60 {
         let (store, _) = open(&engine, 30_000_000);
@@ -237,7 +237,7 @@ fn every_entry_is_seen_in_order_whenever_the_consumer_dies() {
         wanted.push(time.as_u64());
         true
     };
-    while all.visit(100, &mut list).unwrap() == Read::More {}
+    while all.visit(100, &mut list).unwrap() == VisitResult::More {}
     // The last start came after the consumer's last run.
     wanted.pop();
     let mut seen: Vec<u64> = Vec::new();
@@ -326,7 +326,10 @@ fn a_log_for_consumers_is_held_and_cut() {
     assert!(!store.truncate_log().unwrap());
     insert_large(&c, 200..900);
     assert!(store.truncate_log().unwrap(), "not held beyond 60 MiB");
-    assert_eq!(consumer.visit(1, &mut |_, _| true).unwrap(), Read::Lost);
+    assert_eq!(
+        consumer.visit(1, &mut |_, _| true).unwrap(),
+        VisitResult::Lost
+    );
 }
 
 /// Changes that one kind of log lacks are not taken as read by a consumer of the other kind.
@@ -347,7 +350,10 @@ fn a_position_is_of_one_kind_of_log() {
         };
         let (store, _) = open_for(&engine, SIZE, audience);
         let mut consumer = consume(&store, "search", at.as_u64() + 1, Lifetime::Process);
-        assert_eq!(consumer.visit(1, &mut |_, _| true).unwrap(), Read::Lost);
+        assert_eq!(
+            consumer.visit(1, &mut |_, _| true).unwrap(),
+            VisitResult::Lost
+        );
         drop(store);
     }
 }

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use storage::observe::{Call, Observed, Observer};
+use storage::observe::{Call, ObservedEngine, Observer};
 use storage::{Caps, MemoryEngine, StorageError};
-use store::{Change, Modified, NoHooks, ReadView, Store};
+use store::{Change, ModifyOutcome, NoHooks, ReadView, Store};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -70,10 +70,10 @@ proptest! {
                     let replace = &mut |_: Doc<'_>| Ok(Change::Replace(d.as_bytes().to_vec()));
                     let r = c.writer(crate::own()).modify(&key, replace);
                     match (model.get_mut(id), clash) {
-                        (None, _) => prop_assert_eq!(r.unwrap(), Modified::Absent),
+                        (None, _) => prop_assert_eq!(r.unwrap(), ModifyOutcome::Absent),
                         (Some(_), true) => prop_assert_eq!(r.unwrap_err().code(), 11000),
                         (Some(slot), false) => {
-                            prop_assert!(matches!(r.unwrap(), Modified::Replaced(_)));
+                            prop_assert!(matches!(r.unwrap(), ModifyOutcome::Replaced(_)));
                             *slot = (*a, tags.clone());
                         }
                     }
@@ -83,7 +83,8 @@ proptest! {
                     c.record_key(&Value::Int32(*id), &mut key);
                     let delete = &mut |_: Doc<'_>| Ok(Change::Delete);
                     let r = c.writer(crate::own()).modify(&key, delete).unwrap();
-                    prop_assert_eq!(matches!(r, Modified::Deleted(_)), model.remove(id).is_some());
+                    let deleted = matches!(r, ModifyOutcome::Deleted(_));
+                    prop_assert_eq!(deleted, model.remove(id).is_some());
                     arrival.retain(|x| x != id);
                 }
             }
@@ -251,7 +252,7 @@ impl Observer for LateCommits {
 /// Two threads change one document each to the same unique key, repeatedly: one of them gets it.
 #[test]
 fn unique_under_racing_changes() {
-    let engine = Observed::new(Arc::new(MemoryEngine::new()), LateCommits);
+    let engine = ObservedEngine::new(Arc::new(MemoryEngine::new()), LateCommits);
     let store = Store::open(Arc::new(engine), Arc::new(NoHooks)).unwrap();
     let c = collection(&store, "c");
     c.writer(crate::own())

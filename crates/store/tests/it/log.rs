@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread::JoinHandle;
 use storage::MemoryEngine;
 use store::{
-    Audience, Change, Collection, Hooks, Keep, LogSettings, NoHooks, Paths, Predicate, Read,
-    ReadView, SessionRecord, Set, StatementLog, Store, Terms, Touched,
+    Audience, Change, ChangedPaths, Collection, Hooks, LogSettings, NoHooks, Paths, Predicate,
+    ReadView, RetryImage, SessionRecord, Set, StatementLog, Store, Terms, VisitResult,
 };
 
 /// Hooks with a log and a clock of the test.
-struct Logging {
+struct LogHooks {
     bytes_max: u64,
     audience: Audience,
     now_ms: Arc<AtomicI64>,
 }
 
-impl Hooks for Logging {
+impl Hooks for LogHooks {
     fn predicate(&self, f: Doc<'_>, c: Option<Doc<'_>>) -> model::Result<Predicate> {
         NoHooks.predicate(f, c)
     }
@@ -48,7 +48,7 @@ pub(crate) fn open_for(
     audience: Audience,
 ) -> (Store, Arc<AtomicI64>) {
     let now_ms = Arc::new(AtomicI64::new(100_000));
-    let hooks = Logging {
+    let hooks = LogHooks {
         bytes_max,
         audience,
         now_ms: Arc::clone(&now_ms),
@@ -72,7 +72,7 @@ fn entries(store: &Store, from: u64) -> Vec<DocBuf> {
             true
         })
         .unwrap()
-        == Read::More
+        == VisitResult::More
     {}
     all
 }
@@ -119,7 +119,7 @@ fn every_change_is_told_once_and_in_order() {
     assert_eq!((inserted.count, inserted.errors.len()), (2, 1));
     let mut paths = Paths::default();
     paths.add("a", Set::Whole);
-    let touched = Arc::new(Touched::Paths(paths));
+    let touched = Arc::new(ChangedPaths::Paths(paths));
     c.writer(crate::own())
         .modify(&key(&c, 1), &mut |_| {
             let new = doc! { "_id": 1i32, "a": 5i32 };
@@ -178,7 +178,7 @@ fn sessions_stand_in_the_entries() {
     let mut log = StatementLog {
         record: &mut record,
         ids: &[4, 5],
-        keep: Keep::Fact,
+        keep: RetryImage::Fact,
     };
     c.writer(crate::own())
         .insert_logged(&docs, true, Some(&mut log))
@@ -283,7 +283,7 @@ fn writes_of_a_session_name_the_entry_before() {
         let mut log = StatementLog {
             record: &mut record,
             ids: &[0, 1],
-            keep: Keep::Fact,
+            keep: RetryImage::Fact,
         };
         c.writer(crate::own())
             .insert_logged(&docs, true, Some(&mut log))
@@ -291,7 +291,7 @@ fn writes_of_a_session_name_the_entry_before() {
         let mut log = StatementLog {
             record: &mut record,
             ids: &[2],
-            keep: Keep::Fact,
+            keep: RetryImage::Fact,
         };
         let delete = &mut |_: Doc<'_>| Ok(Change::Delete);
         c.writer(crate::own())
@@ -461,7 +461,7 @@ fn what_is_too_much_goes_and_readers_are_told() {
     let log = store.collection(&ns).unwrap().unwrap();
     assert!(log.size_bytes() <= 102_000 && log.size_bytes() > 90_000);
     assert!(log.count() > 70 && log.count() < 100, "{}", log.count());
-    assert_eq!(slow.visit(1, &mut |_, _| true).unwrap(), Read::Lost);
+    assert_eq!(slow.visit(1, &mut |_, _| true).unwrap(), VisitResult::Lost);
     // Entries older than an hour may be removed.
     store
         .resize_log(crate::own(), Some(50_000), Some(3_600_000))
@@ -524,7 +524,7 @@ fn readers_see_every_entry_while_many_write() {
                 true
             })
             .unwrap();
-        if all_written && read != Read::More {
+        if all_written && read != VisitResult::More {
             break;
         }
     }

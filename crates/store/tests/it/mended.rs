@@ -6,11 +6,11 @@ use crate::{index, open};
 use model::{Doc, DocBuf, Namespace, Value, doc};
 use std::sync::Arc;
 use storage::{CursorOpts, Durability, Engine, KeyRange, MemoryEngine, Reader, Table, WriteBatch};
-use store::{Aside, Collection, DamagedRow, NoHooks, Repaired};
+use store::{Collection, DamagedRow, NoHooks, RepairReport, SalvageSink};
 
 /// What the repair handed over and reported.
 #[derive(Default)]
-struct Apart {
+struct SalvageLog {
     documents: Vec<(String, DocBuf)>,
     /// Namespace and readable part of each row.
     rows: Vec<(String, DocBuf)>,
@@ -20,7 +20,7 @@ struct Apart {
     uuids: u8,
 }
 
-impl Aside for Apart {
+impl SalvageSink for SalvageLog {
     fn document(&mut self, ns: &Namespace, doc: Doc<'_>, _: &str) -> model::Result<()> {
         self.loose += 1;
         self.documents.push((ns.to_string(), doc.to_buf()));
@@ -109,8 +109,8 @@ fn meta_row(engine: &MemoryEngine, tag: u8) -> Vec<u8> {
     rows.into_iter().find(|(key, _)| key[0] == tag).unwrap().0
 }
 
-fn repaired(engine: &Arc<MemoryEngine>) -> (Repaired, Apart) {
-    let mut apart = Apart::default();
+fn repaired(engine: &Arc<MemoryEngine>) -> (RepairReport, SalvageLog) {
+    let mut apart = SalvageLog::default();
     let shared: Arc<dyn Engine> = engine.clone();
     let done = store::repair(&shared, Arc::new(NoHooks), &mut apart).unwrap();
     assert_eq!(apart.loose, 0, "taken and not kept");
@@ -121,7 +121,7 @@ fn repaired(engine: &Arc<MemoryEngine>) -> (Repaired, Apart) {
 fn check(engine: &Arc<MemoryEngine>, name: &str, expected: &[DocBuf]) -> Arc<Collection> {
     let (again, apart) = repaired(engine);
     assert!(again.is_clean(), "a second repair found {:?}", apart.lines);
-    let mut apart = Apart::default();
+    let mut apart = SalvageLog::default();
     let told = store::check_catalog(engine.as_ref(), &NoHooks, &mut apart).unwrap();
     assert!(told.is_clean(), "{:?}", apart.lines);
     let store = open(engine);
@@ -424,7 +424,7 @@ fn the_order_of_a_capped_collection_is_put_right() {
 #[test]
 fn an_end_in_the_middle_can_be_gone_on_from() {
     use storage::StorageError;
-    use storage::observe::{Fault, Faulty, Observed};
+    use storage::observe::{Fault, FaultInjector, ObservedEngine};
     let damaged = || {
         let engine = filled(60);
         for (n, (key, _)) in all(&engine, Table::Idx).iter().enumerate() {
@@ -447,7 +447,10 @@ fn an_end_in_the_middle_can_be_gone_on_from() {
     let left = documents((0..60).filter(|n| ![5, 25, 45].contains(n)));
     for after_calls in 0..80 {
         let memory = damaged();
-        let engine = Arc::new(Observed::new(memory.clone(), Faulty::default()));
+        let engine = Arc::new(ObservedEngine::new(
+            memory.clone(),
+            FaultInjector::default(),
+        ));
         engine.observer().plan(Some(Fault {
             after_calls,
             error: StorageError::Closed,
@@ -456,7 +459,7 @@ fn an_end_in_the_middle_can_be_gone_on_from() {
             writes_only: true,
         }));
         let shared: Arc<dyn Engine> = engine;
-        let mut first = Apart::default();
+        let mut first = SalvageLog::default();
         let ended = store::repair(&shared, Arc::new(NoHooks), &mut first);
         let (_, second) = repaired(&memory);
         // Everything removed before the interruption was handed over before.

@@ -57,7 +57,7 @@ fn documented_session_rows_are_the_stores() {
     let mut log = store::StatementLog {
         record: &mut record,
         ids: &[0, 1],
-        keep: store::Keep::Fact,
+        keep: store::RetryImage::Fact,
     };
     assert_eq!(
         c.writer(crate::own())
@@ -72,7 +72,7 @@ fn documented_session_rows_are_the_stores() {
     let mut log = store::StatementLog {
         record: &mut record,
         ids: &[5],
-        keep: store::Keep::Fact,
+        keep: store::RetryImage::Fact,
     };
     let mut row = vec![];
     c.record_key(&Value::Int32(1), &mut row);

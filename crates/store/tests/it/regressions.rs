@@ -5,7 +5,7 @@ use model::{DocBuf, Namespace, Value, doc};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
-use storage::observe::{Call, Fault, Faulty, Observed, Observer};
+use storage::observe::{Call, Fault, FaultInjector, ObservedEngine, Observer};
 use storage::{Caps, CursorOpts, Engine, KeyRange, MemoryEngine, StorageError, Table};
 use store::{Change, Collection, NoHooks, ReadView, Store};
 
@@ -176,11 +176,11 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// Runs a job when a build begins to read the documents.
 #[derive(Default)]
-struct DuringBuild {
+struct BuildObserver {
     job: Mutex<Option<Job>>,
 }
 
-impl Observer for DuringBuild {
+impl Observer for BuildObserver {
     fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
         if let Call::Cursor {
             table: Table::Doc,
@@ -208,9 +208,9 @@ impl Observer for DuringBuild {
 fn building(
     job: impl FnOnce(Arc<Collection>, Arc<Store>) + Send + 'static,
 ) -> (Arc<Store>, Arc<Collection>) {
-    let engine = Arc::new(Observed::new(
+    let engine = Arc::new(ObservedEngine::new(
         Arc::new(MemoryEngine::new()),
-        DuringBuild::default(),
+        BuildObserver::default(),
     ));
     let store = Arc::new(Store::open(engine.clone(), Arc::new(NoHooks)).unwrap());
     let c = collection(&store, "c");
@@ -264,9 +264,9 @@ fn dropping_an_index_that_is_being_built_ends_the_build() {
 /// A build went on writing entries after its collection was dropped.
 #[test]
 fn dropping_the_collection_ends_the_build_and_leaves_no_entries() {
-    let engine = Arc::new(Observed::new(
+    let engine = Arc::new(ObservedEngine::new(
         Arc::new(MemoryEngine::new()),
-        DuringBuild::default(),
+        BuildObserver::default(),
     ));
     let store = Arc::new(Store::open(engine.clone(), Arc::new(NoHooks)).unwrap());
     let c = collection(&store, "c");
@@ -299,7 +299,10 @@ fn a_crash_at_any_point_of_a_drop_leaks_nothing() {
     for drop_index_only in [false, true] {
         for after_calls in 0..6 {
             let memory = Arc::new(MemoryEngine::new());
-            let engine = Arc::new(Observed::new(memory.clone(), Faulty::default()));
+            let engine = Arc::new(ObservedEngine::new(
+                memory.clone(),
+                FaultInjector::default(),
+            ));
             let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
             let c = collection(&store, "c");
             c.writer(crate::own())
@@ -345,9 +348,9 @@ fn a_crash_at_any_point_of_a_drop_leaks_nothing() {
 /// After a rename that could not be written, the target collection was unusable until a restart.
 #[test]
 fn a_rename_that_fails_leaves_both_collections_usable() {
-    let engine = Arc::new(Observed::new(
+    let engine = Arc::new(ObservedEngine::new(
         Arc::new(MemoryEngine::new()),
-        Faulty::default(),
+        FaultInjector::default(),
     ));
     let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
     let (from, to) = (collection(&store, "from"), collection(&store, "to"));
@@ -419,7 +422,7 @@ impl Observer for Scans {
 /// collection.
 #[test]
 fn the_order_of_insertion_is_found_out_once() {
-    let engine = Arc::new(Observed::new(
+    let engine = Arc::new(ObservedEngine::new(
         Arc::new(MemoryEngine::new()),
         Scans::default(),
     ));

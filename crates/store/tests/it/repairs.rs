@@ -5,11 +5,12 @@ use crate::{collection, dump, index, open};
 use model::{DocBuf, Namespace, Value, doc};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use storage::observe::{Call, Fault, Faulty, Observed, Observer};
+use storage::observe::{Call, Fault, FaultInjector, ObservedEngine, Observer};
 use storage::{Caps, Engine, MemoryEngine, Reader, Result, StorageError, Table, WriteClass};
 use store::ReadView;
 use store::{
-    Change, Collection, Effect, Keep, NoHooks, NumberOrder, SessionRecord, StatementLog, Store,
+    Change, Collection, Effect, NoHooks, NumberOrder, RetryImage, SessionRecord, StatementLog,
+    Store,
 };
 
 fn insert(c: &Arc<Collection>, id: i32) -> usize {
@@ -28,7 +29,10 @@ fn key(c: &Arc<Collection>, id: i32) -> Vec<u8> {
 #[test]
 fn disorder_is_marked_again_after_a_failed_write() {
     let memory = Arc::new(MemoryEngine::new());
-    let engine = Arc::new(Observed::new(memory.clone(), Faulty::default()));
+    let engine = Arc::new(ObservedEngine::new(
+        memory.clone(),
+        FaultInjector::default(),
+    ));
     let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
     let c = collection(&store, "c");
     insert(&c, 5);
@@ -65,9 +69,9 @@ fn disorder_is_marked_again_after_a_failed_write() {
 
 #[test]
 fn a_write_that_failed_is_not_remembered_unless_it_was_done() {
-    let engine = Arc::new(Observed::new(
+    let engine = Arc::new(ObservedEngine::new(
         Arc::new(MemoryEngine::new()),
-        Faulty::default(),
+        FaultInjector::default(),
     ));
     let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
     let c = collection(&store, "c");
@@ -91,7 +95,7 @@ fn a_write_that_failed_is_not_remembered_unless_it_was_done() {
         let mut log = StatementLog {
             record: &mut record,
             ids: &[0],
-            keep: Keep::Fact,
+            keep: RetryImage::Fact,
         };
         assert!(
             c.writer(crate::own())
@@ -196,7 +200,7 @@ impl Observer for Gate {
 
 #[test]
 fn large_changes_are_admitted_with_the_next_write() {
-    let engine = Arc::new(Observed::new(
+    let engine = Arc::new(ObservedEngine::new(
         Arc::new(MemoryEngine::new()),
         Gate::default(),
     ));

@@ -4,9 +4,9 @@
 use crate::open;
 use model::{Doc, DocBuf, Namespace, Value, doc};
 use std::sync::Arc;
-use storage::observe::{Fault, Faulty, Observed};
+use storage::observe::{Fault, FaultInjector, ObservedEngine};
 use storage::{MemoryEngine, Reader, Table};
-use store::{Change, Collection, Modified, ReadView, SeriesRead, ShownBucket, Store};
+use store::{BucketView, Change, Collection, ModifyOutcome, ReadView, SeriesRead, Store};
 
 const HOUR: i64 = 3_600_000;
 
@@ -77,7 +77,10 @@ fn change(
     let mut changed = 0;
     c.writer(crate::own())
         .modify_many(&views, &mut |_, doc| Ok(into(doc)), &mut |_, m| {
-            changed += usize::from(matches!(m, Modified::Replaced(_) | Modified::Deleted(_)));
+            changed += usize::from(matches!(
+                m,
+                ModifyOutcome::Replaced(_) | ModifyOutcome::Deleted(_)
+            ));
         })
         .unwrap();
     changed
@@ -368,7 +371,7 @@ fn buckets_are_shown_and_restored() {
         let mut scan = c
             .scan_series(&ReadView::LATEST, SeriesRead::default(), None)
             .unwrap();
-        let mut buckets: Vec<ShownBucket> = Vec::new();
+        let mut buckets: Vec<BucketView> = Vec::new();
         while let Some(b) = scan.next_bucket().unwrap() {
             buckets.push(b);
             scan.pause();
@@ -433,7 +436,10 @@ fn every_commit_leaves_a_sound_collection() {
     let mut commits = 0;
     loop {
         let memory = Arc::new(MemoryEngine::new());
-        let engine = Arc::new(Observed::new(memory.clone(), Faulty::default()));
+        let engine = Arc::new(ObservedEngine::new(
+            memory.clone(),
+            FaultInjector::default(),
+        ));
         let store = Store::open(engine.clone(), Arc::new(store::NoHooks)).unwrap();
         let c = series(&store);
         engine.observer().plan(Some(Fault {

@@ -7,7 +7,7 @@ use model::{Doc, DocBuf, Namespace, Value, doc};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use storage::observe::{Call, Observed, Observer};
+use storage::observe::{Call, ObservedEngine, Observer};
 use storage::{Caps, MemoryEngine, StorageError, Table};
 use store::{Change, Collection, NoHooks, ReadView, Store};
 
@@ -164,7 +164,7 @@ impl Observer for EntryReads {
 
 #[test]
 fn the_unique_entries_of_a_chunk_are_looked_up_in_one_call() {
-    let engine = Arc::new(Observed::new(
+    let engine = Arc::new(ObservedEngine::new(
         Arc::new(MemoryEngine::new()),
         EntryReads::default(),
     ));

@@ -40,7 +40,7 @@ pub(crate) struct AgentProcess {
 
 impl Agent {
     /// The agent at an address, for the process that listens on the port of `target`.
-    pub(crate) fn new(address: &str, token_file: &Path, target: &str) -> Opened<Self> {
+    pub(crate) fn new(address: &str, token_file: &Path, target: &str) -> AgentResult<Self> {
         let wanted = ProcessQuery::Port(port(target).ok_or_else(|| {
             LabError::Agent(format!("{address}: the target's address has no port"))
         })?);
@@ -52,7 +52,7 @@ impl Agent {
     }
 
     /// Connects.
-    pub(crate) fn open(&self) -> Opened<AgentProcess> {
+    pub(crate) fn open(&self) -> AgentResult<AgentProcess> {
         self.connect()
             .map_err(|error| LabError::Agent(format!("{}: {error}", self.address)))
     }
@@ -80,7 +80,7 @@ impl Agent {
 }
 
 /// The result of an action that may fail before a run begins.
-type Opened<T> = std::result::Result<T, LabError>;
+type AgentResult<T> = std::result::Result<T, LabError>;
 
 impl AgentProcess {
     /// The agent, for connecting again.

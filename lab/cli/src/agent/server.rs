@@ -33,7 +33,7 @@ pub(crate) fn run(
     let open = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming().flatten() {
         let before = open.fetch_add(1, Ordering::AcqRel);
-        let counted = Counted(open.clone());
+        let counted = ConnectionGuard(open.clone());
         if before >= CONNECTIONS_MAX {
             continue;
         }
@@ -49,9 +49,9 @@ pub(crate) fn run(
 }
 
 /// Counts an open connection until it is dropped.
-struct Counted(Arc<AtomicUsize>);
+struct ConnectionGuard(Arc<AtomicUsize>);
 
-impl Drop for Counted {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }

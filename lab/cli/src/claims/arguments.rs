@@ -49,7 +49,7 @@ pub(crate) struct ClaimsArguments {
     /// Property in which --target and --versus differ: change-log, journal, durability, allocator,
     /// build, page-size, flush-neighbors, interface, read-lock, alignment, read-size or throttling.
     /// --list names the side of --target first
-    #[arg(long, value_name = "THING", requires = "versus", value_parser = thing)]
+    #[arg(long, value_name = "THING", requires = "versus", value_parser = parse_difference)]
     pub(crate) differ: Option<String>,
     /// Start a server of this kind in --out for each run, with the settings that the claim needs
     #[arg(long, value_enum)]
@@ -88,7 +88,7 @@ pub(crate) struct ClaimsArguments {
     pub(crate) more: Vec<String>,
 }
 
-fn thing(text: &str) -> Result<String, String> {
+fn parse_difference(text: &str) -> Result<String, String> {
     let names: Vec<&str> = DIFFERENCES
         .iter()
         .map(|difference| difference.name)

@@ -7,13 +7,13 @@ use crate::errors::LabError;
 
 /// A server with the lab's usual settings, except at most one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Variant {
+pub(super) struct ServerVariant {
     pub(super) kind: OwnServer,
     differ: Option<String>,
     first: bool,
 }
 
-impl Variant {
+impl ServerVariant {
     /// A server with the lab's usual settings.
     pub(super) fn plain(kind: OwnServer) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Variant {
         &self,
         arguments: &ClaimsArguments,
         folder: &Path,
-    ) -> Result<Running, LabError> {
+    ) -> Result<RunningServer, LabError> {
         let directory = folder.join(self.name());
         let mut settings = lab_sql::server::Settings {
             keep: directory.join("data").exists(),
@@ -99,7 +99,7 @@ impl Variant {
         } else {
             String::new()
         };
-        Ok(Running {
+        Ok(RunningServer {
             address: server.address() + &interface,
             restart_command: server.restart_command()?,
             _server: server,
@@ -108,7 +108,7 @@ impl Variant {
 
     /// This build cannot start servers.
     #[cfg(not(feature = "mysql"))]
-    pub(super) fn start(&self, _: &ClaimsArguments, _: &Path) -> Result<Running, LabError> {
+    pub(super) fn start(&self, _: &ClaimsArguments, _: &Path) -> Result<RunningServer, LabError> {
         Err(LabError::Nothing {
             lacks: "the feature mysql, with which this program must be built,".to_owned(),
         })
@@ -116,7 +116,7 @@ impl Variant {
 }
 
 /// A running server, which is stopped when this is dropped.
-pub(super) struct Running {
+pub(super) struct RunningServer {
     pub(super) address: String,
     /// The command that restarts the server, for runs that measure restarts.
     pub(super) restart_command: String,

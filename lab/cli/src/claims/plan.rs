@@ -5,12 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lab_kit::claims::{Claim, DIFFERENCES, Needed, difference, systems_at};
+use lab_kit::claims::{Claim, DIFFERENCES, RequiredRun, difference, systems_at};
 use lab_kit::result::{OWN_LABEL, RunResult};
 use lab_kit::workload::{Settings, Workload};
 
 use super::arguments::{ClaimsArguments, OwnServer};
-use super::own_server::{self, Variant};
+use super::own_server::{self, ServerVariant};
 use crate::credentials::without_password;
 use crate::errors::LabError;
 use crate::run::RunArguments;
@@ -21,7 +21,7 @@ pub(super) enum RunTarget {
     /// The address of an existing target.
     Address(String),
     /// A server that is started for the run.
-    Own(Variant),
+    Own(ServerVariant),
 }
 
 /// A run to make.
@@ -36,7 +36,7 @@ pub(super) struct RunSpec {
 impl RunSpec {
     /// Describes the run for people.
     pub(super) fn in_words(&self) -> String {
-        let needed = Needed {
+        let needed = RequiredRun {
             workload: self.workload.clone(),
             settings: self.settings.clone(),
             side: None,
@@ -211,7 +211,7 @@ impl ClaimsPlan {
 }
 
 /// The runs of one need.
-fn specs(arguments: &ClaimsArguments, needed: &Needed) -> Vec<RunSpec> {
+fn specs(arguments: &ClaimsArguments, needed: &RequiredRun) -> Vec<RunSpec> {
     let spec = |target: RunTarget, labels: Vec<(&str, String)>| RunSpec {
         workload: needed.workload.clone(),
         settings: needed.settings.clone(),
@@ -238,7 +238,7 @@ fn specs(arguments: &ClaimsArguments, needed: &Needed) -> Vec<RunSpec> {
             out.push(spec(RunTarget::Address(address.clone()), Vec::new()));
         }
         if let Some(kind) = arguments.own.filter(|kind| fits(Some(kind.systems()))) {
-            let variant = Variant::plain(kind);
+            let variant = ServerVariant::plain(kind);
             let labels = vec![(OWN_LABEL, variant.name())];
             out.push(spec(RunTarget::Own(variant), labels));
         }
@@ -264,7 +264,7 @@ fn specs(arguments: &ClaimsArguments, needed: &Needed) -> Vec<RunSpec> {
     }
     if let Some(variant) = arguments
         .own
-        .and_then(|kind| Variant::of(kind, name, first))
+        .and_then(|kind| ServerVariant::of(kind, name, first))
     {
         let labels = vec![
             (name.as_str(), side.clone()),
@@ -282,7 +282,7 @@ pub(super) fn missing(arguments: &ClaimsArguments, claim: &Claim) -> Option<Stri
         let is_pair = arguments.differ.as_ref() == Some(differ);
         let is_own = arguments
             .own
-            .is_some_and(|kind| Variant::of(kind, differ, true).is_some());
+            .is_some_and(|kind| ServerVariant::of(kind, differ, true).is_some());
         if is_own && differ == "allocator" && own_server::allocator(arguments).is_none() && !is_pair
         {
             return Some(
@@ -314,7 +314,7 @@ pub(super) fn missing(arguments: &ClaimsArguments, claim: &Claim) -> Option<Stri
 }
 
 /// A needed run in the form of a command line.
-pub(super) fn run_in_words(needed: &Needed) -> String {
+pub(super) fn run_in_words(needed: &RequiredRun) -> String {
     let settings: Vec<String> = needed
         .settings
         .iter()

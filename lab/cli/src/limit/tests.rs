@@ -162,7 +162,7 @@ fn a_limit_that_killed_the_target_says_so() {
         let dir = tempfile::tempdir().unwrap();
         let limit = Limit {
             bytes: 1,
-            held: Held::ControlGroup(ControlGroup {
+            held: LimitMethod::ControlGroup(ControlGroup {
                 path: dir.path().to_owned(),
                 home: dir.path().to_owned(),
                 version,

@@ -12,7 +12,7 @@ pub(super) const AHEAD_MAX: Duration = Duration::from_secs(1);
 
 /// One request and its answer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Answer {
+pub(super) struct ClockSample {
     /// When the lab sent the request.
     pub(super) asked: Instant,
     /// When the answer arrived.
@@ -49,8 +49,8 @@ impl Clock {
     }
 
     /// Takes the offset from the answer with the shortest round trip.
-    pub(super) fn of(answers: &[Answer]) -> Option<Self> {
-        let took = |answer: &&Answer| answer.came.saturating_duration_since(answer.asked);
+    pub(super) fn of(answers: &[ClockSample]) -> Option<Self> {
+        let took = |answer: &&ClockSample| answer.came.saturating_duration_since(answer.asked);
         let best = answers.iter().min_by_key(took)?;
         let half = took(&best) / 2;
         Some(Self {
@@ -95,9 +95,15 @@ impl Clock {
 mod tests {
     use super::*;
 
-    fn answer(begun: Instant, asked_ms: u64, took_ms: u64, agent_ms: u64, ahead_us: i64) -> Answer {
+    fn answer(
+        begun: Instant,
+        asked_ms: u64,
+        took_ms: u64,
+        agent_ms: u64,
+        ahead_us: i64,
+    ) -> ClockSample {
         let asked = begun + Duration::from_millis(asked_ms);
-        Answer {
+        ClockSample {
             asked,
             came: asked + Duration::from_millis(took_ms),
             wall_us: 1_000_000,

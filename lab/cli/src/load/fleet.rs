@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use super::VERSION;
 use super::channel::{Receiver, Sender, Side, sealed};
-use super::clock::{Answer, Clock};
-use super::message::{FromAgent, Job, StepOrder, ToAgent};
+use super::clock::{Clock, ClockSample};
+use super::message::{AgentMessage, Job, LabMessage, StepOrder};
 use super::server::{ALIVE_EVERY, wall_us};
 use crate::counters::lock;
 use crate::errors::LabError;
@@ -36,7 +36,7 @@ const PART_MAX: Duration = Duration::from_secs(3);
 /// A message or event from a generator.
 pub(crate) enum Event {
     /// The generator sent a message.
-    Said(FromAgent),
+    Said(AgentMessage),
     /// The generator is lost, with the reason.
     Lost(String),
 }
@@ -106,17 +106,17 @@ impl Fleet {
             while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(ALIVE_EVERY) {
                 for sender in &senders {
                     // The reader of the connection notices that a generator is lost.
-                    let _ = lock(sender).send(&ToAgent::Alive);
+                    let _ = lock(sender).send(&LabMessage::Alive);
                 }
             }
         });
         out.measure_clocks()?;
         for number in 0..out.generators.len() {
             let job = job(u32::try_from(number).unwrap_or(u32::MAX));
-            out.send(number, &ToAgent::Job(Box::new(job)))?;
+            out.send(number, &LabMessage::Job(Box::new(job)))?;
         }
         let ready = out.gather(|said| match said {
-            FromAgent::Ready { cpus } => Some(*cpus),
+            AgentMessage::Ready { cpus } => Some(*cpus),
             _ => None,
         })?;
         for (generator, cpus) in out.generators.iter_mut().zip(ready) {
@@ -126,7 +126,11 @@ impl Fleet {
     }
 
     /// Sends a message to one generator.
-    pub(crate) fn send(&self, number: usize, what: &ToAgent) -> std::result::Result<(), LabError> {
+    pub(crate) fn send(
+        &self,
+        number: usize,
+        what: &LabMessage,
+    ) -> std::result::Result<(), LabError> {
         let Some(generator) = self.generators.get(number) else {
             return Ok(());
         };
@@ -143,7 +147,7 @@ impl Fleet {
     /// Collects one answer of each generator, in the generators' order.
     fn gather<A>(
         &self,
-        answer: impl Fn(&FromAgent) -> Option<A>,
+        answer: impl Fn(&AgentMessage) -> Option<A>,
     ) -> std::result::Result<Vec<A>, LabError> {
         let deadline = Instant::now() + self.prepare_max;
         let mut out: Vec<Option<A>> = self.generators.iter().map(|_| None).collect();
@@ -155,7 +159,7 @@ impl Fleet {
                 return Err(failed(&self.address(missing), &reason));
             };
             match event {
-                Event::Said(FromAgent::Refused { reason }) | Event::Lost(reason) => {
+                Event::Said(AgentMessage::Refused { reason }) | Event::Lost(reason) => {
                     return Err(failed(&self.address(number), &reason));
                 }
                 Event::Said(said) => {
@@ -182,11 +186,11 @@ impl Fleet {
             let mut answers = Vec::new();
             for _ in 0..QUESTIONS {
                 let (asked, asked_us) = (Instant::now(), wall_us());
-                self.send(number, &ToAgent::Ask)?;
+                self.send(number, &LabMessage::Ask)?;
                 let (own_ns, agent_wall_us, came) = self.time_of(number)?;
                 let took = came.saturating_duration_since(asked);
                 let half = i64::try_from(took.as_micros() / 2).unwrap_or(i64::MAX);
-                answers.push(Answer {
+                answers.push(ClockSample {
                     asked,
                     came,
                     wall_us: asked_us.saturating_add(half),
@@ -212,7 +216,7 @@ impl Fleet {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.inbox.recv_timeout(left) {
-                Ok((from, Event::Said(FromAgent::Time { own_ns, wall_us }), came))
+                Ok((from, Event::Said(AgentMessage::Time { own_ns, wall_us }), came))
                     if from == number =>
                 {
                     return Ok((own_ns, wall_us, came));
@@ -220,7 +224,7 @@ impl Fleet {
                 Ok((from, Event::Lost(reason), _)) => {
                     return Err(failed(&self.address(from), &reason));
                 }
-                Ok((from, Event::Said(FromAgent::Refused { reason }), _)) => {
+                Ok((from, Event::Said(AgentMessage::Refused { reason }), _)) => {
                     return Err(failed(&self.address(from), &reason));
                 }
                 Ok(_) => {}
@@ -241,9 +245,9 @@ impl Fleet {
         order: impl Fn() -> StepOrder,
     ) -> std::result::Result<(), LabError> {
         for number in 0..self.generators.len() {
-            self.send(number, &ToAgent::Step(Box::new(order())))?;
+            self.send(number, &LabMessage::Step(Box::new(order())))?;
         }
-        self.gather(|said| matches!(said, FromAgent::Prepared).then_some(()))?;
+        self.gather(|said| matches!(said, AgentMessage::Prepared).then_some(()))?;
         // Clocks drift apart during a load.
         self.measure_clocks()
     }
@@ -259,7 +263,7 @@ impl Fleet {
         for (number, generator) in self.generators.iter().enumerate() {
             let at = generator.clock.at(moment).as_micros();
             let at_us = u64::try_from(at).unwrap_or(u64::MAX);
-            self.send(number, &ToAgent::Start { at_us })?;
+            self.send(number, &LabMessage::Start { at_us })?;
         }
         Ok(moment)
     }
@@ -268,7 +272,7 @@ impl Fleet {
 impl Drop for Fleet {
     fn drop(&mut self) {
         for generator in &self.generators {
-            let _ = lock(&generator.sender).send(&ToAgent::End);
+            let _ = lock(&generator.sender).send(&LabMessage::End);
         }
         let deadline = Instant::now() + PART_MAX;
         let mut left = self.generators.len();
@@ -289,7 +293,7 @@ impl Drop for Fleet {
 fn read(number: usize, mut receiver: Receiver, outbox: &Outbox<(usize, Event, Instant)>) {
     loop {
         let event = match receiver.receive(SILENT_MAX) {
-            Ok(Some(FromAgent::Alive)) => continue,
+            Ok(Some(AgentMessage::Alive)) => continue,
             Ok(Some(said)) => Event::Said(said),
             Ok(None) => Event::Lost("it has closed the connection".to_owned()),
             Err(error) if error.kind() == ErrorKind::TimedOut => {

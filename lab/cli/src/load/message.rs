@@ -21,7 +21,7 @@ const VALUES_MAX: u64 = 1 << 40;
 
 /// A message of the lab.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum ToAgent {
+pub(crate) enum LabMessage {
     /// Asks for the agent's time.
     Ask,
     /// The run; sent once.
@@ -48,7 +48,7 @@ pub(crate) enum ToAgent {
 
 /// A message of an agent.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum FromAgent {
+pub(crate) enum AgentMessage {
     /// The agent's clocks.
     Time {
         /// Nanoseconds of the agent's monotonic clock.
@@ -76,7 +76,7 @@ pub(crate) enum FromAgent {
         at_us: u64,
     },
     /// The step has ended.
-    Ended(Box<Ended>),
+    Ended(Box<StepTotals>),
     /// The generator cannot do what was ordered.
     Refused {
         /// Why.
@@ -169,7 +169,7 @@ pub(crate) struct RoleTick {
 
 /// The totals of a generator's step.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Ended {
+pub(crate) struct StepTotals {
     /// Why the generator ended the step early, if it did.
     pub(crate) reason: Option<String>,
     /// The roles, the measured one first.

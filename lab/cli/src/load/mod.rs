@@ -13,8 +13,8 @@ mod server;
 
 pub(crate) use fleet::{Event, Fleet, SILENT_MAX};
 pub(crate) use message::{
-    Buckets, ClientReport, Ended, FromAgent, Job, RoleEnd, RoleTick, StepOrder, TICK,
-    TICKS_PER_INTERVAL, Tick, ToAgent,
+    AgentMessage, Buckets, ClientReport, Job, LabMessage, RoleEnd, RoleTick, StepOrder, StepTotals,
+    TICK, TICKS_PER_INTERVAL, Tick,
 };
 pub(crate) use server::{Link, LoadService, MakeLoad, ToLab};
 

@@ -16,7 +16,7 @@ use tokio::sync::mpsc::{Receiver as Inbox, Sender as Outbox, channel as inbox};
 
 use super::VERSION;
 use super::channel::{Receiver, Sender, Side, sealed};
-use super::message::{FromAgent, Job, ToAgent};
+use super::message::{AgentMessage, Job, LabMessage};
 use crate::counters::lock;
 use crate::errors::LabError;
 use crate::interrupt::interrupted;
@@ -38,9 +38,10 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 const THREADS_MAX: usize = 8_192;
 
 /// Generates the load of a run until the lab ends it.
-pub(crate) type MakeLoad = for<'a> fn(Job, &'a mut Link) -> Made<'a>;
+pub(crate) type MakeLoad = for<'a> fn(Job, &'a mut Link) -> LoadFuture<'a>;
 /// The result of [`MakeLoad`].
-pub(crate) type Made<'a> = Pin<Box<dyn Future<Output = std::result::Result<(), LabError>> + 'a>>;
+pub(crate) type LoadFuture<'a> =
+    Pin<Box<dyn Future<Output = std::result::Result<(), LabError>> + 'a>>;
 
 /// The load service of an agent: whether it generates load, and whether it is busy.
 #[derive(Debug)]
@@ -51,7 +52,7 @@ pub(crate) struct LoadService {
 }
 
 /// An incoming message.
-type Order = std::result::Result<ToAgent, String>;
+type Order = std::result::Result<LabMessage, String>;
 
 /// The connection to the lab, for the run on the agent.
 pub(crate) struct Link {
@@ -66,7 +67,7 @@ pub(crate) struct ToLab(Arc<Mutex<Sender>>);
 
 impl ToLab {
     /// Sends a message.
-    pub(crate) fn send(&self, what: &FromAgent) -> std::result::Result<(), String> {
+    pub(crate) fn send(&self, what: &AgentMessage) -> std::result::Result<(), String> {
         let sent = lock(&self.0).send(what);
         sent.map_err(|error| format!("the lab cannot be reached: {error}"))
     }
@@ -151,7 +152,7 @@ impl LoadService {
         if let Some(reason) = refused {
             return stream.write_all(format!("{REFUSED}{reason}\n").as_bytes());
         }
-        let _busy = Busy(&self.is_busy);
+        let _busy = BusyGuard(&self.is_busy);
         stream
             .write_all(b"load\n")
             .and_then(|()| sealed(stream, token, number, lab_number, Side::Agent))
@@ -173,9 +174,9 @@ impl LoadService {
 }
 
 /// Marks the agent as busy. Dropping this makes it free again, also after a panic in the load.
-struct Busy<'a>(&'a AtomicBool);
+struct BusyGuard<'a>(&'a AtomicBool);
 
-impl Drop for Busy<'_> {
+impl Drop for BusyGuard<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }
@@ -194,9 +195,9 @@ fn converse(sender: Sender, receiver: Receiver, make_load: MakeLoad) -> Result<(
         let to_lab = ToLab(sender.clone());
         move || {
             let silent = |wait| matches!(wait, Err(RecvTimeoutError::Timeout));
-            while silent(ended.recv_timeout(ALIVE_EVERY)) && to_lab.send(&FromAgent::Alive).is_ok()
-            {
-            }
+            while silent(ended.recv_timeout(ALIVE_EVERY))
+                && to_lab.send(&AgentMessage::Alive).is_ok()
+            {}
         }
     });
     let mut link = Link {
@@ -211,7 +212,7 @@ fn converse(sender: Sender, receiver: Receiver, make_load: MakeLoad) -> Result<(
     let done = runtime.block_on(take_job(&mut link, make_load));
     if let Err(error) = &done {
         let reason = error.to_string();
-        let _ = link.to_lab().send(&FromAgent::Refused { reason });
+        let _ = link.to_lab().send(&AgentMessage::Refused { reason });
     }
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     drop(alive);
@@ -225,8 +226,8 @@ fn converse(sender: Sender, receiver: Receiver, make_load: MakeLoad) -> Result<(
 
 async fn take_job(link: &mut Link, make_load: MakeLoad) -> std::result::Result<(), LabError> {
     match link.next().await {
-        Ok(ToAgent::Job(job)) => make_load(*job, link).await,
-        Ok(ToAgent::End) => Ok(()),
+        Ok(LabMessage::Job(job)) => make_load(*job, link).await,
+        Ok(LabMessage::End) => Ok(()),
         Ok(_) => Err(LabError::Agent(
             "the first message must be the run".to_owned(),
         )),
@@ -238,9 +239,9 @@ async fn take_job(link: &mut Link, make_load: MakeLoad) -> std::result::Result<(
 fn read(mut receiver: Receiver, to_lab: &ToLab, orders: &Outbox<Order>, clock: Instant) {
     loop {
         let order = match receiver.receive(LAB_SILENT_MAX) {
-            Ok(Some(ToAgent::Alive)) => continue,
-            Ok(Some(ToAgent::Ask)) => {
-                let time = FromAgent::Time {
+            Ok(Some(LabMessage::Alive)) => continue,
+            Ok(Some(LabMessage::Ask)) => {
+                let time = AgentMessage::Time {
                     own_ns: u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX),
                     wall_us: wall_us(),
                 };
@@ -314,7 +315,7 @@ mod tests {
                 std::io::Read::read_exact(&mut &lab, &mut line).unwrap();
                 assert_eq!(&line, b"load\n", "the agent takes the run");
                 let (mut sender, _) = sealed(&lab, TOKEN, "1", "2", Side::Lab).unwrap();
-                sender.send(&ToAgent::Job(Box::new(job()))).unwrap();
+                sender.send(&LabMessage::Job(Box::new(job()))).unwrap();
                 drop((sender, lab));
                 assert!(
                     served.join().is_err(),

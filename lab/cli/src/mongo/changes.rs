@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use lab_kit::target::{ChangeReader, NextEvent};
+use lab_kit::target::{ChangeReader, EventFuture};
 use lab_kit::watch::Event;
 use mongodb::bson::raw::{RawBsonRef, RawDocument};
 use mongodb::bson::{RawDocumentBuf, doc};
@@ -46,7 +46,7 @@ pub(super) async fn open(
 }
 
 impl ChangeReader for Stream {
-    fn next(&mut self) -> NextEvent<'_> {
+    fn next(&mut self) -> EventFuture<'_> {
         Box::pin(async {
             let found = self.0.next_if_any().await;
             let found = found.map_err(|error| one_line(&error))?;

@@ -4,20 +4,20 @@
 use std::collections::BTreeSet;
 
 use lab_kit::answers::{WRONG_CONTENTS, WRONG_ORDER};
-use lab_kit::row::contents::{Contents, FieldView, InOrder};
+use lab_kit::row::contents::{Contents, FieldView, OrderChecker};
 use lab_kit::row::{Key, Value};
 use lab_kit::target::CallOutcome;
 use mongodb::bson::{RawBsonRef, RawDocument};
 
 /// The documents that a reply must have.
 #[derive(Debug)]
-pub(crate) enum Expected {
+pub(crate) enum ExpectedReply {
     /// Whole documents, in any order.
     Rows,
     /// Whole documents with these ids, each once.
     Ids(BTreeSet<Key>),
     /// Whole documents in the order of their ids.
-    InOrder(InOrder),
+    InOrder(OrderChecker),
     /// The fields of an index, in index order, starting at given values.
     Entries {
         /// The fields.
@@ -92,7 +92,7 @@ pub(super) fn whole(
         .map_err(wrong)
 }
 
-impl Expected {
+impl ExpectedReply {
     /// Takes the next document.
     pub(super) fn take(
         &mut self,

@@ -4,7 +4,7 @@
 //! session; a commit with an unknown outcome is sent again, as drivers do. Must not know: programs.
 
 use lab_kit::records::{
-    Column, Equals, Field, Found, Mode, Query, Record, RecordTable, Records, RecordsError, Set,
+    Column, Equals, Field, Mode, Outcome, Query, Record, RecordTable, Records, RecordsError, Set,
 };
 use lab_kit::target::OVERLOADED;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
@@ -178,7 +178,7 @@ impl Records for MongoSession {
         true
     }
 
-    async fn begin(&mut self, mode: Mode) -> Found<()> {
+    async fn begin(&mut self, mode: Mode) -> Outcome<()> {
         let client = self.statements.database.client().clone();
         match mode {
             Mode::Snapshot => {
@@ -202,7 +202,7 @@ impl Records for MongoSession {
         Ok(())
     }
 
-    async fn commit(&mut self) -> Found<()> {
+    async fn commit(&mut self) -> Outcome<()> {
         let mode = self.transaction.mode;
         self.transaction.snapshot = None;
         let committed = match (mode, self.transaction.session.as_mut()) {
@@ -232,7 +232,11 @@ impl Records for MongoSession {
         self.transaction.mode = None;
     }
 
-    async fn scan(&mut self, query: Query<'_>, see: &mut (dyn FnMut(Record) + Send)) -> Found<()> {
+    async fn scan(
+        &mut self,
+        query: Query<'_>,
+        see: &mut (dyn FnMut(Record) + Send),
+    ) -> Outcome<()> {
         let table = query.table;
         let collection = self.records_of(table);
         let mut find = collection.find(filter(&query));
@@ -243,7 +247,7 @@ impl Records for MongoSession {
         if query.limit > 0 {
             find = find.limit(i64::from(query.limit));
         }
-        let mut show = |raw: &mongodb::bson::RawDocument| -> Found<()> {
+        let mut show = |raw: &mongodb::bson::RawDocument| -> Outcome<()> {
             let found = Document::try_from(raw);
             let found = found
                 .map_err(|error| RecordsError::failed("damaged document", error.to_string()))?;
@@ -269,7 +273,7 @@ impl Records for MongoSession {
         Ok(())
     }
 
-    async fn insert(&mut self, table: &'static RecordTable, records: &[Record]) -> Found<()> {
+    async fn insert(&mut self, table: &'static RecordTable, records: &[Record]) -> Outcome<()> {
         let documents: Vec<RawDocumentBuf> = records
             .iter()
             .filter_map(|one| RawDocumentBuf::try_from(&document(table, &one.0)).ok())
@@ -288,7 +292,7 @@ impl Records for MongoSession {
         table: &'static RecordTable,
         key: Equals<'_>,
         changes: &[(&'static str, Set)],
-    ) -> Found<u64> {
+    ) -> Outcome<u64> {
         let (mut set, mut add) = (Document::new(), Document::new());
         for (column, change) in changes {
             match change {
@@ -310,7 +314,7 @@ impl Records for MongoSession {
         updated.map(|reply| reply.matched_count).map_err(judged)
     }
 
-    async fn delete(&mut self, table: &'static RecordTable, key: Equals<'_>) -> Found<u64> {
+    async fn delete(&mut self, table: &'static RecordTable, key: Equals<'_>) -> Outcome<u64> {
         let collection = self.records_of(table);
         let delete = collection.delete_one(document(table, key));
         let deleted = match self.in_session() {
@@ -325,7 +329,7 @@ impl Records for MongoSession {
         table: &'static RecordTable,
         equals: Equals<'_>,
         column: &'static str,
-    ) -> Found<(i64, i64)> {
+    ) -> Outcome<(i64, i64)> {
         let group = doc! {
             "_id": null,
             "n": { "$sum": 1_i64 },

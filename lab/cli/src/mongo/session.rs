@@ -1,7 +1,7 @@
 //! One client's calls on a MongoDB server, through the official driver.
 
 use lab_kit::program::ProgramCall;
-use lab_kit::row::contents::{Contents, InOrder};
+use lab_kit::row::contents::{Contents, OrderChecker};
 use lab_kit::row::{Key, Row, Value};
 use lab_kit::target::{Call, CallOutcome, Change, OVERLOADED, Session};
 use lab_kit::workload::Index;
@@ -11,7 +11,7 @@ use mongodb::bson::{Bson, DateTime, Document, RawBson, RawDocumentBuf, cstr, doc
 use mongodb::error::{Error, ErrorKind};
 use mongodb::options::{FindOptions, Hint};
 
-use super::check::{self, Expected};
+use super::check::{self, ExpectedReply};
 use super::reply::{OVERLOADED_LABEL, one_line};
 use super::statements::{EncodedStatement, Statements};
 use super::transaction::Transaction;
@@ -35,7 +35,7 @@ pub(crate) enum MongoCall {
     /// Find one document by `_id` and check that some of its fields have one of the allowed values.
     FindOne(usize, Bson, Vec<(&'static str, Vec<u64>)>),
     /// Find several.
-    Find(usize, Document, Box<FindOptions>, Expected),
+    Find(usize, Document, Box<FindOptions>, ExpectedReply),
     /// Update one.
     Update(usize, Document, Document, UpdateKind),
     /// Find one, then replace it with `k` one higher.
@@ -162,7 +162,7 @@ impl MongoSession {
         options.projection = Some(fields);
         options.hint = Some(Hint::Name(index.name.clone()));
         limited(&mut options, limit);
-        let expected = Expected::Entries {
+        let expected = ExpectedReply::Entries {
             keys: index.keys.clone(),
             last: from.to_vec(),
         };
@@ -338,7 +338,7 @@ impl Session for MongoSession {
             Call::GetMany { table, ids: keys } => {
                 let mut options = FindOptions::default();
                 options.batch_size = u32::try_from(keys.len() + 1).ok();
-                let expected = Expected::Ids(keys.iter().cloned().collect());
+                let expected = ExpectedReply::Ids(keys.iter().cloned().collect());
                 MongoCall::Find(table, ids(&keys), Box::new(options), expected)
             }
             Call::Range {
@@ -352,7 +352,7 @@ impl Session for MongoSession {
                 options.sort = Some(doc! { "_id": direction });
                 limited(&mut options, limit);
                 let filter = doc! { "_id": { operator: id_bson(&from) } };
-                let expected = Expected::InOrder(InOrder::from(from, reverse));
+                let expected = ExpectedReply::InOrder(OrderChecker::from(from, reverse));
                 MongoCall::Find(table, filter, Box::new(options), expected)
             }
             Call::IndexRange {
@@ -394,7 +394,7 @@ impl Session for MongoSession {
                 table,
                 doc! { "_id": { "$gte": from, "$lte": to }, "n": n },
                 Box::default(),
-                Expected::Rows,
+                ExpectedReply::Rows,
             ),
         }
     }

@@ -9,7 +9,9 @@ use lab_kit::idle::until_idle;
 use lab_kit::nearest::{Recall, Similarity};
 use lab_kit::result::Sizes;
 use lab_kit::row::contents::Contents;
-use lab_kit::target::{ChangeReader, EXTRA_TABLE, Settled, Table, Target, TargetError, TargetInfo};
+use lab_kit::target::{
+    ChangeReader, EXTRA_TABLE, SettleResult, Table, Target, TargetError, TargetInfo,
+};
 use lab_kit::template::Tree;
 use lab_kit::workload::{Capability, DocumentKind, Index};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
@@ -529,7 +531,7 @@ impl Target for MongoTarget {
         out
     }
 
-    async fn settle(&self, timeout: Duration) -> Settled {
+    async fn settle(&self, timeout: Duration) -> SettleResult {
         let asked = self.ask_admin(doc! { "fsync": 1 }).await;
         let flushed = asked.map_or_else(
             |error| format!("fsync refused: {}", one_line(&error)),
@@ -538,7 +540,7 @@ impl Target for MongoTarget {
         let watched = gather(&self.connection(None)).await.pid;
         let waiting = tokio::task::spawn_blocking(move || until_idle(watched, timeout));
         let (is_idle, waited) = waiting.await.unwrap_or_default();
-        Settled {
+        SettleResult {
             is_idle,
             remark: format!("{flushed}; {waited}"),
         }

@@ -84,7 +84,7 @@ const SHAPES: [&str; 7] = [
 
 /// The meaning of texts at a place.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Meaning {
+enum TextMeaning {
     /// No user data.
     Kept,
     /// User data.
@@ -109,12 +109,18 @@ impl Anonymiser {
     /// Changes a command in place. `None` if it cannot be parsed to its end; then it must not be
     /// recorded.
     pub(crate) fn apply(&self, command: &mut [u8]) -> Option<()> {
-        let end = self.document(command, 0, Meaning::Kept, 0)?;
+        let end = self.document(command, 0, TextMeaning::Kept, 0)?;
         (end == command.len()).then_some(())
     }
 
     /// Processes the document at `at`; returns the position after it.
-    fn document(&self, bytes: &mut [u8], at: usize, meaning: Meaning, depth: u32) -> Option<usize> {
+    fn document(
+        &self,
+        bytes: &mut [u8],
+        at: usize,
+        meaning: TextMeaning,
+        depth: u32,
+    ) -> Option<usize> {
         if depth > DEPTH_MAX {
             return None;
         }
@@ -132,7 +138,7 @@ impl Anonymiser {
             let name_end = place + bytes.get(place..end)?.iter().position(|byte| *byte == 0)?;
             let name = std::str::from_utf8(bytes.get(place..name_end)?).ok()?;
             let inside = if is_first {
-                Meaning::Kept
+                TextMeaning::Kept
             } else {
                 within(meaning, name, depth)
             };
@@ -151,7 +157,7 @@ impl Anonymiser {
         bytes: &mut [u8],
         kind: u8,
         at: usize,
-        meaning: Meaning,
+        meaning: TextMeaning,
         is_shape: bool,
         depth: u32,
     ) -> Option<usize> {
@@ -176,7 +182,7 @@ impl Anonymiser {
                     9 => 2,
                     _ => 0,
                 };
-                if meaning != Meaning::Kept {
+                if meaning != TextMeaning::Kept {
                     let begin = (at + 5 + head).min(end);
                     self.replace(bytes.get_mut(begin..end)?, false);
                 }
@@ -199,10 +205,10 @@ impl Anonymiser {
         })
     }
 
-    fn text(&self, text: &mut [u8], meaning: Meaning, is_shape: bool) {
-        let is_path = meaning == Meaning::Expression && text.first() == Some(&b'$');
+    fn text(&self, text: &mut [u8], meaning: TextMeaning, is_shape: bool) {
+        let is_path = meaning == TextMeaning::Expression && text.first() == Some(&b'$');
         let is_shape = is_shape && SHAPES.iter().any(|shape| shape.as_bytes() == text);
-        if meaning != Meaning::Kept && !is_path && !is_shape {
+        if meaning != TextMeaning::Kept && !is_path && !is_shape {
             self.replace(text, true);
         }
     }
@@ -231,16 +237,16 @@ impl Anonymiser {
 }
 
 /// The meaning of texts below the field `name`.
-fn within(meaning: Meaning, name: &str, depth: u32) -> Meaning {
+fn within(meaning: TextMeaning, name: &str, depth: u32) -> TextMeaning {
     let is_one_of = |names: &[&str]| names.contains(&name);
     match meaning {
-        _ if is_one_of(&OPTIONS) => Meaning::Kept,
-        Meaning::Kept if depth == 0 && is_one_of(&DATA) => Meaning::Data,
-        Meaning::Kept if depth == 0 && is_one_of(&EXPRESSIONS) => Meaning::Expression,
-        Meaning::Kept => Meaning::Kept,
-        Meaning::Data if name == "$expr" => Meaning::Expression,
-        Meaning::Expression if name == "$match" || name == "$literal" => Meaning::Data,
-        Meaning::Expression if is_one_of(&NAMES) || is_one_of(&NAMING) => Meaning::Kept,
+        _ if is_one_of(&OPTIONS) => TextMeaning::Kept,
+        TextMeaning::Kept if depth == 0 && is_one_of(&DATA) => TextMeaning::Data,
+        TextMeaning::Kept if depth == 0 && is_one_of(&EXPRESSIONS) => TextMeaning::Expression,
+        TextMeaning::Kept => TextMeaning::Kept,
+        TextMeaning::Data if name == "$expr" => TextMeaning::Expression,
+        TextMeaning::Expression if name == "$match" || name == "$literal" => TextMeaning::Data,
+        TextMeaning::Expression if is_one_of(&NAMES) || is_one_of(&NAMING) => TextMeaning::Kept,
         same => same,
     }
 }

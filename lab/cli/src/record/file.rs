@@ -127,7 +127,7 @@ pub(crate) struct ReplyRecord {
 
 /// The last record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct End {
+pub(crate) struct EndRecord {
     /// Commands recorded.
     pub(crate) ops: i64,
     /// Replies recorded.
@@ -148,11 +148,11 @@ pub(crate) enum Record {
     /// A connection that was closed.
     Closed(i64),
     /// The end of a recording that was closed in order.
-    End(End),
+    End(EndRecord),
 }
 
 #[derive(Serialize, Deserialize)]
-struct Closed {
+struct CloseRecord {
     closed: i64,
 }
 
@@ -202,7 +202,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// A full block cannot be written.
     pub(crate) fn closed(&mut self, connection: i64) -> io::Result<()> {
-        self.push(&Closed { closed: connection })
+        self.push(&CloseRecord { closed: connection })
     }
 
     /// Writes the buffered records.
@@ -237,7 +237,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) fn finish(mut self, end: &End) -> io::Result<W> {
+    pub(crate) fn finish(mut self, end: &EndRecord) -> io::Result<W> {
         self.push(&bson::doc! { "end": bson::serialize_to_bson(end).map_err(io::Error::other)? })?;
         self.flush()?;
         Ok(self.to)
@@ -406,7 +406,11 @@ fn parse(bytes: &[u8]) -> Option<Record> {
     Some(match super::frames::command_name(document)? {
         "op" => Record::Command(Box::new(bson::deserialize_from_slice(bytes).ok()?)),
         "reply_to" => Record::Reply(bson::deserialize_from_slice(bytes).ok()?),
-        "closed" => Record::Closed(bson::deserialize_from_slice::<Closed>(bytes).ok()?.closed),
+        "closed" => Record::Closed(
+            bson::deserialize_from_slice::<CloseRecord>(bytes)
+                .ok()?
+                .closed,
+        ),
         "end" => Record::End(
             bson::deserialize_from_slice(document.get_document("end").ok()?.as_bytes()).ok()?,
         ),
@@ -456,10 +460,10 @@ pub(crate) mod tests {
         }
         writer.closed(1).unwrap();
         writer
-            .finish(&End {
+            .finish(&EndRecord {
                 ops: 2_000,
                 replies: 2_000,
-                ..End::default()
+                ..EndRecord::default()
             })
             .unwrap()
     }
@@ -532,7 +536,7 @@ pub(crate) mod tests {
             },
         )
         .unwrap();
-        let error = read(&newer.finish(&End::default()).unwrap())
+        let error = read(&newer.finish(&EndRecord::default()).unwrap())
             .unwrap_err()
             .to_string();
         assert!(error.contains("version 2"), "{error}");

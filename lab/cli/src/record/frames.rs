@@ -33,7 +33,7 @@ pub(crate) enum Side {
 
 /// A part of a stream as the recorder sees it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum StreamPart {
     /// A whole message, with the time of its first bytes.
     Message(Instant, Vec<u8>),
     /// The bytes are not messages; the rest of the stream is not parsed.
@@ -53,7 +53,7 @@ pub(crate) struct FrameTap {
     pub(crate) stripped: u64,
 }
 
-enum Front {
+enum FrameHead {
     Whole(usize),
     Operation(Option<usize>),
     Bad,
@@ -97,7 +97,7 @@ impl FrameTap {
         &mut self,
         chunk: &'a [u8],
         now: Instant,
-        see: &mut dyn FnMut(Seen),
+        see: &mut dyn FnMut(StreamPart),
     ) -> Cow<'a, [u8]> {
         if self.is_blind {
             return Cow::Borrowed(chunk);
@@ -108,7 +108,7 @@ impl FrameTap {
         while let Some(rest) = self.held.get(at..).filter(|rest| !rest.is_empty()) {
             let begun = *self.begun.get_or_insert(now);
             match front(rest) {
-                Front::Whole(length) => {
+                FrameHead::Whole(length) => {
                     let message = rest.get(..length).unwrap_or(rest);
                     let may_change = self.side == Side::Client && self.sent == 0;
                     match without_compressors(message).filter(|_| may_change) {
@@ -118,18 +118,18 @@ impl FrameTap {
                         }
                         None => out.extend_from_slice(message.get(self.sent..).unwrap_or_default()),
                     }
-                    see(Seen::Message(begun, message.to_vec()));
+                    see(StreamPart::Message(begun, message.to_vec()));
                     at += length;
                     (self.sent, self.begun) = (0, None);
                 }
-                Front::Operation(length) => {
+                FrameHead::Operation(length) => {
                     if self.side == Side::Server || length.is_some_and(|length| length > HOLD_MAX) {
                         out.extend_from_slice(rest.get(self.sent..).unwrap_or_default());
                         self.sent = rest.len();
                     }
                     break;
                 }
-                Front::Bad => {
+                FrameHead::Bad => {
                     out.extend_from_slice(rest.get(self.sent..).unwrap_or_default());
                     is_bad = true;
                     break;
@@ -139,7 +139,7 @@ impl FrameTap {
         if is_bad {
             self.held = Vec::new();
             self.is_blind = true;
-            see(Seen::Lost);
+            see(StreamPart::Lost);
         } else {
             self.held.drain(..at.min(self.held.len()));
         }
@@ -147,19 +147,19 @@ impl FrameTap {
     }
 }
 
-fn front(bytes: &[u8]) -> Front {
+fn front(bytes: &[u8]) -> FrameHead {
     let Some(length) = number(bytes, 0) else {
-        return Front::Operation(None);
+        return FrameHead::Operation(None);
     };
     match usize::try_from(length) {
         Ok(length) if (HEADER..=MESSAGE_MAX).contains(&length) => {
             if bytes.len() >= length {
-                Front::Whole(length)
+                FrameHead::Whole(length)
             } else {
-                Front::Operation(Some(length))
+                FrameHead::Operation(Some(length))
             }
         }
-        _ => Front::Bad,
+        _ => FrameHead::Bad,
     }
 }
 
@@ -252,7 +252,7 @@ pub(crate) mod tests {
     }
 
     /// Passes bytes in pieces; returns the forwarded bytes and the parsed messages.
-    fn pass(side: Side, bytes: &[u8], piece: usize) -> (Vec<u8>, Vec<Seen>) {
+    fn pass(side: Side, bytes: &[u8], piece: usize) -> (Vec<u8>, Vec<StreamPart>) {
         let (mut tap, mut out, mut seen) = (FrameTap::new(side), Vec::new(), Vec::new());
         let now = Instant::now();
         for chunk in bytes.chunks(piece) {
@@ -276,7 +276,7 @@ pub(crate) mod tests {
                 let ids: Vec<Option<i32>> = seen
                     .iter()
                     .map(|one| {
-                        if let Seen::Message(_, bytes) = one {
+                        if let StreamPart::Message(_, bytes) = one {
                             number(bytes, 4)
                         } else {
                             None
@@ -356,7 +356,7 @@ pub(crate) mod tests {
             }
         }
         let (out, seen) = pass(Side::Client, &[0xff; 40], 40);
-        assert_eq!((out.len(), seen), (40, vec![Seen::Lost]));
+        assert_eq!((out.len(), seen), (40, vec![StreamPart::Lost]));
         let mut tap = FrameTap::new(Side::Client);
         tap.pass(&[5, 0, 0, 0], Instant::now(), &mut |_| {});
         assert!(!tap.is_looking() && tap.held() == 0);

@@ -30,7 +30,7 @@ use crate::errors::LabError;
 use crate::interrupt::interrupted;
 use anonymise::Anonymiser;
 use file::{Header, RecordingError, VERSION, Writer};
-use frames::{FrameTap, Seen, Side};
+use frames::{FrameTap, Side, StreamPart};
 use recorder::{RecorderHandle, Summary};
 
 /// The most bytes read from a socket at once.
@@ -285,10 +285,10 @@ impl Proxy {
             // The recorder gets a message before its receiver does, so that it never sees a reply
             // before its command.
             let out = tap.pass(bytes, now, &mut |seen| match seen {
-                Seen::Message(begun, message) => {
+                StreamPart::Message(begun, message) => {
                     self.recorder.message(number, side, begun, now, message)
                 }
-                Seen::Lost => self.recorder.lost(number),
+                StreamPart::Lost => self.recorder.lost(number),
             });
             self.recorder.holds(counted, tap.held());
             counted = tap.held();

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use super::anonymise::Anonymiser;
-use super::file::{CommandRecord, End, ReplyRecord, Writer};
+use super::file::{CommandRecord, EndRecord, ReplyRecord, Writer};
 use super::frames::{Side, is_handshake};
 use super::message;
 
@@ -53,7 +53,7 @@ enum Event {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Summary {
     /// The last record.
-    pub(crate) end: End,
+    pub(crate) end: EndRecord,
     /// Bytes of the file.
     pub(crate) bytes: u64,
     /// Whether the file is complete.
@@ -101,7 +101,7 @@ impl RecorderHandle {
             shared: shared.clone(),
             begun: Instant::now(),
             open: HashMap::new(),
-            end: End::default(),
+            end: EndRecord::default(),
             flushed: Instant::now(),
         };
         std::thread::spawn(move || {
@@ -181,7 +181,7 @@ impl RecorderHandle {
 }
 
 /// A command that waits for its reply.
-struct Open {
+struct PendingCommand {
     op: i64,
     at: Instant,
 }
@@ -191,8 +191,8 @@ struct RecorderThread<W> {
     anonymiser: Option<Anonymiser>,
     shared: Arc<Shared>,
     begun: Instant,
-    open: HashMap<u64, HashMap<i32, Open>>,
-    end: End,
+    open: HashMap<u64, HashMap<i32, PendingCommand>>,
+    end: EndRecord,
     flushed: Instant,
 }
 
@@ -280,7 +280,7 @@ impl<W: std::io::Write> RecorderThread<W> {
             if open.len() >= OPEN_MAX {
                 open.clear();
             }
-            open.insert(command_record.id, Open { op, at });
+            open.insert(command_record.id, PendingCommand { op, at });
         }
         self.end.ops += 1;
         let record = CommandRecord {

@@ -30,7 +30,7 @@ pub(crate) struct ReplayArguments {
     pub(crate) out: PathBuf,
     /// When operations are sent
     #[arg(long, value_enum, default_value = "real")]
-    pub(crate) style: Style,
+    pub(crate) style: ReplayMode,
     /// Factor of the speed with --style real: 2 sends twice as fast as recorded
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     pub(crate) speed: f64,
@@ -78,7 +78,7 @@ pub(crate) struct ReplayArguments {
 
 /// When operations are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Style {
+pub(crate) enum ReplayMode {
     /// At the recorded times, divided by --speed
     Real,
     /// As fast as --workers allow
@@ -94,7 +94,7 @@ pub(crate) enum Order {
     Recorded,
 }
 
-impl Style {
+impl ReplayMode {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Real => "real",
@@ -108,8 +108,8 @@ impl ReplayArguments {
         // A driver's pool lets one client wander over connections: only the recorded order keeps
         // its operations apart.
         self.order.unwrap_or(match self.style {
-            Style::Real => Order::Recorded,
-            Style::Stress => Order::Connection,
+            ReplayMode::Real => Order::Recorded,
+            ReplayMode::Stress => Order::Connection,
         })
     }
 

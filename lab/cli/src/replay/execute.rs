@@ -17,7 +17,7 @@ use lab_kit::workload::Operation;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::arguments::{ReplayArguments, Style};
+use super::arguments::{ReplayArguments, ReplayMode};
 use super::counts::ReplayCounts;
 use super::outcome::{about, checks, conclude, of_recording, settings, step, warning};
 use super::scheduler::Scheduler;
@@ -32,7 +32,7 @@ use crate::mongo::MongoTarget;
 use crate::output::write_page;
 use crate::progress::{Goal, Progress};
 use crate::run::command_line;
-use crate::sampler::{INTERVAL, Instruments, SampledRole, Sampling};
+use crate::sampler::{INTERVAL, Instruments, SampledRole, SamplerInput};
 
 /// Replays against each target in turn.
 pub(crate) fn run(arguments: &ReplayArguments) -> Result<(), LabError> {
@@ -101,7 +101,7 @@ async fn replay(
     let sampling = new_sampling(arguments, summary, folder, instruments, &sender, device);
     let (sampling, active) = sample_while_playing(arguments, &sender, sampling).await?;
     let sizes = sizes_of(info.data.as_deref());
-    let Sampling {
+    let SamplerInput {
         mut sampled_roles,
         folder,
         instruments,
@@ -153,7 +153,7 @@ fn new_sender(
         .slow_ms
         .map(|ms| open_slow(path, ms))
         .transpose()?;
-    let has_schedule = arguments.style == Style::Real;
+    let has_schedule = arguments.style == ReplayMode::Real;
     Ok(Arc::new(ReplaySender {
         client: target.client().clone(),
         control: Control::new(0),
@@ -188,14 +188,14 @@ fn new_sampling(
     instruments: Instruments,
     sender: &ReplaySender,
     device: Option<String>,
-) -> Sampling {
+) -> SamplerInput {
     let facts = StepFacts {
         name: arguments.style.name().to_owned(),
         operation: Operation::Mix,
         measured: true,
         clients: arguments.workers,
         batch: 1,
-        open_loop: arguments.style == Style::Real,
+        open_loop: arguments.style == ReplayMode::Real,
         device,
     };
     let goal = if arguments.cyclic {
@@ -203,7 +203,7 @@ fn new_sampling(
     } else {
         Goal::Ops(summary.wanted)
     };
-    Sampling {
+    SamplerInput {
         sampled_roles: vec![SampledRole {
             recorder: StepRecorder::new(facts, INTERVAL),
             counters: sender.counters.clone(),
@@ -222,8 +222,8 @@ fn new_sampling(
 async fn sample_while_playing(
     arguments: &ReplayArguments,
     sender: &Arc<ReplaySender>,
-    mut sampling: Sampling,
-) -> Result<(Sampling, Duration), LabError> {
+    mut sampling: SamplerInput,
+) -> Result<(SamplerInput, Duration), LabError> {
     sampling.instruments.restart();
     let (done, is_done) = mpsc::channel();
     let sampler = std::thread::spawn({

@@ -11,7 +11,7 @@ use lab_kit::result::{
 };
 use lab_kit::workload::Settings;
 
-use super::arguments::{Order, ReplayArguments, Style};
+use super::arguments::{Order, ReplayArguments, ReplayMode};
 use super::counts::ReplayCounts;
 use super::summary::RecordingSummary;
 use crate::errors::LabError;
@@ -43,7 +43,8 @@ pub(super) fn step(
     } else {
         0.0
     };
-    step.more.service = (arguments.style == Style::Real).then(|| latency_summary(&counts.service));
+    step.more.service =
+        (arguments.style == ReplayMode::Real).then(|| latency_summary(&counts.service));
     step.more.by_operation = by_operation;
     step.more.replay = Some(ReplayResult {
         style: arguments.style.name().to_owned(),
@@ -81,9 +82,9 @@ pub(super) fn settings(
 
 pub(super) fn about(arguments: &ReplayArguments, facts: &RecordingFacts) -> String {
     let pace = match arguments.style {
-        Style::Real if arguments.speed == 1.0 => "at the recorded times".to_owned(),
-        Style::Real => format!("at {} times the recorded pace", arguments.speed),
-        Style::Stress => "as fast as the workers can".to_owned(),
+        ReplayMode::Real if arguments.speed == 1.0 => "at the recorded times".to_owned(),
+        ReplayMode::Real => format!("at {} times the recorded pace", arguments.speed),
+        ReplayMode::Stress => "as fast as the workers can".to_owned(),
     };
     format!(
         "{} operations recorded in {} at {}, sent again {pace} by {} workers, in order within each \

@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use super::arguments::{Order, ReplayArguments, Style};
+use super::arguments::{Order, ReplayArguments, ReplayMode};
 use super::command;
-use super::sender::{Cursor, Op, ReplaySender, Turn};
+use super::sender::{Cursor, CursorTurn, Op, ReplaySender};
 use super::source::{Item, Selection, Source};
 use crate::counters::lock;
 use crate::errors::LabError;
@@ -173,7 +173,7 @@ impl<'a> Scheduler<'a> {
     }
 
     fn due(&mut self, command_record: &CommandRecord) -> Option<Duration> {
-        if self.arguments.style == Style::Stress {
+        if self.arguments.style == ReplayMode::Stress {
             return None;
         }
         let first = *self.first_ns.get_or_insert(command_record.at_ns);
@@ -190,7 +190,7 @@ impl<'a> Scheduler<'a> {
         command_record: &CommandRecord,
         reply: Option<&ReplyRecord>,
         kind: &str,
-    ) -> Result<Option<Turn>, ()> {
+    ) -> Result<Option<CursorTurn>, ()> {
         let left = reply.and_then(|reply| reply.facts.cursor);
         let is_broken = reply.is_some_and(|reply| reply.facts.code.is_some());
         if matches!(kind, "getMore" | "killCursors") {
@@ -201,7 +201,7 @@ impl<'a> Scheduler<'a> {
             let Some((cursor, turns)) = self.cursors.get_mut(&id) else {
                 return Err(());
             };
-            let turn = Turn::new(cursor, *turns, left == Some(0));
+            let turn = CursorTurn::new(cursor, *turns, left == Some(0));
             *turns += 1;
             if left == Some(0) || is_broken || kind == "killCursors" {
                 self.cursors.remove(&id);
@@ -210,7 +210,7 @@ impl<'a> Scheduler<'a> {
         }
         let Some(id) = left else { return Ok(None) };
         let cursor = Cursor::new();
-        let turn = Turn::new(&cursor, 0, id == 0);
+        let turn = CursorTurn::new(&cursor, 0, id == 0);
         if id != 0 {
             if self.cursors.len() >= CURSORS_MAX {
                 self.cursors.clear();

@@ -52,7 +52,7 @@ struct CursorState {
 /// The turn of an operation among the operations on its cursor. Dropping it lets the next operation
 /// run, whether or not this one succeeded.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct CursorTurn {
     cursor: Arc<Cursor>,
     ticket: u64,
     /// Whether the recording read the cursor to its end here.
@@ -70,7 +70,7 @@ impl Cursor {
     }
 }
 
-impl Turn {
+impl CursorTurn {
     /// The turn of operation number `ticket` on the cursor, counted from 0.
     pub(crate) fn new(cursor: &Arc<Cursor>, ticket: u64, is_last: bool) -> Self {
         Self {
@@ -81,7 +81,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for CursorTurn {
     fn drop(&mut self) {
         self.cursor
             .turn
@@ -101,7 +101,7 @@ pub(crate) struct Op {
     /// For `real`: when the operation is due, since the start.
     pub(crate) due: Option<Duration>,
     /// Its cursor.
-    pub(crate) turn: Option<Turn>,
+    pub(crate) turn: Option<CursorTurn>,
     /// Whether its answer is compared with the recorded one.
     pub(crate) is_first_pass: bool,
     /// Its share of the queue.
@@ -134,7 +134,7 @@ pub(crate) struct ReplaySender {
 }
 
 /// The answer of the target.
-enum Answer {
+enum TargetReply {
     Facts(ReplyFacts, Option<String>),
     Lost(String),
 }
@@ -186,7 +186,7 @@ impl ReplaySender {
     }
 
     /// Waits for the turn; returns whether it came.
-    async fn wait_for_turn(&self, turn: &Turn) -> bool {
+    async fn wait_for_turn(&self, turn: &CursorTurn) -> bool {
         let mut watched = turn.cursor.turn.subscribe();
         while !self.control.is_stopping() {
             match tokio::time::timeout(STOP_POLL, watched.wait_for(|now| *now >= turn.ticket)).await
@@ -234,7 +234,7 @@ impl ReplaySender {
         let answer = self.call_all(command_record, ready, cursor).await;
         let (latency, service) = (intended.unwrap_or(sent).elapsed(), sent.elapsed());
         let facts = match answer {
-            Answer::Facts(facts, error) => {
+            TargetReply::Facts(facts, error) => {
                 self.count(
                     op,
                     &op_id,
@@ -264,7 +264,7 @@ impl ReplaySender {
                 }
                 facts
             }
-            Answer::Lost(message) => {
+            TargetReply::Lost(message) => {
                 self.lost(kind, &message);
                 self.window(command_record.connection, |window| window.errors += 1);
                 ReplyFacts {
@@ -348,11 +348,11 @@ impl ReplaySender {
         command_record: &CommandRecord,
         pieces: Vec<mongodb::bson::RawDocumentBuf>,
         cursor: Option<&Cursor>,
-    ) -> Answer {
+    ) -> TargetReply {
         let mut total: Option<(ReplyFacts, Option<String>)> = None;
         for piece in pieces {
             let (facts, error) = match self.call(&command_record.database, piece, cursor).await {
-                Answer::Facts(facts, error) => (facts, error),
+                TargetReply::Facts(facts, error) => (facts, error),
                 lost => return lost,
             };
             let is_failed = facts.code.is_some();
@@ -368,7 +368,7 @@ impl ReplaySender {
             }
         }
         let (facts, error) = total.unwrap_or_default();
-        Answer::Facts(facts, error)
+        TargetReply::Facts(facts, error)
     }
 
     async fn call(
@@ -376,7 +376,7 @@ impl ReplaySender {
         database: &str,
         command: mongodb::bson::RawDocumentBuf,
         cursor: Option<&Cursor>,
-    ) -> Answer {
+    ) -> TargetReply {
         let database = self.client.database(database);
         let call = async {
             let call = database.run_raw_command(command);
@@ -394,20 +394,20 @@ impl ReplaySender {
             call.session(session).await
         };
         match tokio::time::timeout(self.call_timeout, call).await {
-            Err(_) => Answer::Lost(format!(
+            Err(_) => TargetReply::Lost(format!(
                 "no answer within {} s",
                 self.call_timeout.as_secs()
             )),
-            Ok(Ok(reply)) => Answer::Facts(command::facts(&reply), None),
+            Ok(Ok(reply)) => TargetReply::Facts(command::facts(&reply), None),
             Ok(Err(error)) => match error.kind.as_ref() {
                 ErrorKind::Command(inner) => {
                     let facts = ReplyFacts {
                         code: Some(i64::from(inner.code)),
                         ..ReplyFacts::default()
                     };
-                    Answer::Facts(facts, Some(format!("{} {}", inner.code, inner.code_name)))
+                    TargetReply::Facts(facts, Some(format!("{} {}", inner.code, inner.code_name)))
                 }
-                _ => Answer::Lost(one_line(&error)),
+                _ => TargetReply::Lost(one_line(&error)),
             },
         }
     }
@@ -455,7 +455,7 @@ impl ReplaySender {
             };
             let cursor = Some(turn.cursor.as_ref());
             live = match self.call(&op.command_record.database, fetch, cursor).await {
-                Answer::Facts(facts, _) if facts.code.is_none() => {
+                TargetReply::Facts(facts, _) if facts.code.is_none() => {
                     lock(&turn.cursor.state).replayed += amount(&facts);
                     facts.cursor.filter(|id| *id != 0)
                 }

@@ -7,10 +7,10 @@
 use std::time::{Duration, Instant};
 
 use lab_kit::nearest::{Recall, Similarity};
-use lab_kit::result::{Agreed, Check, ProgramRuns, StepResult};
+use lab_kit::result::{AgreementResult, Check, ProgramRuns, StepResult};
 use lab_kit::target::{Call, Target};
 use lab_kit::template::{Command, DatabaseAction, Tree};
-use lab_kit::work::Next;
+use lab_kit::work::ClientAction;
 use lab_kit::workload::{Agreement, Step};
 
 use super::context::Run;
@@ -29,9 +29,9 @@ const SHOWN_MAX: usize = 200;
 
 /// The results of these checks.
 #[derive(Default)]
-pub(super) struct Aftermath {
+pub(super) struct FinalChecks {
     recall: Option<Recall>,
-    agreed: Vec<Agreed>,
+    agreed: Vec<AgreementResult>,
     program: Option<ProgramRuns>,
     checks: Vec<Check>,
 }
@@ -54,8 +54,8 @@ impl<T: Target> Run<'_, T> {
         plan: &RolePlan<'_>,
         control: &Control,
         program: Option<Program>,
-    ) -> Aftermath {
-        let mut out = Aftermath::default();
+    ) -> FinalChecks {
+        let mut out = FinalChecks::default();
         let is_whole = control.reason().is_none();
         if is_whole {
             let ended = Instant::now();
@@ -75,7 +75,7 @@ impl<T: Target> Run<'_, T> {
         out
     }
 
-    async fn ask(&self, agreement: &Agreement, ended: Instant, out: &mut Aftermath) {
+    async fn ask(&self, agreement: &Agreement, ended: Instant, out: &mut FinalChecks) {
         let mut check = Check {
             name: agreement.name.clone(),
             ..Check::default()
@@ -90,7 +90,7 @@ impl<T: Target> Run<'_, T> {
             let is_same = matches!((&one, &other), (Ok(one), Ok(other)) if one == other);
             if is_same || ended.elapsed() > limit {
                 check.passed = Some(is_same);
-                (check.expected, check.found) = (shown(one), shown(other));
+                (check.expected, check.found) = (shorten_answer(one), shorten_answer(other));
                 break;
             }
             tokio::time::sleep(ASK_EVERY).await;
@@ -101,7 +101,7 @@ impl<T: Target> Run<'_, T> {
             true => format!("after {}", lab_kit::format::seconds(after_s)),
             false => format!("still so after {}", lab_kit::format::seconds(after_s)),
         };
-        out.agreed.push(Agreed {
+        out.agreed.push(AgreementResult {
             name: check.name.clone(),
             after_s: is_same.then_some(after_s),
         });
@@ -113,12 +113,12 @@ impl<T: Target> Run<'_, T> {
         step: &Step,
         plan: &RolePlan<'_>,
         similarity: Similarity,
-        out: &mut Aftermath,
+        out: &mut FinalChecks,
     ) {
         let mut work = self.copied_work(step, plan, "recall");
         let mut searches: Vec<Vec<Tree>> = Vec::new();
         while searches.len() < SEARCHES {
-            let Next::Call(_, Call::Statement(call)) = work.draw() else {
+            let ClientAction::Call(_, Call::Statement(call)) = work.draw() else {
                 break;
             };
             let Command::One(_, DatabaseAction::Aggregate(stages)) = call.command else {
@@ -150,7 +150,7 @@ impl<T: Target> Run<'_, T> {
     }
 }
 
-fn shown(answer: Result<String, String>) -> String {
+fn shorten_answer(answer: Result<String, String>) -> String {
     let text = match answer {
         Ok(text) if text.is_empty() => "nothing".to_owned(),
         Ok(text) => text,
@@ -163,7 +163,7 @@ fn shown(answer: Result<String, String>) -> String {
     text
 }
 
-impl Aftermath {
+impl FinalChecks {
     /// Adds the findings to the step's result, and returns their checks.
     pub(super) fn add_to(self, result: &mut StepResult) -> Vec<Check> {
         result.more.recall = self.recall;

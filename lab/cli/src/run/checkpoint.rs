@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use lab_kit::folder::{FolderError, write_whole};
-use lab_kit::result::{RunFacts, Skipped, StepResult};
+use lab_kit::result::{RunFacts, SkippedStep, StepResult};
 use lab_kit::target::Target;
 use lab_kit::work::{TableCheckpoint, number_of};
 use lab_kit::workload::{Ids, Operation, Settings, Step};
@@ -40,7 +40,7 @@ pub(crate) struct Checkpoint {
     pub(crate) run: RunFacts,
     /// Steps that ended.
     pub(crate) steps: Vec<StepResult>,
-    skipped: Vec<Skipped>,
+    skipped: Vec<SkippedStep>,
     expected_state: ExpectedState,
     table_checkpoints: Vec<TableCheckpoint>,
     has_indexes: bool,
@@ -51,14 +51,14 @@ pub(crate) struct Checkpoint {
 
 /// An interrupted run.
 #[derive(Debug)]
-pub(crate) struct Resumed {
+pub(crate) struct ResumedRun {
     /// Its folder.
     pub(crate) folder: PathBuf,
     /// Its state.
     pub(crate) checkpoint: Checkpoint,
 }
 
-impl Resumed {
+impl ResumedRun {
     /// Reads the state of the run in `folder`.
     pub(crate) fn read(folder: &Path) -> Result<Self, LabError> {
         Self::read_file(folder, FILE)
@@ -170,7 +170,7 @@ impl Checkpoint {
 
 impl<T: Target> Run<'_, T> {
     /// Resumes an interrupted run: brings the tables back to where the interrupted step began.
-    pub(crate) async fn take_up(&self, resumed: Resumed) -> Result<RunState, LabError> {
+    pub(crate) async fn take_up(&self, resumed: ResumedRun) -> Result<RunState, LabError> {
         let Checkpoint {
             steps,
             skipped,

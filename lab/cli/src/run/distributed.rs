@@ -14,14 +14,14 @@ use lab_kit::target::Target;
 use lab_kit::work::TableCheckpoint;
 use lab_kit::workload::{Role, Step};
 
-use super::afterwards::Aftermath;
+use super::afterwards::FinalChecks;
 use super::context::Run;
-use super::gather::{Gathering, LOOK, Merging};
+use super::gather::{GeneratorReports, LOOK, StepCollector};
 use super::merge::GeneratorState;
 use super::role_plan::RolePlan;
 use super::state::StepEnd;
-use super::step::{End, announce, without_work};
-use super::watchers::Watched;
+use super::step::{StepInputs, announce, without_work};
+use super::watchers::WatcherResults;
 use crate::clients::Control;
 use crate::counters::lock;
 use crate::errors::LabError;
@@ -78,8 +78,8 @@ impl<T: Target> Run<'_, T> {
         let sampled = sampled.map(|plan| plan.sampled_role(step, device.as_deref(), false));
         let sampled = (sampled.collect(), folder, instruments);
         let progress = Progress::new(&step.name, step.work.operation.unit(), goal);
-        let merging = Merging::new(step, plans.len(), fleet, limits);
-        let mut gathering = Gathering::start(merging, sampled, progress)?;
+        let merging = GeneratorReports::new(step, plans.len(), fleet, limits);
+        let mut gathering = StepCollector::start(merging, sampled, progress)?;
         let begun = gathering.sampled;
         let control = Control::new(0);
         tokio::time::sleep_until(begun.into()).await;
@@ -104,9 +104,9 @@ impl<T: Target> Run<'_, T> {
         let totals = merging.totals(&plans);
         *lock(&self.fleet) = Some(merging.fleet);
         let role = |client| self.seed_of(step, main, "client", client);
-        let more = End {
-            watched: Watched::default(),
-            afterwards: Aftermath::default(),
+        let more = StepInputs {
+            watched: WatcherResults::default(),
+            afterwards: FinalChecks::default(),
             plans: &plans,
             totals,
             generators,
@@ -119,7 +119,7 @@ impl<T: Target> Run<'_, T> {
     }
 
     /// Records the changes that the generators made to the tables.
-    fn take_tables(&self, merging: &Merging) {
+    fn take_tables(&self, merging: &GeneratorReports) {
         let marks: Vec<Vec<TableCheckpoint>> =
             merging.states.iter().map(GeneratorState::marks).collect();
         self.dataset.merge_lanes(&marks);

@@ -9,7 +9,7 @@ use lab_kit::folder::{RESERVE, RunFolder};
 use lab_kit::format;
 use lab_kit::report;
 use lab_kit::result::{
-    RunFacts, RunResult, SCHEMA, Skipped, TargetFacts, VERSION, Warning, judge_calls,
+    RunFacts, RunResult, SCHEMA, SkippedStep, TargetFacts, VERSION, Warning, judge_calls,
 };
 use lab_kit::share::Share;
 use lab_kit::target::{Table, Target, TargetError, TargetInfo};
@@ -21,11 +21,11 @@ use lab_kit::workload::{
 };
 
 use super::arguments::RunArguments;
-use super::checkpoint::{Checkpoint, Resumed};
+use super::checkpoint::{Checkpoint, ResumedRun};
 use super::context::Run;
 use super::ending;
 use super::exclusive;
-use super::guarded::{Guarded, TimeLimits};
+use super::guarded::{LimitedTarget, TimeLimits};
 use super::state::{RunState, StepEnd};
 use super::summary::{command_line, summary_line};
 use super::watchers::compare_expiry;
@@ -44,9 +44,9 @@ pub(crate) struct RunPlan<'a> {
     /// The settings of the run.
     pub(crate) settings: Settings,
     /// The interrupted run that is resumed.
-    pub(crate) resumed: Option<Resumed>,
+    pub(crate) resumed: Option<ResumedRun>,
     /// Another run whose data this one reads.
-    pub(crate) loaded: Option<Resumed>,
+    pub(crate) loaded: Option<ResumedRun>,
 }
 
 impl RunPlan<'_> {
@@ -174,7 +174,7 @@ impl RunPlan<'_> {
             .await
             .unwrap_or_else(|_| Err(unreachable(arguments)))
             .inspect_err(failed)?;
-        let target = Arc::new(Guarded::new(target, limits));
+        let target = Arc::new(LimitedTarget::new(target, limits));
         let dataset = self.dataset(seed);
         let (workload, settings) = (self.workload, self.settings);
         let run = Run {
@@ -228,7 +228,7 @@ impl RunPlan<'_> {
 }
 
 /// The measurements of a run so far.
-struct Measured {
+struct RunProgress {
     cpus: usize,
     warnings: Vec<Warning>,
     facts: TargetFacts,
@@ -312,7 +312,7 @@ impl<T: Target> Run<'_, T> {
             instruments.watch_by_agent(process)?;
         }
         facts.device = instruments.device().map(str::to_owned);
-        let mut progress = Measured {
+        let mut progress = RunProgress {
             cpus: environment.cpus,
             warnings: of_environment(&environment),
             facts,
@@ -322,7 +322,7 @@ impl<T: Target> Run<'_, T> {
         let (folder, instruments) = self
             .run_steps(&about, &mut progress, folder, instruments)
             .await?;
-        let Measured {
+        let RunProgress {
             mut warnings,
             facts,
             done,
@@ -374,7 +374,7 @@ impl<T: Target> Run<'_, T> {
     async fn run_steps(
         &self,
         about: &RunFacts,
-        progress: &mut Measured,
+        progress: &mut RunProgress,
         mut folder: RunFolder,
         mut instruments: Instruments,
     ) -> Result<(RunFolder, Instruments), LabError> {
@@ -384,7 +384,7 @@ impl<T: Target> Run<'_, T> {
             let is_saturated = self.is_saturated(step, &progress.done.steps);
             if let Some(because) = self.why_skipped(step).or(is_saturated) {
                 note_line!("{}: left out, {because}", step.name);
-                progress.done.skipped.push(Skipped {
+                progress.done.skipped.push(SkippedStep {
                     step: step.name.clone(),
                     because,
                 });
@@ -432,7 +432,7 @@ impl<T: Target> Run<'_, T> {
     }
 
     /// Stores the result of a step, and updates the tables and the results of earlier steps.
-    fn take_step(&self, step: &Step, mut end: StepEnd, progress: &mut Measured) {
+    fn take_step(&self, step: &Step, mut end: StepEnd, progress: &mut RunProgress) {
         let is_whole = end.stopped_because.is_none();
         self.keep(step, &end.effect, is_whole);
         progress.done.expected_state.take(step, &end.effect);

@@ -179,7 +179,7 @@ impl ExpectedState {
         }
     }
 
-    fn compare_count(&mut self, found: Asked) {
+    fn compare_count(&mut self, found: CountResult) {
         if self.is_uncounted {
             self.checks.push(Check {
                 name: COUNT.to_owned(),
@@ -200,7 +200,7 @@ impl ExpectedState {
         ));
     }
 
-    fn compare_sum(&mut self, found: Asked) {
+    fn compare_sum(&mut self, found: CountResult) {
         let Some(sum) = self.sum else {
             return;
         };
@@ -212,7 +212,7 @@ impl ExpectedState {
     }
 
     /// Checks that a capped collection deleted its oldest documents only after it was full.
-    fn capped(&mut self, found: Asked, bytes: u64, row_bytes: u64) {
+    fn capped(&mut self, found: CountResult, bytes: u64, row_bytes: u64) {
         let mut check = compare(
             "a capped collection keeps the last documents, as many as fit",
             kept(self.rows, self.rows_unknown[0], bytes, row_bytes),
@@ -359,13 +359,13 @@ fn changes_sum(step: &Step) -> bool {
 }
 
 /// The target's answer, or why there is none.
-type Asked = Result<i128, String>;
+type CountResult = Result<i128, String>;
 
 /// Asks the target for a value, until the timeout or an interrupt by the user.
 async fn ask<N: Into<i128>>(
     timeout: Option<Duration>,
     question: impl Future<Output = Result<N, String>>,
-) -> Asked {
+) -> CountResult {
     let timeout = async {
         match timeout {
             Some(timeout) => tokio::time::sleep(timeout).await,
@@ -392,7 +392,7 @@ fn check_servers(named: usize, reached: usize) -> Check {
 }
 
 /// Checks that a number lies within a range.
-pub(super) fn compare(name: &str, expected: RangeInclusive<i128>, found: Asked) -> Check {
+pub(super) fn compare(name: &str, expected: RangeInclusive<i128>, found: CountResult) -> Check {
     let (low, high) = expected.into_inner();
     let mut out = Check {
         name: name.to_owned(),

@@ -23,9 +23,9 @@ use super::shared::operations;
 use crate::clients::{Control, GRACE};
 use crate::counters::{Limits, Totals};
 use crate::errors::LabError;
-use crate::load::{Event, Fleet, FromAgent, SILENT_MAX, TICKS_PER_INTERVAL, ToAgent};
+use crate::load::{AgentMessage, Event, Fleet, LabMessage, SILENT_MAX, TICKS_PER_INTERVAL};
 use crate::progress::Progress;
-use crate::sampler::{INTERVAL, Instruments, Sampled, SampledRole};
+use crate::sampler::{INTERVAL, Instruments, SampledRole, SamplerResult};
 
 /// The file with every tick of every generator.
 const FILE: &str = "generators.csv";
@@ -35,7 +35,7 @@ pub(super) const LOOK: Duration = Duration::from_millis(20);
 const END_SLACK: Duration = Duration::from_secs(10);
 
 /// The generators of a step and what they have reported.
-pub(super) struct Merging {
+pub(super) struct GeneratorReports {
     pub(super) step: String,
     pub(super) fleet: Fleet,
     pub(super) merge: Merge,
@@ -47,7 +47,7 @@ pub(super) struct Merging {
     pub(super) stopped: Option<Instant>,
 }
 
-impl Merging {
+impl GeneratorReports {
     pub(super) fn new(step: &Step, roles: usize, fleet: Fleet, limits: Limits) -> Self {
         let all = fleet.generators.iter();
         Self {
@@ -84,22 +84,22 @@ impl Merging {
             return;
         };
         let lost = match event {
-            Event::Lost(reason) | Event::Said(FromAgent::Refused { reason }) => Some(reason),
-            Event::Said(FromAgent::Tick(tick)) => {
+            Event::Lost(reason) | Event::Said(AgentMessage::Refused { reason }) => Some(reason),
+            Event::Said(AgentMessage::Tick(tick)) => {
                 if let Some(reason) = &tick.stopping {
                     control.stop(&format!("the load generator {}: {reason}", state.address));
                 }
                 self.merge.take(number, state, *tick).err()
             }
-            Event::Said(FromAgent::Begun { late_us }) => {
+            Event::Said(AgentMessage::Begun { late_us }) => {
                 state.late_us = late_us;
                 None
             }
-            Event::Said(FromAgent::Done { at_us }) => {
+            Event::Said(AgentMessage::Done { at_us }) => {
                 (state.stage, state.done_us) = (Stage::Done, at_us);
                 None
             }
-            Event::Said(FromAgent::Ended(ended)) => {
+            Event::Said(AgentMessage::Ended(ended)) => {
                 if let Some(reason) = &ended.reason {
                     control.stop(&format!("the load generator {}: {reason}", state.address));
                 }
@@ -137,7 +137,7 @@ impl Merging {
         if control.is_stopping() && self.stopped.is_none() {
             self.stopped = Some(Instant::now());
             let reason = control.reason().unwrap_or_default();
-            self.tell_all(&|| ToAgent::Stop {
+            self.tell_all(&|| LabMessage::Stop {
                 reason: reason.clone(),
             });
         }
@@ -145,11 +145,11 @@ impl Merging {
         if !works && !self.is_over_sent {
             self.is_over_sent = true;
             control.measured_work_is_over();
-            self.tell_all(&|| ToAgent::Over);
+            self.tell_all(&|| LabMessage::Over);
         }
     }
 
-    fn tell_all(&self, what: &dyn Fn() -> ToAgent) {
+    fn tell_all(&self, what: &dyn Fn() -> LabMessage) {
         for (number, state) in self.states.iter().enumerate() {
             if state.is_there() {
                 // A generator that cannot be reached is lost; the reader of its connection reports
@@ -208,8 +208,8 @@ impl Merging {
 }
 
 /// Makes intervals from the reports and from the samples taken here.
-pub(super) struct Gathering {
-    merging: Merging,
+pub(super) struct StepCollector {
+    merging: GeneratorReports,
     sampled_roles: Vec<SampledRole>,
     folder: RunFolder,
     pub(super) instruments: Instruments,
@@ -224,14 +224,14 @@ pub(super) struct Gathering {
     pub(super) ended_at: Duration,
 }
 
-impl Gathering {
+impl StepCollector {
     /// Lets the generators begin at a common start shortly after now.
     ///
     /// # Errors
     /// The file of ticks cannot be opened, or a generator cannot be reached.
     pub(super) fn start(
-        mut merging: Merging,
-        (sampled_roles, folder, instruments): Sampled,
+        mut merging: GeneratorReports,
+        (sampled_roles, folder, instruments): SamplerResult,
         progress: Progress,
     ) -> Result<Self, LabError> {
         merging.open_file(folder.path())?;
@@ -250,7 +250,7 @@ impl Gathering {
     }
 
     /// Returns the parts when all generators have ended.
-    pub(super) fn into_parts(self) -> (Merging, Sampled) {
+    pub(super) fn into_parts(self) -> (GeneratorReports, SamplerResult) {
         let sampled = (self.sampled_roles, self.folder, self.instruments);
         (self.merging, sampled)
     }
@@ -315,7 +315,7 @@ impl Gathering {
                     .gaps
                     .completed(done.count, done.first_s, done.last_s);
             }
-            let Merging { step, states, .. } = &self.merging;
+            let GeneratorReports { step, states, .. } = &self.merging;
             lines(step, states, tick, &parts, &mut text);
         }
         let file = self.merging.file.as_mut();

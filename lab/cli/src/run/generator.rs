@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use super::arguments::RunArguments;
 use super::context::Run;
 use super::execute::RunPlan;
-use super::guarded::{Guarded, TimeLimits};
+use super::guarded::{LimitedTarget, TimeLimits};
 use super::role_plan::RolePlan;
 use super::shared::operations;
 use super::step::{is_paired, wait_for_clients};
@@ -28,8 +28,8 @@ use crate::clients::Control;
 use crate::counters::{RoleCounters, lock};
 use crate::errors::LabError;
 use crate::load::{
-    Buckets, ClientReport, Ended, FromAgent, Job, Link, RoleEnd, RoleTick, StepOrder, TICK,
-    TICKS_PER_INTERVAL, Tick, ToAgent, ToLab,
+    AgentMessage, Buckets, ClientReport, Job, LabMessage, Link, RoleEnd, RoleTick, StepOrder,
+    StepTotals, TICK, TICKS_PER_INTERVAL, Tick, ToLab,
 };
 use crate::sampler::Gaps;
 use crate::wire;
@@ -110,7 +110,7 @@ impl<'a> RunPlan<'a> {
             workload: self.workload,
             settings: self.settings,
             seed: job.seed,
-            target: Arc::new(Guarded::new(target, limits)),
+            target: Arc::new(LimitedTarget::new(target, limits)),
             dataset: Arc::new(Dataset::new(kind, ids, Settings::clone(&job.settings))),
             driver: "",
             share: Share::new(job.generator, job.generators.max(1)),
@@ -119,14 +119,14 @@ impl<'a> RunPlan<'a> {
         };
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
-        send(link, &FromAgent::Ready { cpus })?;
+        send(link, &AgentMessage::Ready { cpus })?;
         loop {
             match link.next().await.map_err(LabError::Agent)? {
-                ToAgent::Step(order) => {
+                LabMessage::Step(order) => {
                     run.dataset = Arc::new(run.dataset_of(&order));
                     run.make_step(*order, link).await?;
                 }
-                ToAgent::End => return Ok(()),
+                LabMessage::End => return Ok(()),
                 // Messages about a step that has already ended are ignored.
                 _ => {}
             }
@@ -134,7 +134,7 @@ impl<'a> RunPlan<'a> {
     }
 }
 
-fn send(link: &Link, what: &FromAgent) -> Result<(), LabError> {
+fn send(link: &Link, what: &AgentMessage) -> Result<(), LabError> {
     link.to_lab().send(what).map_err(LabError::Agent)
 }
 
@@ -204,13 +204,13 @@ impl<T: Target> Run<'_, T> {
             &mut background,
         )
         .await?;
-        send(link, &FromAgent::Prepared)?;
+        send(link, &AgentMessage::Prepared)?;
         let Some(at) = begin(link, &control).await else {
             return Ok(());
         };
         let late = control.begun().saturating_duration_since(at);
         let late_us = u64::try_from(late.as_micros()).unwrap_or(u64::MAX);
-        let begun = send(link, &FromAgent::Begun { late_us });
+        let begun = send(link, &AgentMessage::Begun { late_us });
         if let Err(error) = begun {
             control.stop(&error.to_string());
         }
@@ -225,11 +225,11 @@ impl<T: Target> Run<'_, T> {
         };
         let (done, is_done) = channel();
         let ticker = std::thread::spawn(move || ticker.run(&is_done));
-        let mut heard = Heard::default();
+        let mut heard = StepSignals::default();
         let waiting = wait_for_clients(&mut measured, &control, &counters, limits.call_timeout);
         heard.while_waiting(link, &control, waiting).await;
         let at_us = us(at.elapsed());
-        let _ = send(link, &FromAgent::Done { at_us });
+        let _ = send(link, &AgentMessage::Done { at_us });
         heard.until_over(link, &control).await;
         for counters in &counters {
             counters.account_unfinished(&limits);
@@ -241,14 +241,14 @@ impl<T: Target> Run<'_, T> {
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let program = self.dataset.program.as_ref();
-        let ended = Ended {
+        let ended = StepTotals {
             reason: control.reason(),
             roles: plans.iter().map(role_end).collect(),
             marks: self.dataset.table_checkpoints(),
             program: program.map(|state| state.told()).unwrap_or_default(),
             host_busy_percent,
         };
-        send(link, &FromAgent::Ended(Box::new(ended)))
+        send(link, &AgentMessage::Ended(Box::new(ended)))
     }
 }
 
@@ -262,7 +262,7 @@ fn us(time: Duration) -> u64 {
 /// Waits for the common start and lets the clients begin; `None` if there will be no start.
 async fn begin(link: &mut Link, control: &Control) -> Option<Instant> {
     let at = match link.next().await {
-        Ok(ToAgent::Start { at_us }) => Some(link.moment(at_us)),
+        Ok(LabMessage::Start { at_us }) => Some(link.moment(at_us)),
         Ok(_) | Err(_) => None,
     };
     match at {
@@ -281,16 +281,16 @@ async fn begin(link: &mut Link, control: &Control) -> Option<Instant> {
 
 /// Messages of the lab during a step.
 #[derive(Default)]
-struct Heard {
+struct StepSignals {
     is_over: bool,
     is_gone: bool,
 }
 
-impl Heard {
-    fn take(&mut self, order: Result<ToAgent, String>, control: &Control) {
+impl StepSignals {
+    fn take(&mut self, order: Result<LabMessage, String>, control: &Control) {
         match order {
-            Ok(ToAgent::Over) => self.is_over = true,
-            Ok(ToAgent::Stop { reason }) => control.stop(&reason),
+            Ok(LabMessage::Over) => self.is_over = true,
+            Ok(LabMessage::Stop { reason }) => control.stop(&reason),
             Ok(_) => {}
             Err(reason) => {
                 control.stop(&reason);
@@ -352,7 +352,7 @@ impl Ticker {
             let used = own.as_mut().ok().and_then(|own| own.sample().ok());
             let used = used.map(|sample| wire::of_sample(&sample));
             let tick = self.tick(since, is_last, used.unwrap_or_default());
-            if let Err(reason) = self.to_lab.send(&FromAgent::Tick(Box::new(tick))) {
+            if let Err(reason) = self.to_lab.send(&AgentMessage::Tick(Box::new(tick))) {
                 self.control.stop(&reason);
             }
             if is_last {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use lab_kit::nearest::{Recall, Similarity};
 use lab_kit::result::{Sizes, TargetFacts};
-use lab_kit::target::{ChangeReader, Settled, Target, TargetError, TargetInfo};
+use lab_kit::target::{ChangeReader, SettleResult, Target, TargetError, TargetInfo};
 use lab_kit::template::Tree;
 use lab_kit::workload::{Capability, Index};
 use tokio::runtime::Handle;
@@ -34,12 +34,12 @@ pub(super) struct TimeLimits {
 }
 
 /// A target with time limits.
-pub(super) struct Guarded<T> {
+pub(super) struct LimitedTarget<T> {
     inner: Arc<T>,
     limits: TimeLimits,
 }
 
-impl<T: Target> Guarded<T> {
+impl<T: Target> LimitedTarget<T> {
     pub(super) fn new(target: T, limits: TimeLimits) -> Self {
         Self {
             inner: Arc::new(target),
@@ -62,7 +62,7 @@ impl<T: Target> Guarded<T> {
 
     async fn within<R>(limit: Duration, asked: JoinHandle<R>) -> Result<R, String> {
         match tokio::time::timeout(limit, asked).await {
-            Ok(answer) => Ok(taken(answer)),
+            Ok(answer) => Ok(join_request(answer)),
             Err(_) => Err(no_answer(limit)),
         }
     }
@@ -95,7 +95,7 @@ impl<T: Target> Guarded<T> {
         let mut alive = Instant::now();
         loop {
             match tokio::time::timeout(PROBE_INTERVAL, &mut asked).await {
-                Ok(answer) => return Ok(taken(answer)),
+                Ok(answer) => return Ok(join_request(answer)),
                 Err(_) if alive.elapsed() >= self.limits.short => {
                     return Err(no_answer(self.limits.short));
                 }
@@ -104,7 +104,7 @@ impl<T: Target> Guarded<T> {
             let probe = self.ask(|target| async move { target.answers().await });
             // The answer may arrive while the probe waits.
             tokio::select! {
-                answer = &mut asked => return Ok(taken(answer)),
+                answer = &mut asked => return Ok(join_request(answer)),
                 answered = Self::within(self.limits.short, probe) => {
                     if answered == Ok(true) {
                         alive = Instant::now();
@@ -116,7 +116,7 @@ impl<T: Target> Guarded<T> {
 }
 
 /// A panic in a request is a bug of the lab and must be reported.
-fn taken<R>(answer: Result<R, tokio::task::JoinError>) -> R {
+fn join_request<R>(answer: Result<R, tokio::task::JoinError>) -> R {
     answer.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
@@ -124,14 +124,14 @@ fn no_answer(limit: Duration) -> String {
     format!("no answer within {} s", limit.as_secs())
 }
 
-fn gone(what: &str) -> impl Fn(String) -> TargetError {
+fn report_gone(what: &str) -> impl Fn(String) -> TargetError {
     move |reason| TargetError::Unreachable {
         address: format!("the target ({what})"),
         reason,
     }
 }
 
-impl<T: Target> Target for Guarded<T> {
+impl<T: Target> Target for LimitedTarget<T> {
     type Session = T::Session;
 
     async fn inspect(&self) -> TargetInfo {
@@ -151,7 +151,7 @@ impl<T: Target> Target for Guarded<T> {
 
     async fn prepare(&self) -> Result<(), TargetError> {
         let asked = self.long(|target| async move { target.prepare().await });
-        asked.await.map_err(gone("to prepare tables"))?
+        asked.await.map_err(report_gone("to prepare tables"))?
     }
 
     fn takes_programs(&self) -> bool {
@@ -168,7 +168,7 @@ impl<T: Target> Target for Guarded<T> {
 
     async fn run_command(&self, command: Tree) -> Result<(), TargetError> {
         let asked = self.long(|target| async move { target.run_command(command).await });
-        asked.await.map_err(gone("to do a command"))?
+        asked.await.map_err(report_gone("to do a command"))?
     }
 
     async fn evaluate(
@@ -188,7 +188,7 @@ impl<T: Target> Target for Guarded<T> {
     async fn await_search(&self, timeout: Duration) -> Result<(), TargetError> {
         let asked = self.ask(move |target| async move { target.await_search(timeout).await });
         let asked = Self::within(timeout + SETTLE_SLACK, asked).await;
-        asked.map_err(gone("to wait for search indexes"))?
+        asked.map_err(report_gone("to wait for search indexes"))?
     }
 
     async fn recall(
@@ -202,7 +202,7 @@ impl<T: Target> Target for Guarded<T> {
 
     async fn readers(&self, count: u32) -> Result<Vec<Box<dyn ChangeReader>>, TargetError> {
         let asked = self.long(move |target| async move { target.readers(count).await });
-        asked.await.map_err(gone("to read changes"))?
+        asked.await.map_err(report_gone("to read changes"))?
     }
 
     async fn oldest(&self, field: String) -> Result<(Option<i64>, u64), String> {
@@ -221,7 +221,7 @@ impl<T: Target> Target for Guarded<T> {
 
     async fn reconnect(&self) -> Result<(), TargetError> {
         let asked = self.short(|target| async move { target.reconnect().await });
-        asked.await.map_err(gone("to connect again"))?
+        asked.await.map_err(report_gone("to connect again"))?
     }
 
     fn attach(&self, indexes: &[Index]) {
@@ -231,17 +231,17 @@ impl<T: Target> Target for Guarded<T> {
     async fn create_indexes(&self, indexes: &[Index]) -> Result<(), TargetError> {
         let indexes = indexes.to_vec();
         let asked = self.long(|target| async move { target.create_indexes(&indexes).await });
-        asked.await.map_err(gone("to create indexes"))?
+        asked.await.map_err(report_gone("to create indexes"))?
     }
 
     async fn create_extra_table(&self, number: u32) -> Result<(), TargetError> {
         let asked = self.long(move |target| async move { target.create_extra_table(number).await });
-        asked.await.map_err(gone("to create a table"))?
+        asked.await.map_err(report_gone("to create a table"))?
     }
 
     async fn session(&self, sync: bool) -> Result<T::Session, TargetError> {
         let asked = self.short(move |target| async move { target.session(sync).await });
-        asked.await.map_err(gone("to connect"))?
+        asked.await.map_err(report_gone("to connect"))?
     }
 
     async fn count(&self) -> Result<u64, String> {
@@ -257,7 +257,7 @@ impl<T: Target> Target for Guarded<T> {
     async fn delete_above(&self, table: usize, number: i64) -> Result<(), TargetError> {
         let asked =
             self.long(move |target| async move { target.delete_above(table, number).await });
-        asked.await.map_err(gone("to delete"))?
+        asked.await.map_err(report_gone("to delete"))?
     }
 
     async fn sizes(&self) -> Sizes {
@@ -265,12 +265,12 @@ impl<T: Target> Target for Guarded<T> {
         asked.await.unwrap_or_default()
     }
 
-    async fn settle(&self, timeout: Duration) -> Settled {
+    async fn settle(&self, timeout: Duration) -> SettleResult {
         let asked = self.ask(move |target| async move { target.settle(timeout).await });
         let limit = timeout + SETTLE_SLACK;
         Self::within(limit, asked)
             .await
-            .unwrap_or_else(|remark| Settled {
+            .unwrap_or_else(|remark| SettleResult {
                 is_idle: false,
                 remark,
             })
@@ -287,6 +287,6 @@ impl<T: Target> Target for Guarded<T> {
 
     async fn drop_tables(&self) -> Result<(), TargetError> {
         let asked = self.long(|target| async move { target.drop_tables().await });
-        asked.await.map_err(gone("to drop tables"))?
+        asked.await.map_err(report_gone("to drop tables"))?
     }
 }

@@ -16,7 +16,7 @@ use metrics::{LatencyHistogram, ProcessSample, ProcessUse};
 
 use crate::counters::Totals;
 use crate::load::{
-    Buckets, ClientReport, Ended, RoleEnd, RoleTick, TICK, TICKS_PER_INTERVAL, Tick,
+    Buckets, ClientReport, RoleEnd, RoleTick, StepTotals, TICK, TICKS_PER_INTERVAL, Tick,
 };
 use crate::sampler::common;
 use crate::wire;
@@ -56,7 +56,7 @@ pub(super) struct GeneratorState {
     latency: LatencyHistogram,
     pub(super) done_us: u64,
     pub(super) late_us: u64,
-    ended: Option<Ended>,
+    ended: Option<StepTotals>,
 }
 
 impl GeneratorState {
@@ -98,7 +98,7 @@ impl GeneratorState {
     }
 
     /// Takes the totals of the generator, which must equal the sum of its ticks.
-    pub(super) fn end(&mut self, ended: Ended) -> Result<(), String> {
+    pub(super) fn end(&mut self, ended: StepTotals) -> Result<(), String> {
         let acknowledged: Vec<u64> = ended.roles.iter().map(|role| role.acknowledged).collect();
         if acknowledged != self.ops {
             return Err(format!(
@@ -289,7 +289,7 @@ impl Sum {
 }
 
 /// The completed calls of one role in one tick, and the gaps between them.
-pub(super) struct Completed {
+pub(super) struct CompletedCalls {
     pub(super) count: u64,
     pub(super) first_s: f64,
     pub(super) last_s: f64,
@@ -420,9 +420,9 @@ pub(super) fn interval_of(tick: u64) -> u64 {
 }
 
 /// The work completed in a tick, and the periods in which no generator completed any.
-pub(super) fn completed(parts: &[(usize, Tick)], role: usize) -> Option<Completed> {
+pub(super) fn completed(parts: &[(usize, Tick)], role: usize) -> Option<CompletedCalls> {
     let seconds = |us: u64| us as f64 / 1e6;
-    let mut out: Option<Completed> = None;
+    let mut out: Option<CompletedCalls> = None;
     let mut free = vec![(f64::NEG_INFINITY, f64::INFINITY)];
     for (_, tick) in parts {
         let Some(role) = tick.roles.get(role) else {
@@ -440,7 +440,7 @@ pub(super) fn completed(parts: &[(usize, Tick)], role: usize) -> Option<Complete
         );
         own.push((last, f64::INFINITY));
         free = common(&free, &own);
-        let known = out.get_or_insert(Completed {
+        let known = out.get_or_insert(CompletedCalls {
             count: 0,
             first_s: first,
             last_s: last,
@@ -452,7 +452,7 @@ pub(super) fn completed(parts: &[(usize, Tick)], role: usize) -> Option<Complete
     }
     let inside = |(from, to): &(f64, f64)| from.is_finite() && to.is_finite();
     free.retain(inside);
-    out.map(|out| Completed { gaps: free, ..out })
+    out.map(|out| CompletedCalls { gaps: free, ..out })
 }
 
 /// One line for each generator and role of a tick: `generators.csv`.

@@ -27,7 +27,7 @@ mod summary;
 mod watchers;
 
 pub(crate) use arguments::{DEFAULT_DB, EXAMPLES, RunArguments};
-pub(crate) use checkpoint::{FILE as CHECKPOINT_FILE, LOADED, Resumed};
+pub(crate) use checkpoint::{FILE as CHECKPOINT_FILE, LOADED, ResumedRun};
 pub(crate) use execute::RunPlan;
 pub(crate) use generator::arguments_of;
 pub(crate) use summary::{command_line, summary_line};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use lab_kit::seed;
 use lab_kit::share::Share;
 use lab_kit::target::{CallOutcome, Session, Target};
-use lab_kit::work::{Dataset, Next, Work};
+use lab_kit::work::{ClientAction, ClientWork, Dataset};
 use lab_kit::workload::Step;
 use metrics::LatencyHistogram;
 
@@ -33,8 +33,8 @@ impl<T: Target> Run<'_, T> {
         for _ in 0..OWN_COST_CALLS {
             let sent = Instant::now();
             let call = match work.draw() {
-                Next::Call(_, call) | Next::Pair(_, call, _) => call,
-                Next::Wait | Next::End => break,
+                ClientAction::Call(_, call) | ClientAction::Pair(_, call, _) => call,
+                ClientAction::Wait | ClientAction::End => break,
             };
             let size = call.ops();
             std::hint::black_box(session.encode(call));
@@ -49,7 +49,12 @@ impl<T: Target> Run<'_, T> {
     }
 
     /// The work of a client on copies of the state, with a separate random stream.
-    pub(super) fn copied_work(&self, step: &Step, plan: &RolePlan<'_>, purpose: &str) -> Work {
+    pub(super) fn copied_work(
+        &self,
+        step: &Step,
+        plan: &RolePlan<'_>,
+        purpose: &str,
+    ) -> ClientWork {
         let dataset = Dataset::new(self.dataset.kind, self.dataset.ids, self.settings.clone())
             .with_program(self.seed);
         dataset.restore(&self.dataset.table_checkpoints());
@@ -59,7 +64,7 @@ impl<T: Target> Run<'_, T> {
             .unwrap_or_else(PoisonError::into_inner)
             .extend(self.indexes());
         let random = seed::stream(self.seed, &step.name, purpose, 0);
-        Work::new(
+        ClientWork::new(
             plan.role.clone(),
             plan.quota,
             Arc::new(dataset),

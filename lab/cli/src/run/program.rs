@@ -41,7 +41,7 @@ pub(super) struct Program {
 }
 
 /// How one execution ended.
-enum Ended {
+enum ProgramOutcome {
     Whole,
     Failed,
     Killed,
@@ -94,12 +94,12 @@ fn repeat(task: &Task, is_over: &AtomicBool) -> Result<ProgramRuns, String> {
         let begun = Instant::now();
         let child = start(task, number).map_err(|error| format!("it cannot be run: {error}"))?;
         match wait(child, is_over).map_err(|error| format!("it cannot be waited for: {error}"))? {
-            Ended::Whole => {
+            ProgramOutcome::Whole => {
                 out.whole += 1;
                 seconds += begun.elapsed().as_secs_f64();
             }
-            Ended::Failed => out.failed += 1,
-            Ended::Killed => out.was_ended = true,
+            ProgramOutcome::Failed => out.failed += 1,
+            ProgramOutcome::Killed => out.was_ended = true,
         }
         if is_over.load(Ordering::Relaxed) || out.failed >= FAILED_MAX {
             break;
@@ -111,7 +111,7 @@ fn repeat(task: &Task, is_over: &AtomicBool) -> Result<ProgramRuns, String> {
 }
 
 fn start(task: &Task, number: u64) -> std::io::Result<Child> {
-    let log = said(&task.folder)?;
+    let log = open_log(&task.folder)?;
     Command::new("sh")
         .args(["-c", &task.command])
         .env("LAB_TARGET", &task.target)
@@ -123,22 +123,22 @@ fn start(task: &Task, number: u64) -> std::io::Result<Child> {
         .spawn()
 }
 
-fn said(folder: &Path) -> std::io::Result<File> {
+fn open_log(folder: &Path) -> std::io::Result<File> {
     let path = folder.join("program.log");
     OpenOptions::new().create(true).append(true).open(path)
 }
 
 /// Waits until the program ends, or tells it to end.
-fn wait(mut child: Child, is_over: &AtomicBool) -> std::io::Result<Ended> {
+fn wait(mut child: Child, is_over: &AtomicBool) -> std::io::Result<ProgramOutcome> {
     let mut told: Option<Instant> = None;
     loop {
         if let Some(status) = child.try_wait()? {
             let is_whole = status.success();
             return Ok(match told {
                 // The program was told to end, so its status does not matter.
-                Some(_) => Ended::Killed,
-                None if is_whole => Ended::Whole,
-                None => Ended::Failed,
+                Some(_) => ProgramOutcome::Killed,
+                None if is_whole => ProgramOutcome::Whole,
+                None => ProgramOutcome::Failed,
             });
         }
         let is_late = told.is_some_and(|told| told.elapsed() > END_MAX);

@@ -1,6 +1,6 @@
 //! The progress of a run.
 
-use lab_kit::result::{Check, Skipped, StepResult};
+use lab_kit::result::{Check, SkippedStep, StepResult};
 use lab_kit::work::Effect;
 
 use super::expected_state::ExpectedState;
@@ -9,7 +9,7 @@ use super::expected_state::ExpectedState;
 #[derive(Default)]
 pub(crate) struct RunState {
     pub(crate) steps: Vec<StepResult>,
-    pub(crate) skipped: Vec<Skipped>,
+    pub(crate) skipped: Vec<SkippedStep>,
     pub(crate) expected_state: ExpectedState,
 }
 

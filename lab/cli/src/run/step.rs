@@ -14,28 +14,28 @@ use lab_kit::seed::{self, SeedMode};
 use lab_kit::share::Share;
 use lab_kit::target::{Session, Target};
 use lab_kit::usage::{CLIENT_THREAD, amplification};
-use lab_kit::work::{Quota, Work};
+use lab_kit::work::{ClientWork, Quota};
 use lab_kit::workload::{Operation, Role, Step, Stop};
 use tokio::task::JoinSet;
 
-use super::afterwards::Aftermath;
+use super::afterwards::FinalChecks;
 use super::context::Run;
 use super::role_plan::RolePlan;
 use super::state::StepEnd;
-use super::watchers::Watched;
+use super::watchers::WatcherResults;
 use crate::clients::{Client, Control, GRACE};
 use crate::counters::{Limits, RoleCounters, Totals};
 use crate::errors::LabError;
 use crate::interrupt::interrupted;
 use crate::progress::{Goal, Progress};
-use crate::sampler::{Instruments, Sampled, Sampling};
+use crate::sampler::{Instruments, SamplerInput, SamplerResult};
 
 /// The time after a call's timeout at which the step is stopped, if the client did not give up the
 /// call itself.
 const WATCH_SLACK: Duration = Duration::from_millis(500);
 
 /// A client and its role.
-struct Seat<'a> {
+struct RoleClient<'a> {
     role: &'a str,
     client: u32,
 }
@@ -79,7 +79,7 @@ impl<T: Target> Run<'_, T> {
         let sampled_roles = plans.iter();
         let sampled_roles =
             sampled_roles.map(|plan| plan.sampled_role(step, device.as_deref(), inside));
-        let mut sampling = Sampling {
+        let mut sampling = SamplerInput {
             sampled_roles: sampled_roles.collect(),
             folder,
             instruments,
@@ -109,7 +109,7 @@ impl<T: Target> Run<'_, T> {
         let sampled = joined(sampler).into_parts();
         let watched = self.end_watchers(watchers, main, &control, limits).await;
         let afterwards = self.ask_afterwards(step, plan, &control, program);
-        let more = End {
+        let more = StepInputs {
             watched,
             afterwards: afterwards.await,
             plans: &plans,
@@ -196,7 +196,7 @@ impl<T: Target> Run<'_, T> {
                 if number == 0 {
                     seeds.push(self.seed_of(step, plan, &role, client));
                 }
-                let seat = Seat {
+                let seat = RoleClient {
                     role: &role,
                     client,
                 };
@@ -210,7 +210,7 @@ impl<T: Target> Run<'_, T> {
         &self,
         step: &Step,
         plan: &RolePlan<'_>,
-        Seat { role, client }: Seat<'_>,
+        RoleClient { role, client }: RoleClient<'_>,
         control: &Arc<Control>,
         limits: Limits,
         tasks: &mut JoinSet<()>,
@@ -233,7 +233,7 @@ impl<T: Target> Run<'_, T> {
             number: client as usize,
             session: self.target.session(plan.role.sync).await?,
             synced,
-            work: Work::new(
+            work: ClientWork::new(
                 plan.role.clone(),
                 plan.quota,
                 self.dataset.clone(),
@@ -289,8 +289,8 @@ impl<T: Target> Run<'_, T> {
     pub(super) async fn conclude_step(
         &self,
         step: &Step,
-        (sampled_roles, folder, instruments): Sampled,
-        mut end: End<'_, '_>,
+        (sampled_roles, folder, instruments): SamplerResult,
+        mut end: StepInputs<'_, '_>,
     ) -> Result<(StepEnd, RunFolder, Instruments), LabError> {
         let stopped_because = end.control.reason();
         // Before the target is asked: some engines read all their data to answer.
@@ -395,9 +395,9 @@ pub(super) fn window_of(share: [f64; 2], limits: Limits) -> Option<(Duration, Du
 }
 
 /// The data that the end of a step needs in addition to its samples.
-pub(super) struct End<'a, 'b> {
-    pub(super) watched: Watched,
-    pub(super) afterwards: Aftermath,
+pub(super) struct StepInputs<'a, 'b> {
+    pub(super) watched: WatcherResults,
+    pub(super) afterwards: FinalChecks,
     pub(super) plans: &'a [RolePlan<'b>],
     /// The totals of each plan.
     pub(super) totals: Vec<Totals>,

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use lab_kit::recorder::latency_summary;
 use lab_kit::result::{Check, Expiry, FanOut, StepResult};
 use lab_kit::target::{ChangeReader, Target};
-use lab_kit::watch::{Deliveries, Event, ExpiryLog, Look};
+use lab_kit::watch::{Deliveries, Event, ExpiryLog, ExpirySample};
 use lab_kit::work::Effect;
 use lab_kit::workload::{ExpiryRule, Step};
 use metrics::LatencyHistogram;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::afterwards::Aftermath;
+use super::afterwards::FinalChecks;
 use super::context::Run;
 use super::expected_state::compare;
 use crate::clients::Control;
@@ -34,12 +34,12 @@ const DRAIN_POLL: Duration = Duration::from_millis(5);
 #[derive(Default)]
 pub(super) struct Watchers {
     readers: Option<Readers>,
-    expiry: Option<Expiring>,
+    expiry: Option<ExpiryWatcher>,
 }
 
 /// The observations of the watchers.
 #[derive(Default)]
-pub(super) struct Watched {
+pub(super) struct WatcherResults {
     fan_out: Option<FanOut>,
     expiry: Option<Expiry>,
     checks: Vec<Check>,
@@ -49,19 +49,19 @@ pub(super) struct Watched {
 
 struct Readers {
     tasks: JoinSet<()>,
-    seen: Arc<Vec<Mutex<Seen>>>,
+    seen: Arc<Vec<Mutex<ReaderResults>>>,
     writers: u32,
 }
 
 /// The observations of one reader.
-struct Seen {
+struct ReaderResults {
     deliveries: Deliveries,
     lag: LatencyHistogram,
     /// Events in the measured time.
     events: u64,
 }
 
-struct Expiring {
+struct ExpiryWatcher {
     rule: ExpiryRule,
     lasting: u64,
     log: Arc<Mutex<ExpiryLog>>,
@@ -107,7 +107,7 @@ impl<T: Target> Run<'_, T> {
         rule: &ExpiryRule,
         clients: u32,
         shared: Shared,
-    ) -> Result<Expiring, LabError> {
+    ) -> Result<ExpiryWatcher, LabError> {
         let asked = self.target.oldest(rule.field.clone()).await;
         let (_, lasting) = asked.map_err(|reason| refused(&rule.field, reason))?;
         let log = ExpiryLog::new(rule.after_seconds, lasting, clients.into());
@@ -117,7 +117,7 @@ impl<T: Target> Run<'_, T> {
             while !(shared.control.is_over() || shared.control.is_stopping()) {
                 let (begun_ms, acknowledged) = (now_ms(), shared.counters.inserted());
                 match target.oldest(field.clone()).await {
-                    Ok((oldest_ms, count)) => lock(&kept).take(Look {
+                    Ok((oldest_ms, count)) => lock(&kept).take(ExpirySample {
                         begun_ms,
                         acknowledged,
                         ended_ms: now_ms(),
@@ -129,7 +129,7 @@ impl<T: Target> Run<'_, T> {
                 tokio::time::sleep(LOOK_EVERY).await;
             }
         });
-        Ok(Expiring {
+        Ok(ExpiryWatcher {
             rule: rule.clone(),
             lasting,
             log,
@@ -145,8 +145,8 @@ impl<T: Target> Run<'_, T> {
         counters: &RoleCounters,
         control: &Control,
         limits: Limits,
-    ) -> Watched {
-        let mut out = Watched::default();
+    ) -> WatcherResults {
+        let mut out = WatcherResults::default();
         let ended = Instant::now();
         let seconds = ended.saturating_duration_since(control.begun() + limits.warmup);
         let seconds = seconds.as_secs_f64().max(1e-9);
@@ -164,8 +164,8 @@ impl<T: Target> Run<'_, T> {
 
     async fn end_expiry(
         &self,
-        expiring: Expiring,
-        out: &mut Watched,
+        expiring: ExpiryWatcher,
+        out: &mut WatcherResults,
         effect: &Effect,
         control: &Control,
     ) {
@@ -246,13 +246,13 @@ fn now_ms() -> i64 {
 impl Readers {
     fn begin(readers: Vec<Box<dyn ChangeReader>>, writers: u32, shared: &Shared) -> Self {
         let seen = readers.iter().map(|_| {
-            Mutex::new(Seen {
+            Mutex::new(ReaderResults {
                 deliveries: Deliveries::of(writers),
                 lag: LatencyHistogram::default(),
                 events: 0,
             })
         });
-        let seen: Arc<Vec<Mutex<Seen>>> = Arc::new(seen.collect());
+        let seen: Arc<Vec<Mutex<ReaderResults>>> = Arc::new(seen.collect());
         let mut tasks = JoinSet::new();
         for (number, mut reader) in readers.into_iter().enumerate() {
             let (seen, shared) = (seen.clone(), shared.clone());
@@ -311,7 +311,7 @@ impl Readers {
 
     async fn end(
         mut self,
-        out: &mut Watched,
+        out: &mut WatcherResults,
         effect: &Effect,
         seconds: f64,
         limits: Limits,
@@ -363,7 +363,7 @@ impl Readers {
     }
 }
 
-impl Seen {
+impl ReaderResults {
     fn take(&mut self, event: Event, now: Instant, shared: &Shared) {
         let sent = shared.sent(event);
         self.deliveries.take(event, sent.is_some());
@@ -389,11 +389,11 @@ impl Shared {
     }
 }
 
-impl Watched {
+impl WatcherResults {
     /// Adds the observations to the step's result, and returns their checks.
     pub(super) fn add_to(
         self,
-        afterwards: Aftermath,
+        afterwards: FinalChecks,
         result: &mut StepResult,
         effect: &mut Effect,
     ) -> Vec<Check> {

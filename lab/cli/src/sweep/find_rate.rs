@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use lab_kit::folder::read_result;
-use lab_kit::rate_search::{Condition, RateSearch, Tried};
+use lab_kit::rate_search::{Condition, RateSearch, RateTrial};
 use lab_kit::report::rate_page;
 use lab_kit::result::RunResult;
 use lab_kit::workload::Workload;
@@ -61,7 +61,7 @@ pub(super) fn search(lines: &[Line], repeats: Option<u32>) -> Result<(), LabErro
     );
     let folder = arguments.out.join(id);
     make_folder(&folder)?;
-    let mut tries = Tries {
+    let mut tries = RateTrials {
         words: with(&words, "--out", &folder.display().to_string()),
         may_share: only_reads(&workload),
         loaded: None,
@@ -106,7 +106,7 @@ fn without_find_rate(words: &[String]) -> Vec<String> {
 }
 
 /// The common state of all attempts.
-struct Tries {
+struct RateTrials {
     words: Vec<String>,
     may_share: bool,
     /// The run whose data the others read.
@@ -115,10 +115,15 @@ struct Tries {
     folder: PathBuf,
 }
 
-impl Tries {
+impl RateTrials {
     /// Tries a rate until most of its repeats agree.
-    fn rate(&mut self, condition: &Condition, rate: f64, repeats: u32) -> Result<Tried, LabError> {
-        let mut out = Tried {
+    fn rate(
+        &mut self,
+        condition: &Condition,
+        rate: f64,
+        repeats: u32,
+    ) -> Result<RateTrial, LabError> {
+        let mut out = RateTrial {
             rate,
             is_kept: false,
             repeats: Vec::new(),

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::fake::{Fake, Faults};
-use crate::{Ended, run};
+use crate::fake::{FakeServer, Faults};
+use crate::{FinishedRun, run};
 
 pub(crate) const TOKEN: &str = "a secret of two dozen bytes";
 
@@ -86,7 +86,7 @@ impl Drop for Agent {
     }
 }
 
-fn run_with(agent: &str, token: &Path, target: &str) -> Ended {
+fn run_with(agent: &str, token: &Path, target: &str) -> FinishedRun {
     let token = token.to_str().unwrap();
     let small = ["--rows", "100", "--clients", "2", "--warmup-seconds", "0"];
     let agent = [
@@ -103,7 +103,7 @@ fn run_with(agent: &str, token: &Path, target: &str) -> Ended {
 #[test]
 fn a_run_shows_what_the_agent_tells_of_the_server() {
     let agent = Agent::start();
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     let ended = run_with(&agent.address, &agent.token(), &fake.uri());
     assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
     let result = ended.result();
@@ -129,7 +129,7 @@ fn a_run_shows_what_the_agent_tells_of_the_server() {
 #[test]
 fn a_run_with_an_agent_that_it_cannot_use_does_not_begin() {
     let agent = Agent::start();
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     let other = agent.dir.path().join("other");
     std::fs::write(&other, "another secret of many bytes").unwrap();
     let short = agent.dir.path().join("short");

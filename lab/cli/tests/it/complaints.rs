@@ -3,12 +3,12 @@
 
 use mongodb::bson::doc;
 
-use crate::fake::{Fake, Faults};
+use crate::fake::{FakeServer, Faults};
 use crate::{run, run_into};
 
 #[test]
 fn a_server_that_loses_documents_is_found_out() {
-    let fake = Fake::start(Faults {
+    let fake = FakeServer::start(Faults {
         lose_every: Some(100),
         ..Faults::default()
     });
@@ -28,7 +28,7 @@ fn a_server_that_loses_documents_is_found_out() {
 
 #[test]
 fn a_server_that_loses_updates_is_found_out() {
-    let fake = Fake::start(Faults {
+    let fake = FakeServer::start(Faults {
         skip_update_every: Some(50),
         ..Faults::default()
     });
@@ -47,7 +47,7 @@ fn a_server_that_loses_updates_is_found_out() {
 
 #[test]
 fn a_step_that_ends_in_its_warm_up_has_no_rate() {
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     let warmup = ["--rows", "100", "--warmup-seconds", "60"];
     let ended = run("insert", &fake.uri(), &warmup);
     assert_eq!(ended.status(), Some(3), "{}", ended.complaint());
@@ -61,7 +61,7 @@ fn a_step_that_ends_in_its_warm_up_has_no_rate() {
 
 #[test]
 fn a_server_that_dies_leaves_a_partial_report() {
-    let fake = Fake::start(Faults {
+    let fake = FakeServer::start(Faults {
         die_after_inserts: Some(20),
         ..Faults::default()
     });
@@ -92,7 +92,7 @@ fn a_server_that_dies_leaves_a_partial_report() {
 
 #[test]
 fn a_server_that_refuses_everything_ends_the_run() {
-    let fake = Fake::start(Faults {
+    let fake = FakeServer::start(Faults {
         refuse_after_inserts: Some(5),
         ..Faults::default()
     });
@@ -188,7 +188,7 @@ fn wrong_words_say_what_is_allowed() {
 
 #[test]
 fn results_that_cannot_be_written_stop_a_run_before_it_begins() {
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     let file = tempfile::NamedTempFile::new().unwrap();
     let output = run_into(file.path(), "insert", &fake.uri(), &["--rows", "10"]);
     let complaint = String::from_utf8(output.stderr).unwrap();
@@ -202,7 +202,7 @@ fn results_that_cannot_be_written_stop_a_run_before_it_begins() {
 
 #[test]
 fn data_of_others_is_not_dropped() {
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     fake.store("purchases", doc! { "precious": true });
     let ended = run(
         "insert",
@@ -260,7 +260,7 @@ fn files_of_others_are_not_deleted_for_an_engine() {
 
 #[test]
 fn two_labs_do_not_measure_one_database() {
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     let more = ["--rows", "10", "--clients", "1", "--seconds", "3"];
     let first = std::thread::spawn({
         let uri = fake.uri();

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use crate::fake::{Fake, Faults};
+use crate::fake::{FakeServer, Faults};
 use crate::lab;
 
 /// Runs in a separate mount namespace: the results go to a small disk, which is filled when the
@@ -40,7 +40,7 @@ fn a_disk_of_results_that_fills_leaves_a_page_that_says_so() {
         println!("skipped: no mount namespace of its own for this user");
         return;
     }
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     let directory = tempfile::tempdir().unwrap();
     let (disk, kept) = (directory.path().join("disk"), directory.path().join("kept"));
     std::fs::create_dir(&disk).unwrap();
@@ -83,7 +83,7 @@ fn a_disk_of_results_without_room_for_them_refuses_the_run() {
         println!("skipped: no mount namespace of its own for this user");
         return;
     }
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     let disk = tempfile::tempdir().unwrap();
     let script = r#"
         mount -t tmpfs -o size=1m tmpfs "$DISK"

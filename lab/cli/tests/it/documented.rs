@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::fake::{Fake, Faults};
+use crate::fake::{FakeServer, Faults};
 use crate::run_into;
 
 /// The documents of the lab, and others that mention it.
@@ -153,7 +153,7 @@ fn the_lab_takes_the_commands_of_measured_runs() {
 /// Runs the commands that read results, as written, on results of the smallest size.
 #[test]
 fn commands_that_read_results_do_so() {
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     let directory = workplace();
     let results = directory.path().join("results");
     let more = ["--rows", "100", "--warmup-seconds", "0", "--seconds", "1"];

@@ -6,7 +6,7 @@ use lab_kit::row::{DocumentKind, Key, Row, Value};
 use lab_kit::target::{Call, CallOutcome, Session, Table, Target};
 use lab_kit::workload::Index;
 
-use crate::fake::{Fake, Faults};
+use crate::fake::{FakeServer, Faults};
 use crate::{lab, run};
 
 fn redb(dir: &std::path::Path, ids_in_no_order: bool) -> KvTarget {
@@ -203,7 +203,7 @@ fn settings_of_the_clients_change_what_they_do() {
 
 #[test]
 fn collections_lie_in_as_many_databases_as_asked_for() {
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     let small = ["--rows", "100", "--rounds", "2", "--clients", "4"];
     let out = tempfile::tempdir().unwrap();
     let words = [&small[..], &["--databases", "1,2"]].concat();

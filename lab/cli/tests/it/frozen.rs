@@ -3,11 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::fake::{Fake, Faults};
+use crate::fake::{FakeServer, Faults};
 use crate::run;
 
-fn frozen(at_update: usize, time: Duration) -> Fake {
-    Fake::start(Faults {
+fn frozen(at_update: usize, time: Duration) -> FakeServer {
+    FakeServer::start(Faults {
         freeze_at_update: Some((at_update, time)),
         ..Faults::default()
     })
@@ -66,7 +66,7 @@ fn an_open_loop_counts_the_calls_that_a_frozen_target_kept_from_being_sent() {
 
 #[test]
 fn an_open_loop_at_an_easy_rate_leaves_nothing_unsent_and_tells_its_own_lateness() {
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     let ended = run(
         "hot",
         &fake.uri(),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::fake::{Fake, Faults};
+use crate::fake::{FakeServer, Faults};
 use crate::{lab, run};
 
 const ROUNDS: [&str; 8] = [
@@ -133,7 +133,7 @@ fn a_run_that_was_killed_goes_on() {
 
 #[test]
 fn a_stall_shows_in_latency_from_the_intended_start() {
-    let fake = Fake::start(Faults {
+    let fake = FakeServer::start(Faults {
         stall_updates_every: Some(100),
         ..Faults::default()
     });
@@ -175,7 +175,7 @@ fn a_stall_shows_in_latency_from_the_intended_start() {
 
 #[test]
 fn calls_that_only_the_lab_kept_from_being_sent_are_told_apart() {
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     let directory = tempfile::tempdir().unwrap();
     let (out, uri) = (directory.path().join("out"), fake.uri());
     // There is one call in 200 ms, so that none is under way in the middle between two calls.

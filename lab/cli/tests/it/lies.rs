@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::fake::{Fake, Faults, FindFault};
-use crate::{Ended, run};
+use crate::fake::{FakeServer, Faults, FindFault};
+use crate::{FinishedRun, run};
 
 /// Reads and writes of every kind whose answers can be checked.
 pub(crate) const WORKLOAD: &str = r#"
@@ -44,10 +44,10 @@ pub(crate) fn write(directory: &Path, text: &str) -> String {
     path.display().to_string()
 }
 
-fn against(faults: Faults) -> Ended {
+fn against(faults: Faults) -> FinishedRun {
     let directory = tempfile::tempdir().unwrap();
     let workload = write(directory.path(), WORKLOAD);
-    let fake = Fake::start(faults);
+    let fake = FakeServer::start(faults);
     run(&workload, &fake.uri(), &["--warmup-seconds", "0"])
 }
 
@@ -179,7 +179,7 @@ seconds = 1
 "#;
     let directory = tempfile::tempdir().unwrap();
     let workload = write(directory.path(), text);
-    let fake = Fake::start(Faults {
+    let fake = FakeServer::start(Faults {
         refuse_updates_of: Some("pad"),
         ..Faults::default()
     });
@@ -192,7 +192,7 @@ seconds = 1
 
 #[test]
 fn a_limit_on_connections_does_not_make_a_load_lose_rows() {
-    let fake = Fake::start(Faults {
+    let fake = FakeServer::start(Faults {
         connections_max: Some(6),
         ..Faults::default()
     });
@@ -217,7 +217,7 @@ fn a_server_that_was_named_and_not_reached_is_found_out() {
         is_router: true,
         ..Faults::default()
     };
-    let fake = Fake::start(faults);
+    let fake = FakeServer::start(faults);
     let other = fake.add_server(faults);
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let closed = nobody.local_addr().unwrap().port();
@@ -244,7 +244,7 @@ fn a_server_that_answers_later_gets_calls_too() {
         is_router: true,
         ..Faults::default()
     };
-    let fake = Fake::start(faults);
+    let fake = FakeServer::start(faults);
     let other = fake.add_server(Faults {
         hello_takes: Some(Duration::from_millis(60)),
         ..faults

@@ -12,8 +12,8 @@ use metrics::LatencyHistogram;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::agent::{Agent, TOKEN};
-use crate::fake::{Fake, Faults};
-use crate::{Ended, run};
+use crate::fake::{FakeServer, Faults};
+use crate::{FinishedRun, run};
 
 fn agents(count: usize) -> Vec<Agent> {
     (0..count).map(|_| Agent::start_with(&["--load"])).collect()
@@ -25,7 +25,7 @@ fn addresses(agents: &[Agent]) -> String {
 }
 
 /// Makes a run whose load the agents generate.
-fn by(agents: &[Agent], workload: &str, target: &str, more: &[&str]) -> Ended {
+fn by(agents: &[Agent], workload: &str, target: &str, more: &[&str]) -> FinishedRun {
     let (addresses, token) = (addresses(agents), agents[0].token());
     let load = [
         "--load-agent",
@@ -36,7 +36,7 @@ fn by(agents: &[Agent], workload: &str, target: &str, more: &[&str]) -> Ended {
     run(workload, target, &[&load[..], more].concat())
 }
 
-fn whole(ended: &Ended) -> RunResult {
+fn whole(ended: &FinishedRun) -> RunResult {
     let output = String::from_utf8_lossy(&ended.output.stderr);
     assert_eq!(ended.status(), Some(0), "{output}");
     let result = ended.result();
@@ -68,7 +68,7 @@ fn assert_merged(step: &StepResult) {
 
 #[test]
 fn two_generators_of_a_closed_loop_are_one_run() {
-    let (agents, fake) = (agents(2), Fake::start(Faults::default()));
+    let (agents, fake) = (agents(2), FakeServer::start(Faults::default()));
     let seconds = ["--warmup-seconds", "1", "--seconds", "3"];
     let small = ["--rows", "100", "--clients", "5"];
     let ended = by(
@@ -125,7 +125,7 @@ fn two_generators_of_a_closed_loop_are_one_run() {
 
 #[test]
 fn a_schedule_is_split_evenly_and_its_sum_is_the_schedule() {
-    let (agents, fake) = (agents(3), Fake::start(Faults::default()));
+    let (agents, fake) = (agents(3), FakeServer::start(Faults::default()));
     let run = |schedule: &[&str]| {
         let common = "--clients 6 --rows 100 --warmup-seconds 0";
         let words: Vec<&str> = common.split(' ').chain(schedule.iter().copied()).collect();
@@ -213,14 +213,14 @@ fn inserts_of_generators_never_collide_and_are_those_of_one_lab() {
         "--seed",
         "7",
     ];
-    let alone = Fake::start(Faults::default());
+    let alone = FakeServer::start(Faults::default());
     let ended = run("insert", &alone.uri(), &load);
     whole(&ended);
-    let together = Fake::start(Faults::default());
+    let together = FakeServer::start(Faults::default());
     let ended = by(&agents, "insert", &together.uri(), &load);
     let result = whole(&ended);
     assert_eq!(result.main_step().unwrap().ops, 2_003);
-    let stored = |fake: &Fake| -> Vec<String> {
+    let stored = |fake: &FakeServer| -> Vec<String> {
         let documents = fake.collections();
         let documents = documents.iter().flat_map(|name| fake.documents(name));
         let mut out: Vec<String> = documents.map(|one| one.to_string()).collect();
@@ -237,7 +237,7 @@ fn inserts_of_generators_never_collide_and_are_those_of_one_lab() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("beside.toml");
     std::fs::write(&file, INSERTS).unwrap();
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     let ended = by(&agents, file.to_str().unwrap(), &fake.uri(), &[]);
     let result = whole(&ended);
     let documents = fake.documents("beside");
@@ -293,7 +293,7 @@ fn begun(agents: &[Agent], target: &str, out: &std::path::Path, seconds: &str) -
 }
 
 /// Waits until the load has begun.
-fn wait_for_updates(fake: &Fake) {
+fn wait_for_updates(fake: &FakeServer) {
     let begun = Instant::now();
     while fake.updates() < 200 {
         assert!(begun.elapsed() < Duration::from_secs(30), "no load");
@@ -316,7 +316,7 @@ fn a_generator_that_dies_or_hangs_ends_the_run_which_names_it() {
             &["said nothing for 5 s", "no tick came for 5 s"][..],
         ),
     ] {
-        let (agents, fake) = (agents(2), Fake::start(Faults::default()));
+        let (agents, fake) = (agents(2), FakeServer::start(Faults::default()));
         let out = tempfile::tempdir().unwrap();
         let child = begun(&agents, &fake.uri(), out.path(), "30");
         wait_for_updates(&fake);
@@ -324,7 +324,7 @@ fn a_generator_that_dies_or_hangs_ends_the_run_which_names_it() {
         signal(agents[1].pid(), which);
         let output = child.wait_with_output().unwrap();
         let took = asked.elapsed();
-        let ended = Ended { output, out };
+        let ended = FinishedRun { output, out };
         let told = ended.complaint();
         assert_eq!(ended.status(), Some(3), "{told}");
         assert!(took < Duration::from_secs(25), "{which:?} took {took:?}");
@@ -368,7 +368,7 @@ fn a_generator_that_dies_or_hangs_ends_the_run_which_names_it() {
 
 #[test]
 fn a_generator_that_stands_still_charges_no_server_with_it() {
-    let (agents, fake) = (agents(2), Fake::start(Faults::default()));
+    let (agents, fake) = (agents(2), FakeServer::start(Faults::default()));
     let out = tempfile::tempdir().unwrap();
     let child = begun(&agents, &fake.uri(), out.path(), "6");
     wait_for_updates(&fake);
@@ -376,7 +376,7 @@ fn a_generator_that_stands_still_charges_no_server_with_it() {
     std::thread::sleep(Duration::from_secs(2));
     signal(agents[1].pid(), Signal::CONT);
     let output = child.wait_with_output().unwrap();
-    let ended = Ended { output, out };
+    let ended = FinishedRun { output, out };
     assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
     let result = ended.result();
     let step = result.main_step().unwrap();
@@ -393,7 +393,7 @@ fn a_generator_that_stands_still_charges_no_server_with_it() {
 
 #[test]
 fn load_ends_with_the_lab_that_asked_for_it() {
-    let (agents, fake) = (agents(1), Fake::start(Faults::default()));
+    let (agents, fake) = (agents(1), FakeServer::start(Faults::default()));
     let out = tempfile::tempdir().unwrap();
     let mut child = begun(&agents, &fake.uri(), out.path(), "30");
     wait_for_updates(&fake);
@@ -432,7 +432,7 @@ fn load_ends_with_the_lab_that_asked_for_it() {
 
 #[test]
 fn what_cannot_be_shared_by_machines_is_refused_before_anything_is_done() {
-    let (both, fake) = (agents(2), Fake::start(Faults::default()));
+    let (both, fake) = (agents(2), FakeServer::start(Faults::default()));
     let plain = Agent::start_with(&[]);
     let other = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(other.path(), "another secret of many bytes").unwrap();
@@ -517,7 +517,7 @@ fn asked(agent: &Agent, version: &str, bytes: &[u8]) -> (String, usize) {
 
 #[test]
 fn other_versions_and_hostile_bytes_are_refused_and_the_agent_goes_on() {
-    let (agents, fake) = (agents(1), Fake::start(Faults::default()));
+    let (agents, fake) = (agents(1), FakeServer::start(Faults::default()));
     let own = format!("{}/1", env!("CARGO_PKG_VERSION"));
     let refused = format!(
         "refused: it is of version {own}, the lab of version 9.9.9/1: both must be the same\n"

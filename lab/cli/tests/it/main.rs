@@ -37,12 +37,12 @@ use std::process::{Command, Output};
 use lab_kit::result::RunResult;
 
 /// One finished run of the binary.
-struct Ended {
+struct FinishedRun {
     output: Output,
     out: tempfile::TempDir,
 }
 
-impl Ended {
+impl FinishedRun {
     fn status(&self) -> Option<i32> {
         self.output.status.code()
     }
@@ -81,10 +81,10 @@ fn lab(words: &[&str]) -> Output {
         .unwrap()
 }
 
-fn run(workload: &str, target: &str, more: &[&str]) -> Ended {
+fn run(workload: &str, target: &str, more: &[&str]) -> FinishedRun {
     let out = tempfile::tempdir().unwrap();
     let output = run_into(out.path(), workload, target, more);
-    Ended { output, out }
+    FinishedRun { output, out }
 }
 
 fn run_into(out: &Path, workload: &str, target: &str, more: &[&str]) -> Output {

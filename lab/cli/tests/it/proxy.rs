@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::fake::data::tell_wrong;
-use crate::fake::{Fake, Faults, FindFault, wire};
+use crate::fake::{FakeServer, Faults, FindFault, wire};
 use crate::lies::{WORKLOAD, write};
 use crate::servers::{Server, quarry};
-use crate::{Ended, lab, run};
+use crate::{FinishedRun, lab, run};
 
 /// The change that the proxy makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lie {
+enum ProxyFault {
     /// Forwards everything.
     None,
     /// Changes every n-th reply to a find.
@@ -42,7 +42,7 @@ enum Lie {
 
 #[derive(Debug)]
 struct Shared {
-    lie: Lie,
+    lie: ProxyFault,
     /// The number of open connections.
     open: AtomicUsize,
     /// The number of received commands, by name.
@@ -60,7 +60,7 @@ struct Proxy {
 }
 
 impl Proxy {
-    fn start(upstream: &str, lie: Lie) -> Self {
+    fn start(upstream: &str, lie: ProxyFault) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let shared = Arc::new(Shared {
@@ -74,7 +74,7 @@ impl Proxy {
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let shared = all.clone();
-                if let Lie::Connections(most) = shared.lie
+                if let ProxyFault::Connections(most) = shared.lie
                     && shared.open.load(Ordering::SeqCst) >= most
                 {
                     continue;
@@ -195,26 +195,26 @@ fn request(
     let is_due = |every: usize| number.is_multiple_of(every);
     let change = |change| changes.lock().unwrap().insert(message.id, change);
     match shared.lie {
-        Lie::Find(fault, every) if name == "find" && is_due(every) => {
+        ProxyFault::Find(fault, every) if name == "find" && is_due(every) => {
             change(Change::Find(fault));
         }
-        Lie::Revision(revision) if name == "buildInfo" => {
+        ProxyFault::Revision(revision) if name == "buildInfo" => {
             change(Change::Revision(revision));
         }
-        Lie::Drop(dropped, every) if name == dropped && is_due(every) => {
+        ProxyFault::Drop(dropped, every) if name == dropped && is_due(every) => {
             return Some(acknowledge(message, &command));
         }
-        Lie::DropAfter(dropped, passed) if name == dropped && number > passed => {
+        ProxyFault::DropAfter(dropped, passed) if name == dropped && number > passed => {
             return Some(acknowledge(message, &command));
         }
-        Lie::Double(every) if name == "update" && is_due(every) => {
+        ProxyFault::Double(every) if name == "update" && is_due(every) => {
             let second = -message.id;
             changes.lock().unwrap().insert(second, Change::Swallow);
             let mut again = message.bytes.clone();
             again[4..8].copy_from_slice(&second.to_le_bytes());
             server.write_all(&again).unwrap();
         }
-        Lie::Freeze(at, time) if name == "update" && number == at => {
+        ProxyFault::Freeze(at, time) if name == "update" && number == at => {
             let _nobody = shared.gate.write().unwrap();
             let begun = Instant::now();
             std::thread::sleep(time);
@@ -263,14 +263,17 @@ fn changed(message: Message, change: Option<Change>) -> Vec<u8> {
 }
 
 /// A correct server.
-enum Honest {
+enum BackingServer {
     Quarry(Server),
-    Fake(Fake),
+    Fake(FakeServer),
 }
 
-impl Honest {
+impl BackingServer {
     fn start() -> Self {
-        quarry().map_or_else(|| Self::Fake(Fake::start(Faults::default())), Self::Quarry)
+        quarry().map_or_else(
+            || Self::Fake(FakeServer::start(Faults::default())),
+            Self::Quarry,
+        )
     }
 
     fn address(&self) -> String {
@@ -285,19 +288,19 @@ impl Honest {
     }
 }
 
-fn through(proxy: &Proxy, workload: &str, more: &[&str]) -> Ended {
+fn through(proxy: &Proxy, workload: &str, more: &[&str]) -> FinishedRun {
     let options = [&["--warmup-seconds", "0", "--drop"], more].concat();
     run(workload, &proxy.uri(), &options)
 }
 
 /// Runs the workload with checkable answers through a proxy.
-fn lied(server: &Honest, lie: Lie) -> Ended {
+fn lied(server: &BackingServer, lie: ProxyFault) -> FinishedRun {
     let directory = tempfile::tempdir().unwrap();
     let workload = write(directory.path(), WORKLOAD);
     through(&Proxy::start(&server.address(), lie), &workload, &[])
 }
 
-fn failed_checks(ended: &Ended) -> String {
+fn failed_checks(ended: &FinishedRun) -> String {
     let checks = ended.result().checks;
     let failed = checks.iter().filter(|check| check.passed == Some(false));
     let lines: Vec<String> = failed
@@ -308,26 +311,26 @@ fn failed_checks(ended: &Ended) -> String {
 
 #[test]
 fn every_lie_of_a_proxy_is_found_and_none_where_there_is_none() {
-    let server = Honest::start();
-    let honest = lied(&server, Lie::None);
+    let server = BackingServer::start();
+    let honest = lied(&server, ProxyFault::None);
     assert_eq!(honest.status(), Some(0), "{}", honest.complaint());
     assert_eq!(failed_checks(&honest), "");
     for (lie, found) in [
-        (Lie::Find(FindFault::Empty, 20), "document not found"),
-        (Lie::Find(FindFault::Fewer, 20), "document not found"),
-        (Lie::Find(FindFault::Cut, 20), "wrong contents"),
-        (Lie::Find(FindFault::OnlyId, 20), "wrong contents"),
-        (Lie::Find(FindFault::Doubled, 20), "calls: wrong"),
-        (Lie::Find(FindFault::Reordered, 20), "wrong order"),
-        (Lie::Drop("insert", 5), "documents counted equal"),
-        (Lie::Drop("update", 20), "sum of k"),
+        (ProxyFault::Find(FindFault::Empty, 20), "document not found"),
+        (ProxyFault::Find(FindFault::Fewer, 20), "document not found"),
+        (ProxyFault::Find(FindFault::Cut, 20), "wrong contents"),
+        (ProxyFault::Find(FindFault::OnlyId, 20), "wrong contents"),
+        (ProxyFault::Find(FindFault::Doubled, 20), "calls: wrong"),
+        (ProxyFault::Find(FindFault::Reordered, 20), "wrong order"),
+        (ProxyFault::Drop("insert", 5), "documents counted equal"),
+        (ProxyFault::Drop("update", 20), "sum of k"),
         // Only the last value of a field is checked: a lost update shows only if no other update
         // follows.
         (
-            Lie::DropAfter("update", 50),
+            ProxyFault::DropAfter("update", 50),
             "updates that were acknowledged",
         ),
-        (Lie::Double(20), "sum of k"),
+        (ProxyFault::Double(20), "sum of k"),
     ] {
         let ended = lied(&server, lie);
         assert_eq!(ended.status(), Some(4), "{lie:?}: {}", ended.complaint());
@@ -338,8 +341,8 @@ fn every_lie_of_a_proxy_is_found_and_none_where_there_is_none() {
 
 #[test]
 fn a_proxy_that_stands_still_is_a_stall_and_nothing_wrong() {
-    let server = Honest::start();
-    let lie = Lie::Freeze(50, Duration::from_secs(1));
+    let server = BackingServer::start();
+    let lie = ProxyFault::Freeze(50, Duration::from_secs(1));
     let proxy = Proxy::start(&server.address(), lie);
     let more = ["--rows", "100", "--clients", "2", "--seconds", "3"];
     let ended = through(&proxy, "hot", &more);
@@ -355,8 +358,8 @@ fn a_proxy_that_stands_still_is_a_stall_and_nothing_wrong() {
 
 #[test]
 fn a_proxy_with_a_limit_on_connections_loses_no_rows() {
-    let server = Honest::start();
-    let proxy = Proxy::start(&server.address(), Lie::Connections(6));
+    let server = BackingServer::start();
+    let proxy = Proxy::start(&server.address(), ProxyFault::Connections(6));
     let more = ["--rows", "1600", "--clients", "16", "--batch", "10"];
     let ended = through(&proxy, "insert", &more);
     assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
@@ -371,10 +374,10 @@ fn a_proxy_with_a_limit_on_connections_loses_no_rows() {
 
 #[test]
 fn runs_of_another_build_behind_one_address_are_not_averaged() {
-    let server = Honest::start();
-    let (old, new) = (Lie::Revision("0abc"), Lie::Revision("0def"));
+    let server = BackingServer::start();
+    let (old, new) = (ProxyFault::Revision("0abc"), ProxyFault::Revision("0def"));
     let more = ["--rows", "100", "--seconds", "1"];
-    let runs: Vec<Ended> = [old, new]
+    let runs: Vec<FinishedRun> = [old, new]
         .map(|lie| through(&Proxy::start(&server.address(), lie), "hot", &more))
         .into();
     for (ended, revision) in runs.iter().zip(["0abc", "0def"]) {
@@ -382,7 +385,7 @@ fn runs_of_another_build_behind_one_address_are_not_averaged() {
         let build = ended.result().target.build.unwrap();
         assert!(build.contains(&format!("revision {revision}")), "{build}");
     }
-    let folders: Vec<_> = runs.iter().map(Ended::folder).collect();
+    let folders: Vec<_> = runs.iter().map(FinishedRun::folder).collect();
     // Both runs have the same address, as of two servers that used it one after the other.
     let addresses: Vec<String> = runs.iter().map(|one| one.result().target.uri).collect();
     let path = folders[1].join("result.json");

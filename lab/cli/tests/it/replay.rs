@@ -12,7 +12,7 @@ use lab_kit::result::RunResult;
 use mongodb::bson::{Document, doc};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::fake::{Fake, Faults};
+use crate::fake::{FakeServer, Faults};
 use crate::{lab, run};
 
 /// A proxy that records until it is told to end.
@@ -73,7 +73,7 @@ impl Recorder {
     }
 }
 
-fn play(file: &Path, targets: &[&Fake], more: &[&str]) -> (Output, tempfile::TempDir) {
+fn play(file: &Path, targets: &[&FakeServer], more: &[&str]) -> (Output, tempfile::TempDir) {
     let out = tempfile::tempdir().unwrap();
     let uris: Vec<String> = targets.iter().map(|fake| fake.uri()).collect();
     let mut words = vec![
@@ -106,8 +106,8 @@ fn said(output: &Output) -> String {
 }
 
 /// Records a small run of the workload point: inserts, then reads by id.
-fn recorded(more: &[&str]) -> (Fake, Recorder) {
-    let fake = Fake::start(Faults::default());
+fn recorded(more: &[&str]) -> (FakeServer, Recorder) {
+    let fake = FakeServer::start(Faults::default());
     let mut recorder = Recorder::start(&fake.uri(), more);
     let words = [
         "--rows",
@@ -136,7 +136,7 @@ fn recorded(more: &[&str]) -> (Fake, Recorder) {
 fn what_was_recorded_is_done_again() {
     let (fake, recorder) = recorded(&[]);
     for (style, faster) in [("real", "4"), ("stress", "1")] {
-        let second = Fake::start(Faults::default());
+        let second = FakeServer::start(Faults::default());
         // The reads of one client follow the inserts of another: only the recorded order keeps them
         // apart.
         let (output, out) = play(
@@ -197,8 +197,8 @@ fn what_was_recorded_is_done_again() {
 #[test]
 fn a_target_with_faults_shows_differences() {
     let (_, recorder) = recorded(&[]);
-    let good = Fake::start(Faults::default());
-    let losing = Fake::start(Faults {
+    let good = FakeServer::start(Faults::default());
+    let losing = FakeServer::start(Faults {
         lose_every: Some(3),
         ..Faults::default()
     });
@@ -239,7 +239,7 @@ fn a_target_with_faults_shows_differences() {
     let page = std::fs::read_to_string(out.path().join("replays.html")).unwrap();
     assert!(page.contains("as recorded") && page.matches("<h3>Answers</h3>").count() == 1);
     // A share of differences may be allowed; refusals count as errors, too.
-    let refusing = Fake::start(Faults {
+    let refusing = FakeServer::start(Faults {
         refuse_after_inserts: Some(1),
         ..Faults::default()
     });
@@ -315,8 +315,8 @@ fn read_side_by_side(address: &str, collection: &str) {
 
 #[test]
 fn fetches_of_cursors_side_by_side_go_in_their_own_sessions() {
-    let fake = Fake::start(Faults::default());
-    let second = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
+    let second = FakeServer::start(Faults::default());
     for number in 0..50_i64 {
         let document = doc! { "_id": number, "n": number };
         fake.store("c", document.clone());
@@ -343,11 +343,11 @@ fn fetches_of_cursors_side_by_side_go_in_their_own_sessions() {
 
 #[test]
 fn fetches_follow_their_cursors_though_ids_differ() {
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     let mut recorder = Recorder::start(&fake.uri(), &["--anonymise"]);
     read_in_batches(&recorder.address);
     assert_eq!(recorder.end(Signal::TERM).0, Some(0));
-    let second = Fake::start(Faults::default());
+    let second = FakeServer::start(Faults::default());
     let (output, out) = play(&recorder.file(), &[&second], &[]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let (result, replay) = only(out.path());
@@ -379,7 +379,7 @@ fn fetches_follow_their_cursors_though_ids_differ() {
     );
     // If documents are missing, the total of the cursor counts as one difference; unnecessary
     // fetches are not sent.
-    let losing = Fake::start(Faults {
+    let losing = FakeServer::start(Faults {
         lose_every: Some(2),
         ..Faults::default()
     });
@@ -412,7 +412,7 @@ fn fetches_follow_their_cursors_though_ids_differ() {
         replay.not_replayed
     );
     // Without the operation that opens it, a cursor is unknown.
-    let (_, out) = replay_ops(&recorder, &Fake::start(Faults::default()), "getMore");
+    let (_, out) = replay_ops(&recorder, &FakeServer::start(Faults::default()), "getMore");
     let (_, replay) = only(out.path());
     assert!(
         replay.kinds.is_empty()
@@ -423,13 +423,13 @@ fn fetches_follow_their_cursors_though_ids_differ() {
     );
 }
 
-fn replay_ops(recorder: &Recorder, fake: &Fake, ops: &str) -> (Output, tempfile::TempDir) {
+fn replay_ops(recorder: &Recorder, fake: &FakeServer, ops: &str) -> (Output, tempfile::TempDir) {
     play(&recorder.file(), &[fake], &["--ops", ops])
 }
 
 #[test]
 fn a_killed_recorder_leaves_a_file_that_is_replayed_as_far_as_it_goes() {
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     let mut recorder = Recorder::start(&fake.uri(), &[]);
     read_in_batches(&recorder.address);
     // The file is written every second.
@@ -437,7 +437,7 @@ fn a_killed_recorder_leaves_a_file_that_is_replayed_as_far_as_it_goes() {
     recorder.end(Signal::KILL);
     let (output, out) = play(
         &recorder.file(),
-        &[&Fake::start(Faults::default())],
+        &[&FakeServer::start(Faults::default())],
         &["--style", "stress"],
     );
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
@@ -463,7 +463,7 @@ fn a_killed_recorder_leaves_a_file_that_is_replayed_as_far_as_it_goes() {
 }
 
 fn replay_file(file: &Path) -> (Output, tempfile::TempDir) {
-    play(file, &[&Fake::start(Faults::default())], &[])
+    play(file, &[&FakeServer::start(Faults::default())], &[])
 }
 
 #[test]
@@ -528,7 +528,7 @@ fn hostile_frames_pass_and_the_proxy_lives_on() {
 #[test]
 fn an_interrupted_replay_reports_what_it_saw() {
     let (_, recorder) = recorded(&[]);
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     let out = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_quarry-lab"))
         .args([

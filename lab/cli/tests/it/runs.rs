@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::fake::{Fake, Faults};
+use crate::fake::{FakeServer, Faults};
 use crate::{lab, run};
 
 #[test]
 fn an_insert_run_accounts_for_every_document() {
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     // Neither clients nor batch divide the rows: no remainder may be dropped.
     let more = [
         "--rows",
@@ -71,7 +71,7 @@ fn an_insert_run_accounts_for_every_document() {
 #[test]
 fn one_seed_draws_the_same_documents_and_another_does_not() {
     let documents = |seed: &str| {
-        let fake = Fake::start(Faults::default());
+        let fake = FakeServer::start(Faults::default());
         let ended = run(
             "insert",
             &fake.uri(),
@@ -100,7 +100,7 @@ fn one_seed_draws_the_same_documents_and_another_does_not() {
 
 #[test]
 fn each_client_may_have_its_own_collection() {
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     let ended = run(
         "insert",
         &fake.uri(),
@@ -126,7 +126,7 @@ fn each_client_may_have_its_own_collection() {
 #[test]
 fn closed_loop_workloads_load_warm_up_measure_and_check() {
     for workload in ["point", "update-inc", "hot"] {
-        let fake = Fake::start(Faults::default());
+        let fake = FakeServer::start(Faults::default());
         let ended = run(
             workload,
             &fake.uri(),
@@ -167,7 +167,7 @@ fn closed_loop_workloads_load_warm_up_measure_and_check() {
 
 #[test]
 fn an_open_loop_keeps_its_rate() {
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     let ended = run(
         "hot",
         &fake.uri(),
@@ -193,7 +193,7 @@ fn an_open_loop_keeps_its_rate() {
 
 #[test]
 fn the_page_needs_nothing_else_and_can_be_drawn_again() {
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     let uri = format!("mongodb://127.0.0.1:{}/?appName=%3Cb%3E", fake.port);
     let ended = run("insert", &uri, &["--rows", "300"]);
     assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
@@ -232,7 +232,7 @@ fn the_list_names_every_workload_and_preset() {
 #[test]
 fn refusals_as_overloaded_are_no_errors_and_make_clients_wait() {
     let tried = |overload_every| {
-        let fake = Fake::start(Faults {
+        let fake = FakeServer::start(Faults {
             overload_every,
             ..Faults::default()
         });

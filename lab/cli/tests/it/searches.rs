@@ -1,8 +1,8 @@
 //! Searches: their recall is measured, and a target is detected that claims an exact search and
 //! does not do it, or that counts documents wrongly.
 
-use crate::fake::{Fake, Faults};
-use crate::{Ended, run};
+use crate::fake::{FakeServer, Faults};
+use crate::{FinishedRun, run};
 
 const TEXT: &str = r#"
 name = "searches"
@@ -44,11 +44,11 @@ clients = 2
 seconds = 1
 "#;
 
-fn search(how: &str, searches_badly: bool) -> Ended {
+fn search(how: &str, searches_badly: bool) -> FinishedRun {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("searches.toml");
     std::fs::write(&path, TEXT.replace("HOW", how)).unwrap();
-    let fake = Fake::start(Faults {
+    let fake = FakeServer::start(Faults {
         searches_badly,
         ..Faults::default()
     });

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::fake::{Fake, Faults};
+use crate::fake::{FakeServer, Faults};
 
 pub(crate) fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
@@ -48,7 +48,7 @@ const FAKE_AT: &str = "fake at ";
 #[test]
 #[ignore = "the process of another test; it ends with its standard input"]
 fn the_fake_process() {
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     println!("\n{FAKE_AT}{}", fake.uri());
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
 }

@@ -4,9 +4,9 @@
 use lab_kit::result::RunResult;
 use lab_kit::workload::{Capability, DocumentKind, Operation, Workload};
 
-use crate::{Ended, run};
+use crate::{FinishedRun, run};
 
-fn smoke(workload: &str, engine: &str) -> Ended {
+fn smoke(workload: &str, engine: &str) -> FinishedRun {
     let data = tempfile::tempdir().unwrap();
     let target = format!("{engine}:{}", data.path().join("data").display());
     let mut more = vec![

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use lab_kit::result::{RunResult, StepResult};
 use rustix::process::Signal;
 
-use crate::fake::{Fake, Faults};
+use crate::fake::{FakeServer, Faults};
 use crate::run;
 use crate::servers::{Server, fake_server, mariadb, quarry, signal};
 
@@ -183,7 +183,7 @@ fn a_server_that_answers_nobody_for_a_second() {
                 continue;
             }
             despite_a_busy_machine(|| {
-                let fake = Fake::start(Faults {
+                let fake = FakeServer::start(Faults {
                     freeze_at_update: Some((number.max(1), Duration::from_secs_f64(STOP))),
                     ..Faults::default()
                 });
@@ -326,7 +326,7 @@ fn an_engine_that_stands_still_with_the_lab() {
 fn a_lab_that_stands_still_charges_no_server_with_it() {
     for is_open in [true, false] {
         despite_a_busy_machine(|| {
-            let fake = Fake::start(Faults::default());
+            let fake = FakeServer::start(Faults::default());
             let (uri, rate) = (fake.uri(), RATE.to_string());
             let mut words = vec!["run", "hot", "--target", &uri];
             words.extend(COMMON);

@@ -3,7 +3,7 @@
 use lab_kit::folder::read_result;
 use lab_kit::result::RunResult;
 
-use crate::fake::{Fake, Faults};
+use crate::fake::{FakeServer, Faults};
 use crate::run;
 
 fn results(folder: &std::path::Path) -> Vec<RunResult> {
@@ -32,7 +32,7 @@ const SHORT: [&str; 8] = [
 
 #[test]
 fn runs_that_only_read_share_what_the_first_loaded() {
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     let ended = run("point", &fake.uri(), &SHORT);
     assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
     let folder = ended.folder();
@@ -63,7 +63,7 @@ fn runs_that_only_read_share_what_the_first_loaded() {
 
 #[test]
 fn a_run_that_finds_other_data_loads_its_own() {
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     let mut words = SHORT.to_vec();
     // The first run deletes its data at its end.
     words.push("--clean");
@@ -79,7 +79,7 @@ fn a_run_that_finds_other_data_loads_its_own() {
 
 #[test]
 fn a_sweep_that_is_stopped_goes_on_where_it_was() {
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     let ended = run(
         "hot",
         &fake.uri(),
@@ -247,7 +247,7 @@ fn an_own_server_is_started_for_its_run_and_stopped_with_it() {
 fn a_rate_is_searched_for_and_the_page_has_the_latency_curve() {
     // Every tenth update takes 300 ms and delays all others, so at most about 33 updates a second
     // are possible.
-    let fake = Fake::start(Faults {
+    let fake = FakeServer::start(Faults {
         stall_updates_every: Some(10),
         ..Faults::default()
     });
@@ -303,7 +303,7 @@ fn ycsb_stands_on_one_page() {
 
 #[test]
 fn repeats_end_when_the_wished_change_could_be_found() {
-    let fake = Fake::start(Faults::default());
+    let fake = FakeServer::start(Faults::default());
     let common = ["--rows", "20", "--clients", "1", "--warmup-seconds", "0"];
     let sweep = |more: &[&str]| run("hot", &fake.uri(), &[&common[..], more].concat());
     // At a rate that the target sustains, repeats hardly differ.

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use crate::fake::{EventFault, Fake, Faults};
-use crate::{Ended, run};
+use crate::fake::{EventFault, FakeServer, Faults};
+use crate::{FinishedRun, run};
 
 const SMALL: [&str; 6] = ["--rows", "50", "--seconds", "1", "--warmup-seconds", "0"];
 
-fn fan_out(events: Option<EventFault>) -> Ended {
-    let fake = Fake::start(Faults {
+fn fan_out(events: Option<EventFault>) -> FinishedRun {
+    let fake = FakeServer::start(Faults {
         events,
         ..Faults::default()
     });
@@ -67,8 +67,8 @@ fn a_lost_a_doubled_and_a_swapped_event_are_found_out() {
     }
 }
 
-fn ttl(expire_after: Option<f64>) -> Ended {
-    let fake = Fake::start(Faults {
+fn ttl(expire_after: Option<f64>) -> FinishedRun {
+    let fake = FakeServer::start(Faults {
         expire_after: expire_after.map(Duration::from_secs_f64),
         ..Faults::default()
     });

@@ -7,9 +7,9 @@ use std::time::Duration;
 use fjall::{Database, Guard, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode};
 use lab_kit::engine::{
     BackgroundFlush, Counters, Durability, EngineError, EngineOptions, EngineSession, KeyChange,
-    LabEngine, Visit, wait_until_idle,
+    LabEngine, RowVisitor, wait_until_idle,
 };
-use lab_kit::target::Settled;
+use lab_kit::target::SettleResult;
 use lab_kit::workload::Capability;
 
 const KEYSPACE: &str = "rows";
@@ -83,7 +83,7 @@ impl LabEngine for Fjall {
         }))
     }
 
-    fn settle(&self, timeout: Duration) -> Settled {
+    fn settle(&self, timeout: Duration) -> SettleResult {
         let rotated = self.rows.rotate_memtable_and_wait();
         let waited = rotated.map_err(EngineError::of).and_then(|()| {
             wait_until_idle(timeout, POLL_INTERVAL, || {
@@ -91,7 +91,7 @@ impl LabEngine for Fjall {
                     && self.database.active_compactions() == 0)
             })
         });
-        Settled::after_compaction(waited)
+        SettleResult::after_compaction(waited)
     }
 
     fn statistics(&self) -> serde_json::Value {
@@ -159,7 +159,7 @@ impl EngineSession for Session {
         from: &[u8],
         end: &[u8],
         reverse: bool,
-        visit: Visit<'_>,
+        visit: RowVisitor<'_>,
     ) -> Result<(), EngineError> {
         let mut range = self.rows.range(from..end);
         let mut next = || {

@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lab_kit::engine::{
-    Durability, EngineError, EngineOptions, EngineSession, KeyChange, LabEngine, Visit,
+    Durability, EngineError, EngineOptions, EngineSession, KeyChange, LabEngine, RowVisitor,
 };
-use lab_kit::target::Settled;
+use lab_kit::target::SettleResult;
 use lab_kit::workload::Capability;
 
 use library::Library;
@@ -87,9 +87,9 @@ impl LabEngine for ForestDb {
         Ok(Box::new(self.connect()?))
     }
 
-    fn settle(&self, _: Duration) -> Settled {
+    fn settle(&self, _: Duration) -> SettleResult {
         let committed = self.connect().and_then(|mut session| session.commit());
-        Settled {
+        SettleResult {
             is_idle: committed.is_ok(),
             remark: committed.map_or_else(
                 |error| error.to_string(),
@@ -167,7 +167,7 @@ impl EngineSession for Session {
         from: &[u8],
         end: &[u8],
         reverse: bool,
-        visit: Visit<'_>,
+        visit: RowVisitor<'_>,
     ) -> Result<(), EngineError> {
         let iterator = |store| KeyIterator::begin(store, from, end, reverse);
         let mut iterators = self

@@ -12,9 +12,9 @@ use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, WithoutTls};
 use lab_kit::engine::{
     BackgroundFlush, Durability, EngineError, EngineOptions, EngineSession, KeyChange, LabEngine,
-    Visit,
+    RowVisitor,
 };
-use lab_kit::target::Settled;
+use lab_kit::target::SettleResult;
 use lab_kit::workload::Capability;
 
 /// The default size of the map, which is address space and not memory. `map=SIZE` changes it.
@@ -112,8 +112,8 @@ impl LabEngine for Lmdb {
         Ok(Box::new(Session(self.shared.clone())))
     }
 
-    fn settle(&self, _: Duration) -> Settled {
-        Settled::after_sync(self.shared.env.force_sync())
+    fn settle(&self, _: Duration) -> SettleResult {
+        SettleResult::after_sync(self.shared.env.force_sync())
     }
 
     fn statistics(&self) -> serde_json::Value {
@@ -180,7 +180,7 @@ impl EngineSession for Session {
         from: &[u8],
         end: &[u8],
         reverse: bool,
-        visit: Visit<'_>,
+        visit: RowVisitor<'_>,
     ) -> Result<(), EngineError> {
         let read = self.0.env.read_txn().map_err(EngineError::of)?;
         // LMDB does not accept an empty key, not even as a bound.

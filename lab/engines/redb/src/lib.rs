@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use lab_kit::engine::{
     BackgroundFlush, Durability, EngineError, EngineOptions, EngineSession, KeyChange, LabEngine,
-    Visit,
+    RowVisitor,
 };
-use lab_kit::target::Settled;
+use lab_kit::target::SettleResult;
 use lab_kit::workload::Capability;
 use redb::{Database, ReadableDatabase, ReadableTableMetadata, TableDefinition};
 
@@ -89,8 +89,8 @@ impl LabEngine for Redb {
         Ok(Box::new(Session(self.shared.clone())))
     }
 
-    fn settle(&self, _: Duration) -> Settled {
-        Settled::after_sync(self.shared.flush())
+    fn settle(&self, _: Duration) -> SettleResult {
+        SettleResult::after_sync(self.shared.flush())
     }
 
     fn statistics(&self) -> serde_json::Value {
@@ -161,7 +161,7 @@ impl EngineSession for Session {
         from: &[u8],
         end: &[u8],
         reverse: bool,
-        visit: Visit<'_>,
+        visit: RowVisitor<'_>,
     ) -> Result<(), EngineError> {
         let read = self.0.database.begin_read().map_err(EngineError::of)?;
         let table = read.open_table(TABLE).map_err(EngineError::of)?;

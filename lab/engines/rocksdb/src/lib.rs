@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use lab_kit::engine::{
     BackgroundFlush, Counters, Durability, EngineError, EngineOptions, EngineSession, KeyChange,
-    LabEngine, Visit, wait_until_idle,
+    LabEngine, RowVisitor, wait_until_idle,
 };
 use lab_kit::kv::add_to_row;
-use lab_kit::target::Settled;
+use lab_kit::target::SettleResult;
 use lab_kit::workload::Capability;
 use rust_rocksdb::statistics::Ticker;
 use rust_rocksdb::{
@@ -129,7 +129,7 @@ impl LabEngine for Rocks {
         }))
     }
 
-    fn settle(&self, timeout: Duration) -> Settled {
+    fn settle(&self, timeout: Duration) -> SettleResult {
         let mut flush = FlushOptions::default();
         flush.set_wait(true);
         let flushed = self.db.flush_opt(&flush).map_err(EngineError::of);
@@ -144,7 +144,7 @@ impl LabEngine for Rocks {
                 Ok(busy.iter().all(|property| self.number(property) == Some(0)))
             })
         });
-        Settled::after_compaction(waited)
+        SettleResult::after_compaction(waited)
     }
 
     fn statistics(&self) -> serde_json::Value {
@@ -253,7 +253,7 @@ impl EngineSession for Session {
         from: &[u8],
         end: &[u8],
         reverse: bool,
-        visit: Visit<'_>,
+        visit: RowVisitor<'_>,
     ) -> Result<(), EngineError> {
         let mut options = ReadOptions::default();
         options.set_iterate_lower_bound(from);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use lab_kit::engine::{
     BackgroundFlush, Counters, Durability, EngineError, EngineSession, LabEngine, wait_until_idle,
 };
-use lab_kit::target::Settled;
+use lab_kit::target::SettleResult;
 use lab_kit::workload::Capability;
 
 use crate::compile::load;
@@ -144,7 +144,7 @@ impl LabEngine for Shim {
         Ok(Box::new(Session::open(self.shared.clone())?))
     }
 
-    fn settle(&self, timeout: Duration) -> Settled {
+    fn settle(&self, timeout: Duration) -> SettleResult {
         let (is_idle, remark) = match self.wait(timeout) {
             Ok(Some(took)) => (
                 true,
@@ -153,7 +153,7 @@ impl LabEngine for Shim {
             Ok(None) => (false, "still at work in the background".to_owned()),
             Err(error) => (false, error.to_string()),
         };
-        Settled { is_idle, remark }
+        SettleResult { is_idle, remark }
     }
 
     fn statistics(&self) -> serde_json::Value {

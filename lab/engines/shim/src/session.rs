@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lab_kit::engine::{Durability, EngineError, EngineSession, KeyChange, Visit};
+use lab_kit::engine::{Durability, EngineError, EngineSession, KeyChange, RowVisitor};
 
 use crate::functions::{AGAIN, Opaque};
 use crate::shared::Shared;
@@ -35,7 +35,7 @@ impl Drop for Session {
 
 /// A visitor that C code calls, and the panic to resume afterwards.
 struct Visitor<'a, 'b> {
-    visit: Visit<'a>,
+    visit: RowVisitor<'a>,
     panic: &'b mut Option<Box<dyn Any + Send>>,
 }
 
@@ -173,7 +173,7 @@ impl Session {
     fn visit_all(
         &self,
         what: &str,
-        visitor: Visit<'_>,
+        visitor: RowVisitor<'_>,
         call: impl FnOnce(*mut c_void) -> c_int,
     ) -> Result<(), EngineError> {
         let mut panic = None;
@@ -228,7 +228,7 @@ impl EngineSession for Session {
         from: &[u8],
         end: &[u8],
         reverse: bool,
-        visitor: Visit<'_>,
+        visitor: RowVisitor<'_>,
     ) -> Result<(), EngineError> {
         let functions = &self.shared.functions;
         let (first, last) = (

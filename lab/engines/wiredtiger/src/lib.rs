@@ -156,8 +156,8 @@ impl Settings {
             "{kind}, {compression}, pages of {} KiB, cache {} MiB and the system's{}{}",
             self.page_bytes as f64 / 1024.0,
             options.cache_bytes >> 20,
-            told("options", self.own_connection.as_ref()),
-            told("table options", self.own_table.as_ref())
+            format_option("options", self.own_connection.as_ref()),
+            format_option("table options", self.own_table.as_ref())
         )
     }
 }
@@ -167,7 +167,7 @@ fn followed_by(own: Option<&String>) -> String {
     own.map_or_else(String::new, |own| format!(",{own}"))
 }
 
-fn told(name: &str, own: Option<&String>) -> String {
+fn format_option(name: &str, own: Option<&String>) -> String {
     own.map_or_else(String::new, |own| format!(", {name} {own}"))
 }
 

@@ -121,7 +121,7 @@ pub struct Selection {
 
 /// A run that a claim needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Needed {
+pub struct RequiredRun {
     /// Workload.
     pub workload: String,
     /// Settings as on the command line, without leading dashes.
@@ -178,8 +178,8 @@ impl Claim {
     }
 
     /// The runs that the claim needs of each target.
-    pub fn needed(&self, cpus: usize) -> Vec<Needed> {
-        let mut out: Vec<Needed> = self
+    pub fn needed(&self, cpus: usize) -> Vec<RequiredRun> {
+        let mut out: Vec<RequiredRun> = self
             .tests
             .iter()
             .flat_map(Test::selections)
@@ -227,11 +227,11 @@ impl Selection {
         self.peak_of_clients.iter().map(with).collect()
     }
 
-    fn needed(&self, differ: Option<&str>, cpus: usize) -> Vec<Needed> {
+    fn needed(&self, differ: Option<&str>, cpus: usize) -> Vec<RequiredRun> {
         let side = differ
             .zip(self.side.as_deref())
             .map(|(differ, side)| (differ.to_owned(), side.to_owned()));
-        let of = |group: BTreeMap<String, String>| Needed {
+        let of = |group: BTreeMap<String, String>| RequiredRun {
             workload: self.workload.clone(),
             settings: group.into_iter().collect(),
             side: side.clone(),

@@ -12,7 +12,7 @@ mod table_tests;
 #[cfg(test)]
 mod tests;
 
-pub use definition::{Claim, Needed, Ratio, Selection, Test, all, only};
+pub use definition::{Claim, Ratio, RequiredRun, Selection, Test, all, only};
 pub use judge::{ClaimVerdict, Finding, Judgement, judge};
 pub use pairs::{DIFFERENCES, PairDifference, difference};
 pub use systems::{systems, systems_at};

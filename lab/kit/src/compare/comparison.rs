@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::folder::{FolderError, read_result};
-use crate::metric::{ALL, Better, Metric};
+use crate::metric::{ALL, Metric, MetricDirection};
 use crate::result::{RunResult, StepResult};
 use crate::statistics::{self, Estimate};
 
@@ -433,7 +433,7 @@ pub fn compare_metric(metric: &Metric, pairs: &[(f64, f64)], ops: &str) -> Metri
             let is_certain = found.low > 0.0 || found.high < 0.0;
             match (
                 is_large && is_certain,
-                (found.mean > 0.0) == (metric.better == Better::Higher),
+                (found.mean > 0.0) == (metric.better == MetricDirection::Higher),
             ) {
                 (false, _) => Verdict::NoDifferenceSeen,
                 (true, true) => Verdict::Better,

@@ -8,15 +8,15 @@ use super::options::{EngineError, EngineOptions};
 use crate::workload::Capability;
 
 /// How a driver opens its engine.
-pub type Open<'a> = &'a dyn Fn(EngineOptions) -> Result<Box<dyn LabEngine>, EngineError>;
+pub type OpenFn<'a> = &'a dyn Fn(EngineOptions) -> Result<Box<dyn LabEngine>, EngineError>;
 
 /// Panics if the engine below `directory` breaks a promise. For tests.
-pub fn check(directory: &Path, open: Open<'_>) {
+pub fn check(directory: &Path, open: OpenFn<'_>) {
     check_with(directory, "", open);
 }
 
 /// The same check with parameters of the engine, such as `style=universal`.
-pub fn check_with(directory: &Path, parameters: &str, open: Open<'_>) {
+pub fn check_with(directory: &Path, parameters: &str, open: OpenFn<'_>) {
     let address = |more: &str| format!("{}?cache=8M{more}", directory.display());
     let given = if parameters.is_empty() {
         String::new()

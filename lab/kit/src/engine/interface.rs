@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::counters::Counters;
 use super::options::EngineError;
-use crate::target::Settled;
+use crate::target::SettleResult;
 use crate::workload::Capability;
 
 /// One change of a batch.
@@ -34,7 +34,7 @@ pub trait LabEngine: Send + Sync + 'static {
     fn session(&self) -> Result<Box<dyn EngineSession>, EngineError>;
 
     /// Syncs everything to storage and waits, at most `timeout`, until no background work is left.
-    fn settle(&self, timeout: Duration) -> Settled;
+    fn settle(&self, timeout: Duration) -> SettleResult;
 
     /// Raw statistics.
     fn statistics(&self) -> serde_json::Value;
@@ -51,7 +51,7 @@ pub trait LabEngine: Send + Sync + 'static {
 }
 
 /// A callback that a scan calls for each key and value; `false` ends the scan.
-pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
+pub type RowVisitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
 
 /// One thread's use of an engine.
 pub trait EngineSession: Send {
@@ -77,6 +77,6 @@ pub trait EngineSession: Send {
         from: &[u8],
         end: &[u8],
         reverse: bool,
-        visit: Visit<'_>,
+        visit: RowVisitor<'_>,
     ) -> Result<(), EngineError>;
 }

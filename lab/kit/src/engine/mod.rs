@@ -16,5 +16,5 @@ mod options;
 pub use background_flush::BackgroundFlush;
 pub use counters::Counters;
 pub use idle_wait::wait_until_idle;
-pub use interface::{EngineSession, KeyChange, LabEngine, Visit};
+pub use interface::{EngineSession, KeyChange, LabEngine, RowVisitor};
 pub use options::{Durability, EngineError, EngineOptions, parse_bytes};

@@ -1,7 +1,7 @@
 //! Series by build: the result of each build of a target, compared with the build before it.
 
 use super::series::Series;
-use crate::metric::Better;
+use crate::metric::MetricDirection;
 use crate::statistics::{Estimate, mean, ratio_of_groups};
 
 /// Smaller differences do not count as a change.
@@ -55,7 +55,8 @@ pub fn builds(series: &Series) -> Vec<Build> {
             runs: values.len(),
             mean: mean(&values).unwrap_or_default(),
             ratio,
-            verdict: is_higher.map(|higher| higher == (series.metric.better == Better::Higher)),
+            verdict: is_higher
+                .map(|higher| higher == (series.metric.better == MetricDirection::Higher)),
         });
         before = values;
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::change_points::change_points;
-use crate::metric::{self, Better, Metric};
+use crate::metric::{self, Metric, MetricDirection};
 use crate::result::{RunResult, StepResult};
 use crate::statistics::{Estimate, ratio_of_groups};
 
@@ -215,7 +215,8 @@ fn one(mut all: Vec<Value>) -> Option<Series> {
         Change {
             at: *at,
             ratio: ratio_of_groups(before, after),
-            is_better: (mean(after) > mean(before)) == (first.metric.better == Better::Higher),
+            is_better: (mean(after) > mean(before))
+                == (first.metric.better == MetricDirection::Higher),
         }
     });
     Some(Series {

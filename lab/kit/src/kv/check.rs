@@ -39,7 +39,7 @@ pub(super) fn row(
 }
 
 /// The rows that a scan has returned so far.
-pub(super) struct Read<'a> {
+pub(super) struct ScanCheck<'a> {
     tables: &'a KvTables,
     /// The table of the rows; `None` for entries of an index, which have no value, and for rows
     /// that are not checked.
@@ -50,7 +50,7 @@ pub(super) struct Read<'a> {
     wrong: Option<CallOutcome>,
 }
 
-impl<'a> Read<'a> {
+impl<'a> ScanCheck<'a> {
     pub(super) fn new(tables: &'a KvTables, table: Option<usize>, reverse: bool) -> Self {
         Self {
             tables,

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use super::check::{self, Read};
+use super::check::{self, ScanCheck};
 use super::encode;
 use super::tables::{KvTables, STRIPES, space_of};
 use crate::engine::{EngineError, EngineSession, KeyChange};
@@ -343,7 +343,7 @@ impl KvSession {
                 reverse,
             } => {
                 let table = table.filter(|_| self.looks());
-                let mut read = Read::new(&self.shared, table, reverse);
+                let mut read = ScanCheck::new(&self.shared, table, reverse);
                 self.engine.scan(&from, &end, reverse, &mut |key, value| {
                     read.take(key, value) && read.rows() < u64::from(limit)
                 })?;

@@ -12,7 +12,7 @@ use crate::engine::{Counters, EngineError, EngineSession, KeyChange, LabEngine};
 use crate::result::{Sizes, TargetFacts};
 use crate::row::contents::Contents;
 use crate::row::{Key, Value};
-use crate::target::{Settled, Table, Target, TargetError, TargetInfo};
+use crate::target::{SettleResult, Table, Target, TargetError, TargetInfo};
 use crate::workload::{Capability, Index};
 
 /// Changes in one batch outside measured calls.
@@ -280,7 +280,7 @@ impl Target for KvTarget {
         Sizes::default()
     }
 
-    async fn settle(&self, timeout: Duration) -> Settled {
+    async fn settle(&self, timeout: Duration) -> SettleResult {
         self.0.engine.settle(timeout)
     }
 

@@ -6,9 +6,9 @@
 
 use rand::Rng;
 
-use super::state::{Done, Finding, ProgramState, Scale};
+use super::state::{Effect, Finding, ProgramState, Scale};
 use crate::records::Column::{Int, Text};
-use crate::records::{Field, Found, Query, Record, RecordTable, Records, RecordsError, Set};
+use crate::records::{Field, Outcome, Query, Record, RecordTable, Records, RecordsError, Set};
 use crate::seed::{self, Stream, mix};
 use crate::text::random_text;
 
@@ -153,7 +153,7 @@ pub(super) async fn load<R: Records>(
     state: &ProgramState,
     records: &mut R,
     piece: u64,
-) -> Found<u64> {
+) -> Outcome<u64> {
     let thread = u32::try_from(piece).unwrap_or(0);
     let mut random = seed::stream(state.scale.seed, "load", "linkbench", thread);
     let (mut nodes, mut links, mut counts) = (Vec::new(), Vec::new(), Vec::new());
@@ -162,7 +162,7 @@ pub(super) async fn load<R: Records>(
         for kind in 1..=KINDS {
             let count = link_count(id, kind);
             for at in 0..count {
-                let ends = Ends {
+                let ends = LinkKey {
                     id1: number(id),
                     kind,
                     id2: other_end(id, kind, at),
@@ -195,13 +195,13 @@ fn node(id: i64, data: String) -> Record {
 }
 
 /// The key of a link.
-struct Ends {
+struct LinkKey {
     id1: i64,
     kind: i64,
     id2: i64,
 }
 
-fn link(ends: Ends, time: i64, data: String) -> Record {
+fn link(ends: LinkKey, time: i64, data: String) -> Record {
     Record(vec![
         ("id1", ends.id1.into()),
         ("link_type", ends.kind.into()),
@@ -236,9 +236,9 @@ impl Procedure {
         ]
     }
 
-    pub(super) async fn run<R: Records>(&self, records: &mut R) -> Found<Done> {
+    pub(super) async fn run<R: Records>(&self, records: &mut R) -> Outcome<Effect> {
         let node_key = [("id", Field::Int(self.id1))];
-        let mut done = Done::default();
+        let mut done = Effect::default();
         let mut count = |counter, by| done.counts.push((counter, by));
         match self.name {
             "add-node" => {
@@ -294,13 +294,13 @@ impl Procedure {
     }
 
     /// Adds the link, or shows it again.
-    async fn add_link<R: Records>(&self, records: &mut R) -> Found<i64> {
+    async fn add_link<R: Records>(&self, records: &mut R) -> Outcome<i64> {
         let key = self.link_key();
         let there = records.many(Query::of(&LINK, &key).locked()).await?;
         if !there.is_empty() {
             return self.show_link(records, true).await;
         }
-        let ends = Ends {
+        let ends = LinkKey {
             id1: self.id1,
             kind: self.kind,
             id2: self.id2,
@@ -311,7 +311,7 @@ impl Procedure {
     }
 
     /// Shows or hides an existing link; returns the change of the count.
-    async fn show_link<R: Records>(&self, records: &mut R, is_shown: bool) -> Found<i64> {
+    async fn show_link<R: Records>(&self, records: &mut R, is_shown: bool) -> Outcome<i64> {
         let key = self.link_key();
         let there = records.many(Query::of(&LINK, &key).locked()).await?;
         let wanted = i64::from(is_shown);
@@ -331,7 +331,7 @@ impl Procedure {
             .await
     }
 
-    async fn add_to_count<R: Records>(&self, records: &mut R, by: i64) -> Found<i64> {
+    async fn add_to_count<R: Records>(&self, records: &mut R, by: i64) -> Outcome<i64> {
         let key = [("id", self.id1.into()), ("link_type", self.kind.into())];
         let changes = [
             ("links", Set::Add(by)),
@@ -348,7 +348,7 @@ impl Procedure {
 
 /// Turns a duplicate key into a new attempt: another client stored the same record after this
 /// transaction had looked, and the next attempt will see it.
-fn again_if_there(stored: Found<()>) -> Found<()> {
+fn again_if_there(stored: Outcome<()>) -> Outcome<()> {
     const DUPLICATE: [&str; 2] = ["11000", "1062"];
     match stored {
         Err(RecordsError::Failed { kind, message })
@@ -363,7 +363,7 @@ fn again_if_there(stored: Found<()>) -> Found<()> {
 pub(super) async fn check<R: Records>(
     state: &ProgramState,
     records: &mut R,
-) -> Found<Vec<Finding>> {
+) -> Outcome<Vec<Finding>> {
     let initial: i64 = (1..=state.scale.rows)
         .flat_map(|id| (1..=KINDS).map(move |kind| link_count(id, kind)))
         .sum();

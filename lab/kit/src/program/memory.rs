@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::records::{
-    Equals, Field, Found, Mode, Query, Record, RecordTable, Records, RecordsError, Set,
+    Equals, Field, Mode, Outcome, Query, Record, RecordTable, Records, RecordsError, Set,
 };
 
 /// A fault.
@@ -59,12 +59,12 @@ impl Records for Memory {
         self.embeds
     }
 
-    async fn begin(&mut self, _: Mode) -> Found<()> {
+    async fn begin(&mut self, _: Mode) -> Outcome<()> {
         self.before = Some(self.tables.clone());
         Ok(())
     }
 
-    async fn commit(&mut self) -> Found<()> {
+    async fn commit(&mut self) -> Outcome<()> {
         self.transactions += 1;
         match self.fault {
             Fault::Conflict(every) if self.transactions.is_multiple_of(every) => {
@@ -82,7 +82,11 @@ impl Records for Memory {
         self.tables = before.unwrap_or_default();
     }
 
-    async fn scan(&mut self, query: Query<'_>, see: &mut (dyn FnMut(Record) + Send)) -> Found<()> {
+    async fn scan(
+        &mut self,
+        query: Query<'_>,
+        see: &mut (dyn FnMut(Record) + Send),
+    ) -> Outcome<()> {
         let rows = self.tables.get(query.table.name);
         let mut found: Vec<Record> = rows
             .into_iter()
@@ -108,7 +112,7 @@ impl Records for Memory {
         Ok(())
     }
 
-    async fn insert(&mut self, table: &'static RecordTable, records: &[Record]) -> Found<()> {
+    async fn insert(&mut self, table: &'static RecordTable, records: &[Record]) -> Outcome<()> {
         let rows = self.tables.entry(table.name).or_default();
         let small = records.len() < 10;
         for record in records {
@@ -142,7 +146,7 @@ impl Records for Memory {
         table: &'static RecordTable,
         key: Equals<'_>,
         changes: &[(&'static str, Set)],
-    ) -> Found<u64> {
+    ) -> Outcome<u64> {
         let is_lost = self.is_lost();
         let rows = self.tables.entry(table.name).or_default();
         let Some(record) = rows.iter_mut().find(|record| fits(record, key)) else {
@@ -165,7 +169,7 @@ impl Records for Memory {
         Ok(1)
     }
 
-    async fn delete(&mut self, table: &'static RecordTable, key: Equals<'_>) -> Found<u64> {
+    async fn delete(&mut self, table: &'static RecordTable, key: Equals<'_>) -> Outcome<u64> {
         let rows = self.tables.entry(table.name).or_default();
         let at = rows.iter().position(|record| fits(record, key));
         at.map(|at| rows.remove(at));
@@ -177,7 +181,7 @@ impl Records for Memory {
         table: &'static RecordTable,
         equals: Equals<'_>,
         column: &'static str,
-    ) -> Found<(i64, i64)> {
+    ) -> Outcome<(i64, i64)> {
         let rows = self.tables.get(table.name).into_iter().flatten();
         let mut out = (0, 0);
         for record in rows.filter(|record| fits(record, equals)) {

@@ -20,7 +20,7 @@ pub use state::{Finding, ProgramState, Scale};
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::records::{Found, Mode, RecordTable, Records, RecordsError};
+use crate::records::{Mode, Outcome, RecordTable, Records, RecordsError};
 use crate::seed::Stream;
 
 /// A drawn procedure.
@@ -51,7 +51,7 @@ impl PartialEq for ProgramCall {
 
 /// The work of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ran {
+pub struct CallWork {
     /// Transactions, or records of a load.
     pub ops: u64,
     /// Records seen.
@@ -137,11 +137,11 @@ impl ProgramCall {
     ///
     /// # Errors
     /// The target refuses, does not answer, or returns impossible data.
-    pub async fn run<R: Records>(&self, records: &mut R) -> Found<Ran> {
+    pub async fn run<R: Records>(&self, records: &mut R) -> Outcome<CallWork> {
         if self.procedure == Procedure::Check {
             let found = self.look(records).await?;
             *self.findings.lock().unwrap_or_else(PoisonError::into_inner) = found;
-            return Ok(Ran { ops: 1, rows: 0 });
+            return Ok(CallWork { ops: 1, rows: 0 });
         }
         let under_way = self.state.begin();
         let ran = self.repeat(records).await;
@@ -153,7 +153,7 @@ impl ProgramCall {
 
     /// Stores a piece of the load, or runs one transaction, which is repeated while the target
     /// reports that another attempt may succeed.
-    async fn repeat<R: Records>(&self, records: &mut R) -> Found<Ran> {
+    async fn repeat<R: Records>(&self, records: &mut R) -> Outcome<CallWork> {
         if let Procedure::Load(piece) = self.procedure {
             return self.store(records, piece).await;
         }
@@ -180,13 +180,13 @@ impl ProgramCall {
         }
     }
 
-    async fn attempt<R: Records>(&self, records: &mut R, mode: Mode) -> Found<Ran> {
+    async fn attempt<R: Records>(&self, records: &mut R, mode: Mode) -> Outcome<CallWork> {
         records.begin(mode).await?;
         let done = match &self.procedure {
             Procedure::Trx(procedure) => procedure.run(&self.state, records).await?,
             Procedure::Tpcc(procedure) => procedure.run(records).await?,
             Procedure::Linkbench(procedure) => procedure.run(records).await?,
-            Procedure::Load(_) | Procedure::Check => state::Done::default(),
+            Procedure::Load(_) | Procedure::Check => state::Effect::default(),
         };
         if done.turned_back {
             records.abort().await;
@@ -194,25 +194,25 @@ impl ProgramCall {
             records.commit().await?;
         }
         self.state.count(&done.counts);
-        Ok(Ran {
+        Ok(CallWork {
             ops: 1,
             rows: done.rows,
         })
     }
 
-    async fn store<R: Records>(&self, records: &mut R, piece: u64) -> Found<Ran> {
+    async fn store<R: Records>(&self, records: &mut R, piece: u64) -> Outcome<CallWork> {
         let stored = match self.state.program {
             Program::Trx => trx::load(&self.state, records, piece).await?,
             Program::Tpcc => tpcc::load(&self.state, records, piece).await?,
             Program::Linkbench => linkbench::load(&self.state, records, piece).await?,
         };
-        Ok(Ran {
+        Ok(CallWork {
             ops: stored,
             rows: 0,
         })
     }
 
-    async fn look<R: Records>(&self, records: &mut R) -> Found<Vec<Finding>> {
+    async fn look<R: Records>(&self, records: &mut R) -> Outcome<Vec<Finding>> {
         match self.state.program {
             Program::Trx => trx::check(&self.state, records).await,
             Program::Tpcc => tpcc::check(&self.state, records).await,

@@ -66,7 +66,7 @@ impl Finding {
 
 /// The effect of a committed transaction.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Done {
+pub(super) struct Effect {
     /// Records that it read.
     pub(super) rows: u64,
     /// The counters that grow, and by how much.

@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 
 use rand::Rng;
 
-use super::state::{Done, Finding, ProgramState, Scale};
+use super::state::{Effect, Finding, ProgramState, Scale};
 use crate::records::RecordsError;
-use crate::records::{Column, Field, Found, Mode, Query, Record, RecordTable, Records, Set};
+use crate::records::{Column, Field, Mode, Outcome, Query, Record, RecordTable, Records, Set};
 use crate::seed::{self, Stream};
 use crate::text::random_text;
 
@@ -88,7 +88,7 @@ pub(super) async fn load<R: Records>(
     state: &ProgramState,
     records: &mut R,
     piece: u64,
-) -> Found<u64> {
+) -> Outcome<u64> {
     let mut random = seed::stream(state.scale.seed, "load", "trx", piece as u32);
     let (first, end) = (
         piece * PIECE + 1,
@@ -122,7 +122,7 @@ impl Procedure {
         &self,
         state: &ProgramState,
         records: &mut R,
-    ) -> Found<Done> {
+    ) -> Outcome<Effect> {
         let (rows, sum) = match self {
             Self::Transfer(accounts, money) => return transfer(records, accounts, *money).await,
             Self::Audit => {
@@ -150,14 +150,14 @@ impl Procedure {
             );
             return Err(RecordsError::failed("wrong sum", message));
         }
-        Ok(Done {
+        Ok(Effect {
             rows: u64::try_from(rows).unwrap_or(0),
-            ..Done::default()
+            ..Effect::default()
         })
     }
 }
 
-async fn transfer<R: Records>(records: &mut R, accounts: &[i64], money: i64) -> Found<Done> {
+async fn transfer<R: Records>(records: &mut R, accounts: &[i64], money: i64) -> Outcome<Effect> {
     for pair in accounts.chunks(2) {
         for (at, account) in pair.iter().enumerate() {
             let changes: &[(&'static str, Set)] = match (pair.len(), at) {
@@ -171,16 +171,16 @@ async fn transfer<R: Records>(records: &mut R, accounts: &[i64], money: i64) -> 
             records.change(&ACCOUNTS, &key, &changes).await?;
         }
     }
-    Ok(Done {
+    Ok(Effect {
         counts: vec![(WRITES, i64::try_from(accounts.len()).unwrap_or(i64::MAX))],
-        ..Done::default()
+        ..Effect::default()
     })
 }
 
 pub(super) async fn check<R: Records>(
     state: &ProgramState,
     records: &mut R,
-) -> Found<Vec<Finding>> {
+) -> Outcome<Vec<Finding>> {
     let accounts = i64::try_from(state.scale.rows).unwrap_or(i64::MAX);
     let (found, balance) = records.count_and_sum(&ACCOUNTS, &[], "balance").await?;
     let (_, savings) = records.count_and_sum(&ACCOUNTS, &[], "savings").await?;

@@ -65,12 +65,12 @@ struct BarFrame {
 
 /// The position of a group of bars, and the width of each bar.
 #[derive(Clone, Copy)]
-struct Place {
+struct BarPosition {
     middle: f64,
     bar: f64,
 }
 
-impl Place {
+impl BarPosition {
     /// The left edge of bar `number` of `count`.
     fn x(self, number: usize, count: usize) -> f64 {
         self.middle - self.bar * count as f64 / 2.0 + self.bar * number as f64
@@ -198,9 +198,9 @@ impl Bars {
         });
         for (at, group) in self.groups.iter().enumerate() {
             let middle = frame.left + slot * (at as f64 + 0.5);
-            self.write_group(out, &frame, at, Place { middle, bar });
+            self.write_group(out, &frame, at, BarPosition { middle, bar });
             if has_labels {
-                self.write_labels(out, &frame, at, Place { middle, bar });
+                self.write_labels(out, &frame, at, BarPosition { middle, bar });
             }
             // Names that do not fit stand on two levels in turn.
             let crowded = group.chars().count() as f64 * 7.2 > slot && at % 2 == 1;
@@ -251,7 +251,7 @@ impl Bars {
         }
     }
 
-    fn write_group(&self, out: &mut String, frame: &BarFrame, at: usize, place: Place) {
+    fn write_group(&self, out: &mut String, frame: &BarFrame, at: usize, place: BarPosition) {
         for (number, series) in self.series.iter().enumerate() {
             let Some(value) = series.values.get(at).copied().flatten() else {
                 continue;
@@ -283,7 +283,7 @@ impl Bars {
     }
 
     /// The numbers over the bars of a group, above their intervals.
-    fn write_labels(&self, out: &mut String, frame: &BarFrame, at: usize, place: Place) {
+    fn write_labels(&self, out: &mut String, frame: &BarFrame, at: usize, place: BarPosition) {
         for (number, series) in self.series.iter().enumerate() {
             let Some(value) = series.values.get(at).copied().flatten() else {
                 continue;

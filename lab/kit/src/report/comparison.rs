@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::axis::{Quantity, round_ticks};
 use super::html::{escape, foot, head};
-use super::overlay::{Named, percentiles, throughput};
+use super::overlay::{LegendStep, percentiles, throughput};
 use crate::compare::{Comparison, MetricComparison, StepComparison, Verdict, change, smallest};
 use crate::format;
 use crate::result::{RunResult, StepResult};
@@ -126,7 +126,7 @@ fn write_step(out: &mut String, step: &StepComparison, a: &[RunResult], b: &[Run
     for (side, colours, runs) in [("A", [1, 3, 5, 7], a), ("B", [2, 4, 6, 8], b)] {
         for (number, (run, colour)) in runs.iter().zip(colours).take(PAIRS_SHOWN).enumerate() {
             if let Some(found) = of(run).and_then(|at| run.steps.get(at)) {
-                named.push(Named {
+                named.push(LegendStep {
                     name: format!("{side}{}", number + 1),
                     colour,
                     step: found,

@@ -16,7 +16,7 @@ pub(super) const COLOURS: usize = 8;
 const POINTS_MAX: f64 = 600.0;
 
 /// A step under the name it has in the legend.
-pub(super) struct Named<'a> {
+pub(super) struct LegendStep<'a> {
     /// Name.
     pub(super) name: String,
     /// Colour 1 to 8.
@@ -38,7 +38,7 @@ struct Grid {
 }
 
 impl Grid {
-    fn of(all: &[Named<'_>]) -> Self {
+    fn of(all: &[LegendStep<'_>]) -> Self {
         let measured = |step: &StepResult| {
             step.series
                 .iter()
@@ -133,10 +133,10 @@ impl Grid {
 }
 
 /// Throughput of all on one scale, then each on its own, then the cumulative averages; as HTML.
-pub(super) fn throughput(all: &[Named<'_>], unit: &str) -> String {
+pub(super) fn throughput(all: &[LegendStep<'_>], unit: &str) -> String {
     let grid = Grid::of(all);
     let y_title = format!("{unit} per second");
-    let line = |one: &Named<'_>, values: &[Option<f64>]| Line {
+    let line = |one: &LegendStep<'_>, values: &[Option<f64>]| Line {
         name: one.name.clone(),
         colour: one.colour,
         values: values.to_vec(),

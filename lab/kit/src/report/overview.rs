@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::axis::Quantity;
 use super::html::escape;
-use super::overlay::{self, COLOURS, Named, colour};
+use super::overlay::{self, COLOURS, LegendStep, colour};
 use crate::metric;
 use crate::result::{RunResult, StepResult};
 use crate::workload::Workload;
@@ -66,10 +66,10 @@ pub(super) fn write(out: &mut String, result: &RunResult) {
         out.push_str(&chart.render());
     }
     for (number, group) in measured.chunks(COLOURS).enumerate() {
-        let named: Vec<Named<'_>> = group
+        let named: Vec<LegendStep<'_>> = group
             .iter()
             .enumerate()
-            .map(|(at, step)| Named {
+            .map(|(at, step)| LegendStep {
                 name: step.name.clone(),
                 colour: colour(at),
                 step,

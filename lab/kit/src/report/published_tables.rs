@@ -22,12 +22,12 @@ const NEW_MAX: usize = 4;
 
 /// New values to compare with the published ones, under one name: repeats of one configuration,
 /// with one number of clients or several.
-struct New<'a> {
+struct NewValues<'a> {
     name: String,
     runs: Vec<&'a RunResult>,
 }
 
-impl New<'_> {
+impl NewValues<'_> {
     fn steps<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s StepResult> {
         self.runs.iter().filter_map(move |run| find(run, name))
     }
@@ -43,7 +43,7 @@ const NO_MEASUREMENT: &str = "smoke";
 
 /// The section of a run; empty where the studies published nothing for its workload.
 pub(super) fn section(result: &RunResult) -> String {
-    let new = New {
+    let new = NewValues {
         name: format!("this run: {}", result.target.name()),
         runs: vec![result],
     };
@@ -52,9 +52,9 @@ pub(super) fn section(result: &RunResult) -> String {
 
 /// The section of several configurations.
 pub(super) fn section_of_configurations(configurations: &[Configuration<'_>]) -> String {
-    let new: Vec<New<'_>> = configurations
+    let new: Vec<NewValues<'_>> = configurations
         .iter()
-        .map(|one| New {
+        .map(|one| NewValues {
             name: format!("here: {}", one.name),
             runs: one.runs.clone(),
         })
@@ -62,7 +62,7 @@ pub(super) fn section_of_configurations(configurations: &[Configuration<'_>]) ->
     section_of(new)
 }
 
-fn section_of(mut new: Vec<New<'_>>) -> String {
+fn section_of(mut new: Vec<NewValues<'_>>) -> String {
     let Some(first) = new.iter().find_map(|one| one.runs.first().copied()) else {
         return String::new();
     };
@@ -173,7 +173,7 @@ fn find<'a>(result: &'a RunResult, name: &str) -> Option<&'a StepResult> {
 }
 
 /// Configurations by clients; the new ones in the columns of their clients.
-fn clients(out: &mut String, table: &Table, new: &[New<'_>]) {
+fn clients(out: &mut String, table: &Table, new: &[NewValues<'_>]) {
     let Some((name, metric)) = table.step.as_deref().zip(metric::named(&table.metric)) else {
         return;
     };
@@ -199,7 +199,7 @@ fn clients(out: &mut String, table: &Table, new: &[New<'_>]) {
         };
         columns.iter().map(cell).collect::<Vec<_>>()
     };
-    let of_new = |one: &New<'_>| -> Vec<Option<f64>> {
+    let of_new = |one: &NewValues<'_>| -> Vec<Option<f64>> {
         let cell = |clients: &u32| {
             one.mean(name, |step| {
                 metric.value(step).filter(|_| step.clients == *clients)
@@ -256,7 +256,7 @@ fn clients(out: &mut String, table: &Table, new: &[New<'_>]) {
 
 /// The rows that a chart shows: all rows if there are few, or else those with these runs' hot rows
 /// or pads.
-fn rows_alike<'a>(table: &'a Table, new: &[New<'_>]) -> Vec<&'a Row> {
+fn rows_alike<'a>(table: &'a Table, new: &[NewValues<'_>]) -> Vec<&'a Row> {
     if table.rows.len() <= ROWS_MAX {
         return table.rows.iter().collect();
     }
@@ -278,11 +278,11 @@ fn rows_alike<'a>(table: &'a Table, new: &[New<'_>]) -> Vec<&'a Row> {
 /// The published lines with a column for each new configuration; `None` if there are no new values.
 fn with_columns(
     table: &Table,
-    new: &[New<'_>],
-    of: impl Fn(&New<'_>, &Row) -> Option<f64>,
+    new: &[NewValues<'_>],
+    of: impl Fn(&NewValues<'_>, &Row) -> Option<f64>,
 ) -> Option<(Vec<String>, Vec<Line>)> {
-    let has_any = |one: &&New<'_>| table.rows.iter().any(|row| of(one, row).is_some());
-    let shown: Vec<&New<'_>> = new.iter().filter(has_any).collect();
+    let has_any = |one: &&NewValues<'_>| table.rows.iter().any(|row| of(one, row).is_some());
+    let shown: Vec<&NewValues<'_>> = new.iter().filter(has_any).collect();
     if shown.is_empty() {
         return None;
     }
@@ -297,11 +297,11 @@ fn with_columns(
 }
 
 /// Steps by engines; the new metrics are columns.
-fn steps(out: &mut String, table: &Table, new: &[New<'_>]) {
+fn steps(out: &mut String, table: &Table, new: &[NewValues<'_>]) {
     let Some(metric) = metric::named(&table.metric) else {
         return;
     };
-    let of = |one: &New<'_>, row: &Row| one.mean(&row.name, |step| step_value(metric, step));
+    let of = |one: &NewValues<'_>, row: &Row| one.mean(&row.name, |step| step_value(metric, step));
     let Some((columns, lines)) = with_columns(table, new, of) else {
         return;
     };
@@ -343,7 +343,7 @@ fn step_value(metric: &Metric, step: &StepResult) -> Option<f64> {
 }
 
 /// Rounds: size, bytes per document, write rate, written, seconds, rate.
-fn rounds(out: &mut String, table: &Table, new: &[New<'_>]) {
+fn rounds(out: &mut String, table: &Table, new: &[NewValues<'_>]) {
     const MIB: f64 = 1_048_576.0;
     const GIB: f64 = 1_073_741_824.0;
     let written = |step: &StepResult| {
@@ -393,11 +393,11 @@ fn measurement(name: &str) -> Option<&'static Metric> {
 }
 
 /// Figures of one step by engines; the new ones are columns.
-fn measurements(out: &mut String, table: &Table, new: &[New<'_>]) {
+fn measurements(out: &mut String, table: &Table, new: &[NewValues<'_>]) {
     let Some(step) = table.step.as_deref() else {
         return;
     };
-    let of = |one: &New<'_>, row: &Row| {
+    let of = |one: &NewValues<'_>, row: &Row| {
         let metric = measurement(&row.name)?;
         one.mean(step, |step| metric.value(step))
     };

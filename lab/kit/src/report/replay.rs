@@ -194,9 +194,9 @@ pub(super) fn side_by_side(runs: &[RunResult]) -> String {
     out
 }
 
-type OfLatency = fn(&LatencySummary) -> Option<f64>;
+type LatencyField = fn(&LatencySummary) -> Option<f64>;
 
-fn latency_charts() -> [(&'static str, OfLatency); 2] {
+fn latency_charts() -> [(&'static str, LatencyField); 2] {
     let p99 = |latency: &LatencySummary| {
         latency
             .percentiles_us

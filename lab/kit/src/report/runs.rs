@@ -8,7 +8,7 @@ use super::axis::Quantity;
 use super::bars::{BarSeries, Bars};
 use super::by_clients::{self, Configuration};
 use super::html::{capital, escape, foot, head};
-use super::overlay::{COLOURS, Named, colour, percentiles, throughput};
+use super::overlay::{COLOURS, LegendStep, colour, percentiles, throughput};
 use super::{published_tables, repeats, settings_that_differ, steps_by_configuration};
 use crate::format;
 use crate::metric::{self, Metric};
@@ -351,7 +351,7 @@ fn write_lines(
                 } else {
                     String::new()
                 };
-                named.push(Named {
+                named.push(LegendStep {
                     name: format!("{name}{repeat}"),
                     colour: colour(named.len()),
                     step: run,

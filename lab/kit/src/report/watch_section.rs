@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::html::escape;
 use crate::format;
 use crate::nearest::Recall;
-use crate::result::{Agreed, Expiry, FanOut, ProgramRuns, RunResult, StepResult};
+use crate::result::{AgreementResult, Expiry, FanOut, ProgramRuns, RunResult, StepResult};
 
 /// A table of all steps with readers and one of all in which documents expired.
 pub(super) fn write(out: &mut String, result: &RunResult) {
@@ -41,8 +41,8 @@ fn recall(found: &Recall) -> Figures {
 }
 
 /// The workload chooses the names of its questions: they share one column.
-fn agreed(found: &[Agreed]) -> Option<Figures> {
-    let line = |one: &Agreed| {
+fn agreed(found: &[AgreementResult]) -> Option<Figures> {
+    let line = |one: &AgreementResult| {
         let after = one.after_s.map(format::seconds);
         let after = after.map_or_else(|| "never".to_owned(), |after| format!("after {after}"));
         format!("{} {after}", one.name)

@@ -23,11 +23,11 @@ pub use replay::{
 };
 pub use resources::{CostSummary, DeviceSummary, HostSummary, PressureSummary, Sizes, ThreadGroup};
 pub use run::{
-    Check, MemoryLimit, OWN_LABEL, RunFacts, RunResult, SCHEMA, Skipped, TargetFacts, VERSION,
+    Check, MemoryLimit, OWN_LABEL, RunFacts, RunResult, SCHEMA, SkippedStep, TargetFacts, VERSION,
     Warning,
 };
 pub use step::{
-    CallCounts, FinishSummary, RateSummary, RoleResult, Stalls, StepMore, StepResult, Stretch,
+    CallCounts, FinishSummary, Period, RateSummary, RoleResult, Stalls, StepExtras, StepResult,
 };
 pub use verdict::{ERRORS_PERCENT_MAX, judge_calls};
-pub use watch::{Agreed, Expiry, FanOut, ProgramRuns};
+pub use watch::{AgreementResult, Expiry, FanOut, ProgramRuns};

@@ -42,7 +42,7 @@ pub struct RunResult {
     pub checks: Vec<Check>,
     /// Steps that were skipped because the target lacks a capability.
     #[serde(default)]
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedStep>,
     /// The limit that the run put on memory.
     #[serde(default)]
     pub memory_limit: Option<MemoryLimit>,
@@ -106,7 +106,7 @@ impl RunResult {
 
 /// A step that was skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Skipped {
+pub struct SkippedStep {
     /// Its name.
     pub step: String,
     /// The capability that the target lacks, or another reason why the step did not run.

@@ -9,7 +9,7 @@ use super::latency::LatencySummary;
 use super::overload::Overload;
 use super::replay::ReplayResult;
 use super::resources::{CostSummary, DeviceSummary, HostSummary, Sizes, ThreadGroup};
-use super::watch::{Agreed, Expiry, FanOut, ProgramRuns};
+use super::watch::{AgreementResult, Expiry, FanOut, ProgramRuns};
 use crate::nearest::Recall;
 use crate::series::Point;
 use crate::workload::Operation;
@@ -67,13 +67,13 @@ pub struct StepResult {
     pub series: Vec<Point>,
     /// Further facts.
     #[serde(default)]
-    pub more: StepMore,
+    pub more: StepExtras,
 }
 
 /// Fields added to a step since the first version; each may be absent.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct StepMore {
+pub struct StepExtras {
     /// Background roles: clients that worked while the step was measured.
     #[serde(rename = "beside")]
     pub background: Vec<RoleResult>,
@@ -156,7 +156,7 @@ pub struct StepMore {
     pub recall: Option<Recall>,
     /// Pairs of queries that had to return the same results.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub agreed: Vec<Agreed>,
+    pub agreed: Vec<AgreementResult>,
     /// Runs of the user's program during the step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<ProgramRuns>,
@@ -281,12 +281,12 @@ pub struct Stalls {
     #[serde(default)]
     pub longest_gap_seconds: f64,
     /// The longest stalls, at most 100, in order of time.
-    pub stretches: Vec<Stretch>,
+    pub stretches: Vec<Period>,
 }
 
 /// A period of time within a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Stretch {
+pub struct Period {
     /// Since the step began.
     pub start_s: f64,
     /// Length.

@@ -58,7 +58,7 @@ pub struct Expiry {
 
 /// Two queries that had to return the same results.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Agreed {
+pub struct AgreementResult {
     /// A description.
     pub name: String,
     /// From the end of the work until the results were the same; `None` if they never were.

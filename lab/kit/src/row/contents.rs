@@ -235,13 +235,13 @@ impl Contents {
 
 /// Checks that the ids of rows come in order.
 #[derive(Clone, Debug)]
-pub struct InOrder {
+pub struct OrderChecker {
     last: Key,
     reverse: bool,
     is_first: bool,
 }
 
-impl InOrder {
+impl OrderChecker {
     /// Ids from `from` on.
     pub fn from(from: Key, reverse: bool) -> Self {
         Self {
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn ids_in_order_and_others() {
         let take = |reverse: bool, ids: &[i64]| {
-            let mut order = InOrder::from(Key::Number(5), reverse);
+            let mut order = OrderChecker::from(Key::Number(5), reverse);
             ids.iter().try_for_each(|id| order.take(Key::Number(*id)))
         };
         assert!(take(false, &[5, 6, 9]).is_ok() && take(true, &[4, 2]).is_ok());

@@ -3,7 +3,7 @@
 use rand::Rng;
 
 use super::tree::{Tree, Variables};
-use crate::draw::{Draw, Zipf};
+use crate::draw::{KeyDistribution, Zipf};
 use crate::seed::Stream;
 use crate::text::{WORDS, random_text, word_numbered};
 
@@ -93,7 +93,7 @@ pub enum Generator {
     /// The number of statements that the client has drawn in the step, including this one.
     Sequence,
     /// The id of a document that exists.
-    Existing(Draw),
+    Existing(KeyDistribution),
     /// A value that `let` named.
     Variable(String),
     /// An array of repeated draws of a value: the smallest and the largest length.
@@ -103,7 +103,7 @@ pub enum Generator {
 }
 
 /// The inputs of a draw.
-pub struct Draws<'a> {
+pub struct DrawContext<'a> {
     /// Random numbers.
     pub random: &'a mut Stream,
     /// The number of the document.
@@ -119,12 +119,12 @@ pub struct Draws<'a> {
     /// The variables of `let`.
     pub variables: &'a Variables,
     /// Draws the id of a document that exists.
-    pub existing: &'a mut dyn FnMut(&mut Stream, Draw) -> Tree,
+    pub existing: &'a mut dyn FnMut(&mut Stream, KeyDistribution) -> Tree,
 }
 
 impl Template {
     /// Draws a value.
-    pub fn draw(&self, draws: &mut Draws<'_>) -> Tree {
+    pub fn draw(&self, draws: &mut DrawContext<'_>) -> Tree {
         self.draw_if_any(draws).unwrap_or(Tree::Null)
     }
 
@@ -142,7 +142,7 @@ impl Template {
         }
     }
 
-    pub(super) fn draw_if_any(&self, draws: &mut Draws<'_>) -> Option<Tree> {
+    pub(super) fn draw_if_any(&self, draws: &mut DrawContext<'_>) -> Option<Tree> {
         Some(match self {
             Self::Constant(value) => value.clone(),
             Self::Object(fields) => Tree::Object(
@@ -163,7 +163,7 @@ impl Template {
 }
 
 impl Generator {
-    fn draw(&self, draws: &mut Draws<'_>) -> Option<Tree> {
+    fn draw(&self, draws: &mut DrawContext<'_>) -> Option<Tree> {
         let random = &mut *draws.random;
         let integer = |number: u64| Tree::integer(i64::try_from(number).unwrap_or(i64::MAX));
         Some(match self {
@@ -231,7 +231,7 @@ impl Generator {
 
 /// Draws a value outside of clients, with the same result each time.
 pub(super) fn drawn_once(template: &Template) -> Tree {
-    template.draw(&mut Draws {
+    template.draw(&mut DrawContext {
         random: &mut crate::seed::from(0),
         number: 1,
         rows: 1,
@@ -260,7 +260,7 @@ pub(super) fn zipf(count: u64) -> Distribution {
 /// Draws the number of an existing document; `count` documents from number `first` on exist.
 pub fn draw_existing(
     random: &mut Stream,
-    draw: Draw,
+    draw: KeyDistribution,
     zipf: &mut Zipf,
     first: u64,
     count: u64,

@@ -12,7 +12,7 @@ mod shape;
 mod statement;
 mod tree;
 
-pub use generator::{Draws, Generator, Template, constant, draw_existing};
+pub use generator::{DrawContext, Generator, Template, constant, draw_existing};
 pub use parse::TemplateError;
 pub use shape::Shape;
 pub use statement::{Command, DatabaseAction, Statement, StatementCall, StatementFile};

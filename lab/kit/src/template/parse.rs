@@ -4,7 +4,7 @@ use toml::Value;
 
 use super::generator::{Distribution, Generator, Template, zipf};
 use super::tree::Tree;
-use crate::draw::Draw;
+use crate::draw::KeyDistribution;
 use crate::text::WORDS;
 
 /// An error in a template, and the wrong words of the file.
@@ -254,12 +254,12 @@ fn other_generator(whole: &str, name: &str, given: &[&str]) -> Result<Generator,
         ("number", []) => Ok(Generator::Number),
         ("client", []) => Ok(Generator::Client),
         ("sequence", []) => Ok(Generator::Sequence),
-        ("existing", []) => Ok(Generator::Existing(Draw::Uniform)),
+        ("existing", []) => Ok(Generator::Existing(KeyDistribution::Uniform)),
         ("existing", [draw]) => match *draw {
-            "uniform" => Ok(Generator::Existing(Draw::Uniform)),
-            "zipf" => Ok(Generator::Existing(Draw::Zipf)),
-            "wide-zipf" => Ok(Generator::Existing(Draw::WideZipf)),
-            "latest" => Ok(Generator::Existing(Draw::Latest)),
+            "uniform" => Ok(Generator::Existing(KeyDistribution::Uniform)),
+            "zipf" => Ok(Generator::Existing(KeyDistribution::Zipf)),
+            "wide-zipf" => Ok(Generator::Existing(KeyDistribution::WideZipf)),
+            "latest" => Ok(Generator::Existing(KeyDistribution::Latest)),
             _ => Err(usage("@existing([uniform|zipf|wide-zipf|latest])")),
         },
         ("var", [name]) if !name.is_empty() => Ok(Generator::Variable((*name).to_owned())),
@@ -321,7 +321,7 @@ fn choice(given: &[&str]) -> Option<Vec<(Tree, f64)>> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::generator::Draws;
+    use super::super::generator::DrawContext;
     use super::*;
     use crate::seed::from;
 
@@ -332,7 +332,7 @@ mod tests {
 
     fn draw(text: &str, number: u64) -> Vec<(String, Tree)> {
         let template = template(text).unwrap();
-        let found = template.draw(&mut Draws {
+        let found = template.draw(&mut DrawContext {
             random: &mut from(number),
             number,
             rows: 100,

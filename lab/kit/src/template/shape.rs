@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::generator::{Draws, Template};
+use super::generator::{DrawContext, Template};
 use super::parse::TemplateError;
 use super::tree::{Tree, Variables};
 use crate::seed::Stream;
@@ -66,7 +66,7 @@ impl Shape {
         rows: u64,
         now_ms: i64,
     ) -> Vec<(&'static str, Tree)> {
-        let mut draws = Draws {
+        let mut draws = DrawContext {
             random,
             number,
             rows,

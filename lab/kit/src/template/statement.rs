@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::generator::{Draws, Template};
+use super::generator::{DrawContext, Template};
 use super::parse::TemplateError;
 use super::tree::{Tree, Variables};
 
@@ -411,7 +411,7 @@ impl Statement {
     }
 
     /// Draws the statement; `draws` has no variables yet.
-    pub fn draw(&self, table: usize, draws: &mut Draws<'_>) -> StatementCall {
+    pub fn draw(&self, table: usize, draws: &mut DrawContext<'_>) -> StatementCall {
         let mut variables = Variables::new();
         for (name, value) in &self.variables {
             let drawn = value.draw(&mut with(draws, &variables));
@@ -438,8 +438,8 @@ impl Statement {
     }
 }
 
-fn with<'a>(draws: &'a mut Draws<'_>, variables: &'a Variables) -> Draws<'a> {
-    Draws {
+fn with<'a>(draws: &'a mut DrawContext<'_>, variables: &'a Variables) -> DrawContext<'a> {
+    DrawContext {
         random: draws.random,
         number: draws.number,
         rows: draws.rows,
@@ -496,7 +496,7 @@ impl Part {
 }
 
 impl PartKind {
-    fn draw(&self, draws: &mut Draws<'_>) -> DatabaseAction {
+    fn draw(&self, draws: &mut DrawContext<'_>) -> DatabaseAction {
         match self {
             Self::Find {
                 filter,

@@ -3,13 +3,13 @@
 
 use std::sync::atomic::Ordering;
 
-use super::client::{Pending, Work};
+use super::client::{ClientWork, PendingCall};
 use super::effect::Effect;
-use super::versions::Written;
+use super::versions::SampledWrite;
 use crate::target::CallOutcome;
 use crate::workload::Operation;
 
-impl Work {
+impl ClientWork {
     /// The effect of the call just drawn, should its reply never come.
     pub fn in_flight(&self) -> Effect {
         let unknown = Effect::default();
@@ -44,7 +44,7 @@ impl Work {
     }
 
     /// After its delete the row of a delete-and-insert waits to be put back.
-    fn is_delete(&self, operation: Operation, pending: &Pending) -> bool {
+    fn is_delete(&self, operation: Operation, pending: &PendingCall) -> bool {
         operation == Operation::DeleteOldest
             || (operation == Operation::DeleteInsert && !pending.is_reinsert)
     }
@@ -81,7 +81,7 @@ impl Work {
     }
 
     /// Records the outcome for a row of the sample.
-    fn follow(&self, written: Option<&Written>, outcome: &CallOutcome) {
+    fn follow(&self, written: Option<&SampledWrite>, outcome: &CallOutcome) {
         let is_done = match outcome {
             CallOutcome::Done { rows: 0, .. } => return,
             CallOutcome::Done { .. } => true,
@@ -93,7 +93,12 @@ impl Work {
         }
     }
 
-    fn effect(&mut self, operation: Operation, pending: &Pending, outcome: &CallOutcome) -> Effect {
+    fn effect(
+        &mut self,
+        operation: Operation,
+        pending: &PendingCall,
+        outcome: &CallOutcome,
+    ) -> Effect {
         let (done, rows, unknown) = match outcome {
             CallOutcome::Done { ops, rows } => (*ops, *rows, 0),
             CallOutcome::Failed { done, .. } => (*done, 0, 0),

@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError};
 use rand::Rng;
 
 use super::tables::{Dataset, TableState};
-use super::versions::Written;
-use crate::draw::{Draw, Zipf};
+use super::versions::SampledWrite;
+use crate::draw::{KeyDistribution, Zipf};
 use crate::program::ProgramCall;
 use crate::row::{Key, Value};
 use crate::seed::Stream;
@@ -17,7 +17,7 @@ use crate::workload::{Assign, DocumentKind, Ids, Operation, Placement, Role};
 
 /// The next action of a client.
 #[derive(Debug)]
-pub enum Next {
+pub enum ClientAction {
     /// Make this call. The first value is its operation, drawn if the role is a mix.
     Call(Operation, Call),
     /// Make both calls, one after the other; together they are one operation.
@@ -41,7 +41,7 @@ pub enum Quota {
 
 /// Facts about the call under way, needed when it ends.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+pub(super) struct PendingCall {
     pub(super) operation: Option<Operation>,
     pub(super) ops: u64,
     pub(super) bytes: u64,
@@ -57,21 +57,21 @@ pub(super) struct Pending {
     /// For statements: documents that the statement inserts, and whether it deletes its rows.
     pub(super) statement: (u64, bool),
     /// Values that the call stores in a sampled row.
-    pub(super) written: Option<Written>,
+    pub(super) written: Option<SampledWrite>,
     /// Rows that a read returns at most.
     pub(super) rows_max: Option<u64>,
 }
 
 /// The state of a loading client before its last batch.
 #[derive(Debug)]
-pub(super) struct Before {
+pub(super) struct BatchCheckpoint {
     pub(super) random: Stream,
     pub(super) next: u64,
 }
 
 /// The work of one client.
 #[derive(Debug)]
-pub struct Work {
+pub struct ClientWork {
     pub(super) role: Role,
     pub(super) dataset: Arc<Dataset>,
     pub(super) random: Stream,
@@ -87,17 +87,17 @@ pub struct Work {
     pub(super) to_reinsert: Option<(usize, u64)>,
     /// Table, row number and remaining reads of a batch of neighbours.
     pub(super) neighbours: Option<(usize, u64, u32)>,
-    pub(super) pending: Pending,
+    pub(super) pending: PendingCall,
     /// For each table, the highest row number when the step began. Deletes take no row above it.
     pub(super) delete_limits: Vec<u64>,
     pub(super) misses_allowed: bool,
     /// Statements drawn.
     pub(super) sequence: u64,
     /// For loads: the state before the last batch.
-    pub(super) before: Option<Before>,
+    pub(super) before: Option<BatchCheckpoint>,
 }
 
-impl Work {
+impl ClientWork {
     /// A client in its role. With `misses_allowed` a read may find nothing, because other clients
     /// may delete rows meanwhile.
     pub fn new(
@@ -145,7 +145,7 @@ impl Work {
             zipf: Zipf::default(),
             to_reinsert: None,
             neighbours: None,
-            pending: Pending::default(),
+            pending: PendingCall::default(),
             misses_allowed,
             sequence: 0,
             before: None,
@@ -154,9 +154,9 @@ impl Work {
 
     /// Draws the next call before the clock starts, so that generating rows is not part of its
     /// latency.
-    pub fn draw(&mut self) -> Next {
+    pub fn draw(&mut self) -> ClientAction {
         match &mut self.calls_left {
-            Some(0) => return Next::End,
+            Some(0) => return ClientAction::End,
             Some(left) => *left -= 1,
             None => {}
         }
@@ -165,14 +165,14 @@ impl Work {
             Operation::Mix => self.draw_operation(),
             operation => operation,
         };
-        self.pending = Pending {
+        self.pending = PendingCall {
             operation: Some(operation),
             ops: 1,
             expected: 1,
-            ..Pending::default()
+            ..PendingCall::default()
         };
         let call = self.draw_call(operation);
-        if let Next::Call(_, call) = &call {
+        if let ClientAction::Call(_, call) = &call {
             self.pending.ops = call.ops();
         }
         call
@@ -213,7 +213,7 @@ impl Work {
             .map_or(Operation::Point, |(operation, _)| *operation)
     }
 
-    fn draw_call(&mut self, operation: Operation) -> Next {
+    fn draw_call(&mut self, operation: Operation) -> ClientAction {
         let limit = self.role.limit.unwrap_or(self.dataset.settings.limit);
         let call = match operation {
             Operation::Insert => return self.insert(),
@@ -236,9 +236,9 @@ impl Work {
         };
         if let (true, Call::Update { table, id, .. }) = (self.role.prefetch, &call) {
             let (table, id) = (*table, id.clone());
-            return Next::Pair(operation, Call::Get { table, id }, call);
+            return ClientAction::Pair(operation, Call::Get { table, id }, call);
         }
-        Next::Call(operation, call)
+        ClientAction::Call(operation, call)
     }
 
     /// Draws a call of an operation that needs one row.
@@ -262,7 +262,7 @@ impl Work {
                 let number = self.draw_number(table);
                 let from = self.dataset.key(number);
                 // YCSB draws the length of the range with the skewed id; the other sources fix it.
-                let limit = if self.role.draw == Draw::Uniform {
+                let limit = if self.role.draw == KeyDistribution::Uniform {
                     limit
                 } else {
                     self.random.random_range(1..=limit.max(1))
@@ -310,7 +310,7 @@ impl Work {
     }
 
     /// The next call of a program.
-    fn program(&mut self, operation: Operation) -> Next {
+    fn program(&mut self, operation: Operation) -> ClientAction {
         self.pending.expected = 0;
         let drawn = self
             .dataset
@@ -322,8 +322,8 @@ impl Work {
                 }
                 _ => ProgramCall::load(state),
             });
-        drawn.map_or(Next::End, |call| {
-            Next::Call(operation, Call::Program(Box::new(call)))
+        drawn.map_or(ClientAction::End, |call| {
+            ClientAction::Call(operation, Call::Program(Box::new(call)))
         })
     }
 
@@ -426,7 +426,7 @@ impl Work {
         }
     }
 
-    fn index_range(&mut self, limit: u32) -> Next {
+    fn index_range(&mut self, limit: u32) -> ClientAction {
         let table = self.draw_table();
         let indexes = self
             .dataset
@@ -434,7 +434,7 @@ impl Work {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if indexes.is_empty() {
-            return Next::End;
+            return ClientAction::End;
         }
         let index = self.random.random_range(0..indexes.len());
         // The modern benchmark starts at a drawn value of the first field, the classic one at a
@@ -453,7 +453,7 @@ impl Work {
             .collect();
         self.pending.expected = 0;
         self.pending.rows_max = Some(u64::from(limit));
-        Next::Call(
+        ClientAction::Call(
             Operation::IndexRange,
             Call::IndexRange {
                 table,

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use rand::Rng;
 
-use super::client::{Before, Next, Work};
+use super::client::{BatchCheckpoint, ClientAction, ClientWork};
 use crate::row::Row;
 use crate::target::Call;
 use crate::workload::{Ids, Operation};
@@ -12,7 +12,7 @@ use crate::workload::{Ids, Operation};
 /// The number of batches by which inserts may be ahead of the deletes paired with them.
 const INSERT_LEAD_BATCHES: i64 = 8;
 
-impl Work {
+impl ClientWork {
     pub(super) fn row(&mut self, table: usize, number: u64) -> Row {
         let table_rows = self
             .dataset
@@ -29,19 +29,19 @@ impl Work {
         row
     }
 
-    pub(super) fn insert(&mut self) -> Next {
+    pub(super) fn insert(&mut self) -> ClientAction {
         let paired = self.dataset.paired.load(Ordering::Relaxed);
         let ahead = self.dataset.ahead.load(Ordering::Relaxed);
         if paired && ahead > INSERT_LEAD_BATCHES * i64::try_from(self.batch).unwrap_or(1) {
-            return Next::Wait;
+            return ClientAction::Wait;
         }
         let (table, numbers) = if self.rows > 0 {
-            self.before = Some(Before {
+            self.before = Some(BatchCheckpoint {
                 random: self.random.clone(),
                 next: self.next,
             });
             let Some((table, first, count)) = self.take_share() else {
-                return Next::End;
+                return ClientAction::End;
             };
             (table, (first..first + count).collect::<Vec<u64>>())
         } else {
@@ -52,7 +52,7 @@ impl Work {
                 self.batch
             };
             let Some(state) = self.dataset.tables.get(table) else {
-                return Next::End;
+                return ClientAction::End;
             };
             let first = state.give(count);
             self.pending.given = Some((table, first, count));
@@ -66,7 +66,7 @@ impl Work {
             self.pending.ks.extend(row.k());
             rows.push(row);
         }
-        Next::Call(Operation::Insert, Call::Insert { table, rows })
+        ClientAction::Call(Operation::Insert, Call::Insert { table, rows })
     }
 
     /// The next batch of this client's share: table, first number, count. A batch never spans two
@@ -89,16 +89,16 @@ impl Work {
         Some((table, first, count))
     }
 
-    pub(super) fn delete_oldest(&mut self) -> Next {
+    pub(super) fn delete_oldest(&mut self) -> ClientAction {
         let paired = self.dataset.paired.load(Ordering::Relaxed);
         let batch = i64::try_from(self.batch).unwrap_or(i64::MAX);
         if paired && self.dataset.ahead.load(Ordering::Relaxed) < batch {
-            return Next::Wait;
+            return ClientAction::Wait;
         }
         let table = self.draw_table();
         let limit = self.delete_limits.get(table).copied().unwrap_or(0);
         let Some(state) = self.dataset.tables.get(table) else {
-            return Next::End;
+            return ClientAction::End;
         };
         // One row always stays, so that readers have something to draw.
         let numbers = state.take_oldest(self.batch, limit.saturating_sub(1));
@@ -106,7 +106,7 @@ impl Work {
             // No rows are left to delete. Inserters without a quota must then no longer wait for
             // the deletes.
             self.dataset.paired.store(false, Ordering::Relaxed);
-            return Next::End;
+            return ClientAction::End;
         }
         let versions = &self.dataset.versions;
         let ids = numbers.map(|number| {
@@ -114,7 +114,7 @@ impl Work {
             self.dataset.key(number)
         });
         let ids = ids.collect();
-        Next::Call(Operation::DeleteOldest, Call::Delete { table, ids })
+        ClientAction::Call(Operation::DeleteOldest, Call::Delete { table, ids })
     }
 
     pub(super) fn delete_insert(&mut self) -> Call {

@@ -15,7 +15,7 @@ mod tests;
 mod updates;
 mod versions;
 
-pub use client::{Next, Quota, Work, number_of};
+pub use client::{ClientAction, ClientWork, Quota, number_of};
 pub use effect::Effect;
 pub use tables::{Dataset, TableCheckpoint, TableState};
-pub use versions::{Expected, Versions};
+pub use versions::{ExpectedRow, Versions};

@@ -2,26 +2,26 @@
 
 use rand::Rng;
 
-use super::client::{Next, Work};
-use crate::draw::Draw;
+use super::client::{ClientAction, ClientWork};
+use crate::draw::KeyDistribution;
 use crate::row::Key;
 use crate::seed::Stream;
 use crate::target::Call;
-use crate::template::{Draws, Tree, Variables, draw_existing};
+use crate::template::{DrawContext, Tree, Variables, draw_existing};
 use crate::workload::Operation;
 
-impl Work {
-    pub(super) fn statement(&mut self, operation: Operation, number: u16) -> Next {
+impl ClientWork {
+    pub(super) fn statement(&mut self, operation: Operation, number: u16) -> ClientAction {
         let statements = self.role.compiled.clone();
         let Some(statement) = statements.get(usize::from(number)) else {
-            return Next::End;
+            return ClientAction::End;
         };
         let table = self.draw_table();
         let (first, count) = self.existing(table);
         let table_number = u32::try_from(table).unwrap_or(u32::MAX);
         let rows = self.dataset.settings.rows_of(table_number);
         let (dataset, zipf) = (self.dataset.clone(), &mut self.zipf);
-        let mut existing = |random: &mut Stream, draw: Draw| {
+        let mut existing = |random: &mut Stream, draw: KeyDistribution| {
             let row = draw_existing(random, draw, zipf, first, count);
             match dataset.key(dataset.number(table, row)) {
                 Key::Number(number) => Tree::Long(number),
@@ -33,7 +33,7 @@ impl Work {
         self.sequence += 1;
         let call = statement.draw(
             table,
-            &mut Draws {
+            &mut DrawContext {
                 random: &mut self.random,
                 number: fresh,
                 rows,
@@ -46,6 +46,6 @@ impl Work {
         );
         self.pending.expected = statement.expected_rows();
         self.pending.statement = (call.inserts, call.deletes);
-        Next::Call(operation, Call::Statement(Box::new(call)))
+        ClientAction::Call(operation, Call::Statement(Box::new(call)))
     }
 }

@@ -25,8 +25,8 @@ fn role(operation: Operation) -> Role {
     .unwrap()
 }
 
-fn work(dataset: &Arc<Dataset>, role: Role, quota: Quota, client: Share) -> Work {
-    Work::new(
+fn work(dataset: &Arc<Dataset>, role: Role, quota: Quota, client: Share) -> ClientWork {
+    ClientWork::new(
         role,
         quota,
         dataset.clone(),
@@ -55,7 +55,7 @@ fn clients_share_the_rows_of_all_tables_without_gap_or_overlap() {
                 Quota::Rows(1_003),
                 Share::new(client, 4),
             );
-            while let Next::Call(_, Call::Insert { table, rows }) = work.draw() {
+            while let ClientAction::Call(_, Call::Insert { table, rows }) = work.draw() {
                 for row in &rows {
                     assert!(
                         seen.insert((table, row.id.clone().unwrap())),
@@ -100,7 +100,7 @@ fn own_rows_of_clients_never_meet_and_cover_all() {
         );
         let mut own = BTreeSet::new();
         for _ in 0..500 {
-            let Next::Call(_, Call::ReadModifyWrite { id, .. }) = work.draw() else {
+            let ClientAction::Call(_, Call::ReadModifyWrite { id, .. }) = work.draw() else {
                 panic!()
             };
             own.insert(id);
@@ -115,7 +115,7 @@ fn a_read_that_finds_nothing_fails_unless_rows_may_be_missing() {
     let (_, dataset) = dataset("point", Overrides::default());
     dataset.stored(100);
     for (misses, is_failure) in [(false, true), (true, false)] {
-        let mut work = Work::new(
+        let mut work = ClientWork::new(
             role(Operation::Point),
             Quota::Endless,
             dataset.clone(),
@@ -123,7 +123,7 @@ fn a_read_that_finds_nothing_fails_unless_rows_may_be_missing() {
             Share::ALL,
             misses,
         );
-        assert!(matches!(work.draw(), Next::Call(..)));
+        assert!(matches!(work.draw(), ClientAction::Call(..)));
         let (outcome, _) = work.account(CallOutcome::done(1, 0));
         assert_eq!(matches!(outcome, CallOutcome::Failed { .. }), is_failure);
     }
@@ -159,11 +159,11 @@ fn deletes_follow_inserts_and_inserts_wait_for_them() {
         Share::ALL,
     );
     assert!(
-        matches!(delete.draw(), Next::Wait),
+        matches!(delete.draw(), ClientAction::Wait),
         "nothing was inserted yet"
     );
     let mut inserted = 0;
-    while let Next::Call(..) = insert.draw() {
+    while let ClientAction::Call(..) = insert.draw() {
         insert.account(CallOutcome::done(10, 10));
         inserted += 10;
     }
@@ -171,13 +171,13 @@ fn deletes_follow_inserts_and_inserts_wait_for_them() {
         inserted, 90,
         "eight batches ahead and the one that went over"
     );
-    let Next::Call(_, Call::Delete { ids, .. }) = delete.draw() else {
+    let ClientAction::Call(_, Call::Delete { ids, .. }) = delete.draw() else {
         panic!()
     };
     assert_eq!((ids.first(), ids.len()), (Some(&Key::Number(1)), 10));
     let (_, effect) = delete.account(CallOutcome::done(10, 10));
     assert_eq!(effect.deleted, 10);
-    assert!(matches!(insert.draw(), Next::Call(..)));
+    assert!(matches!(insert.draw(), ClientAction::Call(..)));
 }
 
 #[test]
@@ -197,12 +197,12 @@ fn a_deleted_row_is_put_back_by_who_deleted_it() {
         Quota::Endless,
         Share::ALL,
     );
-    let Next::Call(_, Call::Delete { ids, .. }) = work.draw() else {
+    let ClientAction::Call(_, Call::Delete { ids, .. }) = work.draw() else {
         panic!()
     };
     let (_, effect) = work.account(CallOutcome::done(1, 1));
     assert!((effect.deleted, effect.inserted) == (1, 0) && work.must_reinsert());
-    let Next::Call(_, Call::Insert { rows, .. }) = work.draw() else {
+    let ClientAction::Call(_, Call::Insert { rows, .. }) = work.draw() else {
         panic!()
     };
     assert_eq!(rows[0].id.as_ref(), ids.first());
@@ -227,7 +227,7 @@ fn rows_stored_at_random_leave_a_share_of_one_by_e_missing() {
         Share::ALL,
     );
     let mut distinct = 0;
-    while let Next::Call(..) = work.draw() {
+    while let ClientAction::Call(..) = work.draw() {
         distinct += work.account(CallOutcome::done(1, 1)).1.inserted;
     }
     assert!((6_250..6_400).contains(&distinct), "{distinct}");
@@ -252,11 +252,11 @@ fn mixes_keep_their_weights_and_latest_prefers_the_newest() {
     let (mut inserts, mut newest) = (0, 0);
     for _ in 0..20_000 {
         match work.draw() {
-            Next::Call(Operation::Insert, Call::Insert { rows, .. }) => {
+            ClientAction::Call(Operation::Insert, Call::Insert { rows, .. }) => {
                 inserts += rows.len();
                 work.account(CallOutcome::done(1, 1));
             }
-            Next::Call(_, Call::Get { id, .. }) => {
+            ClientAction::Call(_, Call::Get { id, .. }) => {
                 newest += usize::from(id == DocumentKind::Ycsb.key(dataset.tables[0].visible()));
             }
             other => panic!("{other:?}"),
@@ -288,7 +288,7 @@ fn batches_of_neighbours_go_on_where_the_read_before_was() {
     );
     let numbers: Vec<u64> = (0..400)
         .map(|_| match reader.draw() {
-            Next::Call(Operation::Point, Call::Get { id, .. }) => (1..=1_000)
+            ClientAction::Call(Operation::Point, Call::Get { id, .. }) => (1..=1_000)
                 .find(|number| dataset.key(*number) == id)
                 .unwrap(),
             other => panic!("{other:?}"),
@@ -324,7 +324,7 @@ fn an_update_may_be_preceded_by_a_read_of_its_row() {
         Quota::Endless,
         Share::ALL,
     );
-    let Next::Pair(
+    let ClientAction::Pair(
         Operation::UpdateInc,
         Call::Get { id: read, .. },
         Call::Update { id: updated, .. },

@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use super::client::{Next, Work};
-use super::versions::Written;
+use super::client::{ClientAction, ClientWork};
+use super::versions::SampledWrite;
 use crate::row::Value;
 use crate::row::contents::{hash_of, write_checksum};
 use crate::target::{Call, Change};
 use crate::workload::{Ids, Operation};
 
-impl Work {
+impl ClientWork {
     pub(super) fn update(&mut self, table: usize, number: u64, change: Change) -> Call {
         self.pending.bytes = match &change {
             Change::Inc => 4,
@@ -55,7 +55,7 @@ impl Work {
             Value::Text(text) => Some((*name, hash_of(text))),
             _ => None,
         };
-        self.pending.written = Some(Written {
+        self.pending.written = Some(SampledWrite {
             table,
             number,
             begun: Instant::now(),
@@ -63,7 +63,7 @@ impl Work {
         });
     }
 
-    pub(super) fn read_write_field(&mut self) -> Next {
+    pub(super) fn read_write_field(&mut self) -> ClientAction {
         let table = self.draw_table();
         let number = self.draw_number(table);
         let (field, value) = self
@@ -72,6 +72,6 @@ impl Work {
             .fresh_field(&mut self.random, self.dataset.settings.payload);
         let update = self.set_field(table, number, field, value);
         let id = self.dataset.key(number);
-        Next::Pair(Operation::ReadWriteField, Call::Get { table, id }, update)
+        ClientAction::Pair(Operation::ReadWriteField, Call::Get { table, id }, update)
     }
 }

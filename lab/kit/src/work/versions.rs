@@ -20,7 +20,7 @@ const CANDIDATES_MAX: usize = 256;
 pub(super) type Fields<T> = Vec<(&'static str, T)>;
 
 /// A sampled row and the possible values of its fields: table, row number, fields.
-pub type Expected = (usize, u64, Vec<(&'static str, Vec<u64>)>);
+pub type ExpectedRow = (usize, u64, Vec<(&'static str, Vec<u64>)>);
 
 /// A value that a field may hold.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ struct Candidate {
 
 /// The knowledge about a row.
 #[derive(Debug)]
-enum Known {
+enum RowState {
     /// The row was changed in a way that is not tracked.
     Nothing,
     Fields(Fields<Vec<Candidate>>),
@@ -45,12 +45,12 @@ enum Known {
 pub struct Versions {
     every: u64,
     is_off: AtomicBool,
-    rows: Mutex<HashMap<(usize, u64), Known>>,
+    rows: Mutex<HashMap<(usize, u64), RowState>>,
 }
 
 /// A write of a row of the sample.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct SampledWrite {
     pub(super) table: usize,
     pub(super) number: u64,
     pub(super) begun: Instant,
@@ -67,7 +67,7 @@ impl Versions {
         }
     }
 
-    fn rows(&self) -> MutexGuard<'_, HashMap<(usize, u64), Known>> {
+    fn rows(&self) -> MutexGuard<'_, HashMap<(usize, u64), RowState>> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -91,12 +91,12 @@ impl Versions {
     /// Notes that a row will be changed in a way that is not tracked.
     pub(super) fn forget(&self, table: usize, number: u64) {
         if self.watches(table, number) {
-            self.rows().insert((table, number), Known::Nothing);
+            self.rows().insert((table, number), RowState::Nothing);
         }
     }
 
     /// Takes a write that has ended: either it was done, or it may still happen at any time.
-    pub(super) fn take(&self, written: &Written, is_done: bool) {
+    pub(super) fn take(&self, written: &SampledWrite, is_done: bool) {
         let ended = is_done.then(Instant::now);
         let mut rows = self.rows();
         if self.is_off.load(Ordering::Relaxed) {
@@ -104,8 +104,8 @@ impl Versions {
         }
         let known = rows
             .entry((written.table, written.number))
-            .or_insert_with(|| Known::Fields(Vec::new()));
-        let Known::Fields(fields) = known else {
+            .or_insert_with(|| RowState::Fields(Vec::new()));
+        let RowState::Fields(fields) = known else {
             return;
         };
         for (name, hash) in &written.fields {
@@ -129,15 +129,15 @@ impl Versions {
         }
         let is_much = |(_, all): &(&str, Vec<Candidate>)| all.len() > CANDIDATES_MAX;
         if fields.iter().any(is_much) {
-            *known = Known::Nothing;
+            *known = RowState::Nothing;
         }
     }
 
     /// The values that sampled rows must hold while no write is under way.
-    pub fn expected(&self) -> Vec<Expected> {
+    pub fn expected(&self) -> Vec<ExpectedRow> {
         let rows = self.rows();
         let all = rows.iter().filter_map(|((table, number), known)| {
-            let Known::Fields(fields) = known else {
+            let RowState::Fields(fields) = known else {
                 return None;
             };
             let fields: Fields<Vec<u64>> = fields
@@ -146,7 +146,7 @@ impl Versions {
                 .collect();
             (!fields.is_empty()).then_some((*table, *number, fields))
         });
-        let mut all: Vec<Expected> = all.collect();
+        let mut all: Vec<ExpectedRow> = all.collect();
         all.sort();
         all
     }
@@ -177,8 +177,8 @@ mod tests {
 
     use super::*;
 
-    fn written(begun: Instant, hash: u64) -> Written {
-        Written {
+    fn written(begun: Instant, hash: u64) -> SampledWrite {
+        SampledWrite {
             table: 0,
             number: 7,
             begun,

@@ -8,7 +8,7 @@ use super::choices::{Ids, Stop};
 use super::definition::{Operation, Role, Step, Workload, WorkloadError};
 use super::overrides::Overrides;
 use super::settings::Settings;
-use crate::draw::Draw;
+use crate::draw::KeyDistribution;
 use crate::pacing::Arrivals;
 
 impl Role {
@@ -24,7 +24,7 @@ impl Role {
             rate: None,
             sync: false,
             limit: None,
-            draw: Draw::Uniform,
+            draw: KeyDistribution::Uniform,
             mix: Vec::new(),
             reverse: false,
             within: None,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::beside::Agreement;
 use super::choices::{ExpiryRule, Ids, Stop};
 use super::overrides::Overrides;
-use crate::draw::Draw;
+use crate::draw::KeyDistribution;
 use crate::nearest::Similarity;
 use crate::pacing::Arrivals;
 use crate::program::Program;
@@ -164,7 +164,7 @@ pub struct Step {
     pub(super) command: Option<toml::Table>,
     /// Commands that run in the middle of the step.
     #[serde(default)]
-    pub during: Vec<MidStepCommand>,
+    pub during: Vec<StepCommand>,
     /// Whether the step is repeated with 1, 2, 4 and so on clients until more clients add little.
     #[serde(default)]
     pub saturate: bool,
@@ -189,7 +189,7 @@ pub struct Step {
 /// A command in the middle of a step, such as one that makes an index.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct MidStepCommand {
+pub struct StepCommand {
     /// The time since the step began.
     pub after_seconds: f64,
     /// The command.
@@ -239,7 +239,7 @@ pub struct Role {
     pub limit: Option<u32>,
     /// How ids are drawn.
     #[serde(default)]
-    pub draw: Draw,
+    pub draw: KeyDistribution,
     /// For [`Operation::Mix`]: operations and their weights.
     #[serde(default)]
     pub mix: Vec<(Operation, f64)>,
@@ -498,7 +498,7 @@ impl Step {
     }
 }
 
-impl MidStepCommand {
+impl StepCommand {
     /// The command.
     pub fn command(&self) -> Tree {
         constant(&self.command)
@@ -545,7 +545,7 @@ impl Workload {
                 .is_none_or(|(name, _)| !KEEPS_COUNT.contains(&name.as_str())),
             _ => true,
         };
-        let commands = step.during.iter().map(MidStepCommand::command);
+        let commands = step.during.iter().map(StepCommand::command);
         let action = (step.work.operation == Operation::Command).then(|| step.command());
         if is_command && commands.chain(action).any(changes) {
             return false;

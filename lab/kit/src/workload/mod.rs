@@ -14,12 +14,12 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use crate::draw::Draw;
+pub use crate::draw::KeyDistribution;
 pub use beside::Agreement;
 pub use choices::{Assign, ExpiryRule, Ids, Placement, Stop};
 pub use definition::{
-    Capability, Data, DocumentKind, Index, Invariant, MidStepCommand, Operation, Role,
-    SATURATE_MAX, Step, Workload, WorkloadError,
+    Capability, Data, DocumentKind, Index, Invariant, Operation, Role, SATURATE_MAX, Step,
+    StepCommand, Workload, WorkloadError,
 };
 pub use overrides::Overrides;
 pub use settings::Settings;

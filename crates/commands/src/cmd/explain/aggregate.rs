@@ -1,7 +1,7 @@
 //! `explain` of pipelines.
 
 use super::arguments::arguments;
-use super::explained::{Explained, Level, reply};
+use super::explained::{ExplainTarget, Level, reply};
 use crate::cmd::map_reduce::{self, MAP_REDUCE};
 use crate::context::ctx::Ctx;
 use crate::context::env::{CollationArg, environment};
@@ -95,7 +95,7 @@ pub(crate) fn aggregation(
             find.collation = exec.host.collation();
             find.allowed = exec.host.allowed_indexes(ns);
             let coll = cx.service.store.collection(ns)?;
-            let explained = Explained::new(ns.clone(), coll, find);
+            let explained = ExplainTarget::new(ns.clone(), coll, find);
             let mut planned = explained.find.planned(explained.coll.clone())?;
             let counted = usize::from(planned.counted);
             let ran = level.run(cx, || {

@@ -6,7 +6,7 @@ use crate::request::Outcome;
 use model::{DocWriter, Namespace, Result, Value};
 use query::exec::ExecContext;
 use query::explain::{ExplainedQuery, Shape, shape_of};
-use query::find::{Find, Planned};
+use query::find::{Find, PlannedQuery};
 use query::physical::run_to_end;
 use query::plan::{CachedPlan, Plan, PlanCache, alternatives};
 use query::shown::PlanNode;
@@ -25,18 +25,18 @@ pub(crate) enum Level {
 }
 
 /// The query that is explained, and its collection.
-pub(super) struct Explained {
+pub(super) struct ExplainTarget {
     pub(super) ns: Namespace,
     pub(super) coll: Option<Arc<Collection>>,
     pub(super) find: Find,
 }
 
-impl Explained {
+impl ExplainTarget {
     /// The explanation of a query that is not planned yet.
-    pub(super) fn new(ns: Namespace, coll: Option<Arc<Collection>>, find: Find) -> Explained {
+    pub(super) fn new(ns: Namespace, coll: Option<Arc<Collection>>, find: Find) -> ExplainTarget {
         let rivals = Some(Arc::default());
         let find = Find { rivals, ..find };
-        Explained { ns, coll, find }
+        ExplainTarget { ns, coll, find }
     }
 
     /// Plans that were considered and not chosen.
@@ -73,7 +73,7 @@ impl Explained {
     pub(super) fn query<'q>(
         &'q self,
         ns: &'q str,
-        planned: &'q Planned,
+        planned: &'q PlannedQuery,
         ran_ms: Option<u64>,
     ) -> ExplainedQuery<'q> {
         ExplainedQuery {
@@ -91,7 +91,7 @@ impl Explained {
     pub(super) fn reply(
         &self,
         cx: &mut Ctx<'_, '_>,
-        mut planned: Planned,
+        mut planned: PlannedQuery,
         exec: &ExecContext<'_>,
         level: Level,
     ) -> Result<Outcome> {

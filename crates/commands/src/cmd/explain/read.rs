@@ -2,7 +2,7 @@
 
 use super::aggregate::aggregation;
 use super::arguments::{arguments, own_namespace, plain_find};
-use super::explained::{Explained, Level};
+use super::explained::{ExplainTarget, Level};
 use crate::cmd::count::parts_counted;
 use crate::context::ctx::Ctx;
 use crate::context::env::{CollationArg, environment};
@@ -59,7 +59,7 @@ pub(super) fn explain_read<'a>(
         view: Some(view),
         ..query.find
     };
-    let explained = Explained::new(ns, coll, find);
+    let explained = ExplainTarget::new(ns, coll, find);
     let (find, coll) = (&explained.find, explained.coll.clone());
     let planned = match (name, query.key) {
         ("count", _) => find.count(coll)?.into(),

@@ -1,12 +1,12 @@
 //! `explain` of writes.
 
 use super::arguments::{arguments, own_namespace, plain_find};
-use super::explained::{Explained, Level};
+use super::explained::{ExplainTarget, Level};
 use crate::context::ctx::Ctx;
 use crate::context::env::{CollationArg, environment};
 use crate::crud::args::write::{DELETE, FIND_AND_MODIFY, UPDATE};
 use crate::crud::args::{DeleteOp, FindAndModifyArgs, Mods, UpdateOp};
-use crate::crud::change::Changer;
+use crate::crud::change::UpdateSpec;
 use crate::ddl::collection::collection;
 use crate::read::StoreHost;
 use crate::request::Outcome;
@@ -132,12 +132,12 @@ pub(super) fn explain_write<'a>(
         ..ShapeParts::of(s.filter, s.collation)
     };
     find.allowed = cx.service.state.plan_filters.allowed(&ns, &shape);
-    let explained = Explained::new(ns, coll, find);
+    let explained = ExplainTarget::new(ns, coll, find);
     let filter = explained.find.filter.clone();
     let change = match &s.mods {
         None => Change::Delete,
         Some(mods) => {
-            let changer = Changer::parse(&env, mods, None)?;
+            let changer = UpdateSpec::parse(&env, mods, None)?;
             Change::Update {
                 would_change: Box::new(move |doc, env| {
                     changer.would_change(&filter.filter, env, doc)

@@ -58,7 +58,7 @@ pub(crate) fn documents<'a>(path: &str, list: Option<Array<'a>>) -> Result<Vec<D
 
 /// The unparsed change of a document.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Raw<'a> {
+pub(crate) enum RawChange<'a> {
     Doc(Doc<'a>),
     Pipeline(Array<'a>),
 }
@@ -67,10 +67,10 @@ pub(crate) enum Raw<'a> {
 ///
 /// # Errors
 /// 9 FailedToParse for another type.
-pub(crate) fn update_of<'a>(v: Value<'a>) -> Result<Raw<'a>> {
+pub(crate) fn update_of<'a>(v: Value<'a>) -> Result<RawChange<'a>> {
     match v {
-        Value::Document(d) => Ok(Raw::Doc(d)),
-        Value::Array(a) => Ok(Raw::Pipeline(a)),
+        Value::Document(d) => Ok(RawChange::Doc(d)),
+        Value::Array(a) => Ok(RawChange::Pipeline(a)),
         v => bail!(
             code::FAILED_TO_PARSE,
             "Update argument must be either an object or an array, given {}",

@@ -1,6 +1,6 @@
 //! Arguments of `update`, `delete`, `findAndModify`.
 
-use super::{NUMBERS, Raw, doc_or_empty, documents, hint, update_of};
+use super::{NUMBERS, RawChange, doc_or_empty, documents, hint, update_of};
 use crate::request::args::{Arg, Args, Kind, arg, check_doc, to_i64};
 use model::{Array, Doc, Result, Tag, Value, bail, code};
 
@@ -35,16 +35,16 @@ impl<'a> Mods<'a> {
     ) -> Result<Mods<'a>> {
         let array_filters = documents(&format!("{path}.arrayFilters"), filters)?;
         match update_of(v)? {
-            Raw::Doc(_) if constants.is_some() => bail!(
+            RawChange::Doc(_) if constants.is_some() => bail!(
                 51_198,
                 "Constant values may only be specified for pipeline updates"
             ),
-            Raw::Doc(doc) => Ok(Mods::Update { doc, array_filters }),
-            Raw::Pipeline(_) if filters.is_some() => bail!(
+            RawChange::Doc(doc) => Ok(Mods::Update { doc, array_filters }),
+            RawChange::Pipeline(_) if filters.is_some() => bail!(
                 code::FAILED_TO_PARSE,
                 "arrayFilters may not be specified for pipeline-style updates"
             ),
-            Raw::Pipeline(stages) => Ok(Mods::Pipeline {
+            RawChange::Pipeline(stages) => Ok(Mods::Pipeline {
                 stages,
                 constants: constants.unwrap_or(Doc::EMPTY),
             }),

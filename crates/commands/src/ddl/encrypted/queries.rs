@@ -182,7 +182,7 @@ fn range(q: &Args<'_>, bson_type: &str) -> Result<()> {
             show(&max)
         );
     }
-    let bits = match (whole(&min), whole(&max)) {
+    let bits = match (read_integer(&min), read_integer(&max)) {
         (Some(min), Some(max)) => i64::from(128 - (max - min).unsigned_abs().leading_zeros()),
         _ => *bits,
     };
@@ -197,7 +197,7 @@ fn range(q: &Args<'_>, bson_type: &str) -> Result<()> {
 }
 
 /// A bound as an integer, for types with integer values.
-fn whole(v: &Value<'_>) -> Option<i128> {
+fn read_integer(v: &Value<'_>) -> Option<i128> {
     match v {
         Value::Int32(n) => Some(i128::from(*n)),
         Value::Int64(n) => Some(i128::from(*n)),

@@ -1,7 +1,7 @@
 //! The index option `clustering`, which is specific to Quarry: the index entries contain documents
 //! (docs/adr/0096-clustering-indexes.md). Must not know: entries.
 
-use super::key::{Special, cannot};
+use super::key::{IndexKind, cannot};
 use crate::request::args::{show, wrong_type};
 use model::{Doc, Result, Tag, Value, bail, code};
 
@@ -10,7 +10,7 @@ use model::{Doc, Result, Tag, Value, bail, code};
 /// # Errors
 /// 14 TypeMismatch for another type, 67 CannotCreateIndex for names that are not top-level fields
 /// and for kinds of indexes without the option, 72 InvalidOptions on time series.
-pub(super) fn check(spec: Doc<'_>, options: Doc<'_>, kind: Special) -> Result<()> {
+pub(super) fn check(spec: Doc<'_>, options: Doc<'_>, kind: IndexKind) -> Result<()> {
     let asked = spec.field("clustering");
     match &asked {
         Value::Missing | Value::Bool(false) => return Ok(()),
@@ -29,7 +29,7 @@ pub(super) fn check(spec: Doc<'_>, options: Doc<'_>, kind: Special) -> Result<()
             ));
         }
     }
-    if !matches!(kind, Special::None | Special::Hashed) {
+    if !matches!(kind, IndexKind::None | IndexKind::Hashed) {
         return Err(cannot(format!(
             "'clustering' is for ascending, descending and hashed indexes, not for {kind}"
         )));

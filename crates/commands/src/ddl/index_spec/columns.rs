@@ -2,7 +2,7 @@
 //! documents and have no entries, so they support no options about entries. Must not know:
 //! segments.
 
-use super::key::{Special, cannot};
+use super::key::{IndexKind, cannot};
 use model::{Doc, Result, bail, code};
 use std::sync::Arc;
 use store::Index;
@@ -23,8 +23,8 @@ const REFUSED: &[&str] = &[
 /// # Errors
 /// 67 CannotCreateIndex for an unsupported option and for a collation; 72 InvalidOptions on
 /// collections that are capped or a time series.
-pub(super) fn check(spec: Doc<'_>, options: Doc<'_>, kind: Special) -> Result<()> {
-    if kind != Special::Columns {
+pub(super) fn check(spec: Doc<'_>, options: Doc<'_>, kind: IndexKind) -> Result<()> {
+    if kind != IndexKind::Columns {
         return Ok(());
     }
     let given = |name: &&&str| {

@@ -11,7 +11,7 @@ pub(super) fn cannot(why: impl Into<String>) -> MongoError {
 
 /// The kind of index that a key pattern specifies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Special {
+pub(super) enum IndexKind {
     None,
     Hashed,
     Text,
@@ -21,16 +21,16 @@ pub(super) enum Special {
     Columns,
 }
 
-impl std::fmt::Display for Special {
+impl std::fmt::Display for IndexKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Special::None => "1",
-            Special::Hashed => "hashed",
-            Special::Text => "text",
-            Special::Geo2d => "2d",
-            Special::Sphere => "2dsphere",
-            Special::Wildcard => "wildcard",
-            Special::Columns => "columnstore",
+            IndexKind::None => "1",
+            IndexKind::Hashed => "hashed",
+            IndexKind::Text => "text",
+            IndexKind::Geo2d => "2d",
+            IndexKind::Sphere => "2dsphere",
+            IndexKind::Wildcard => "wildcard",
+            IndexKind::Columns => "columnstore",
         })
     }
 }
@@ -39,7 +39,7 @@ impl std::fmt::Display for Special {
 ///
 /// # Errors
 /// 67 CannotCreateIndex, 13103 too many fields, 31303 two hashed fields, 7246202.
-pub(super) fn check_key(key: Doc<'_>) -> Result<Special> {
+pub(super) fn check_key(key: Doc<'_>) -> Result<IndexKind> {
     if key.is_empty() {
         return Err(cannot("Index keys cannot be an empty object"));
     }
@@ -53,17 +53,17 @@ pub(super) fn check_key(key: Doc<'_>) -> Result<Special> {
     if key.iter().any(|(_, v)| v.as_str() == Some("columnstore")) {
         return check_columns(key);
     }
-    let mut kind = Special::None;
+    let mut kind = IndexKind::None;
     let (mut hashed, mut wildcards, mut plugins) = (0, 0, 0);
     for (field, value) in key.iter() {
         let found = match value {
             Value::String("hashed") => {
                 hashed += 1;
-                Special::Hashed
+                IndexKind::Hashed
             }
-            Value::String("text") => Special::Text,
-            Value::String("2d") => Special::Geo2d,
-            Value::String("2dsphere" | "2dsphere_bucket") => Special::Sphere,
+            Value::String("text") => IndexKind::Text,
+            Value::String("2d") => IndexKind::Geo2d,
+            Value::String("2dsphere" | "2dsphere_bucket") => IndexKind::Sphere,
             Value::String("wildcard") => bail!(
                 7_246_202,
                 "The key type 'wildcard' is given by a field named '$**', not by the value"
@@ -73,7 +73,7 @@ pub(super) fn check_key(key: Doc<'_>) -> Result<Special> {
                 if v.as_f64() == Some(0.0) || v.as_f64().is_some_and(f64::is_nan) {
                     return Err(cannot("Values in the index key pattern cannot be 0"));
                 }
-                Special::None
+                IndexKind::None
             }
             v => {
                 return Err(cannot(format!(
@@ -83,12 +83,12 @@ pub(super) fn check_key(key: Doc<'_>) -> Result<Special> {
                 )));
             }
         };
-        plugins += usize::from(found != Special::None);
-        if field == "$**" && found == Special::Text {
+        plugins += usize::from(found != IndexKind::None);
+        if field == "$**" && found == IndexKind::Text {
             kind = combine(kind, found)?;
         } else if field == "$**" || field.ends_with(".$**") {
             wildcards += 1;
-            kind = Special::Wildcard;
+            kind = IndexKind::Wildcard;
         } else {
             check_field(field)?;
             kind = combine(kind, found)?;
@@ -117,7 +117,7 @@ pub(super) fn check_key(key: Doc<'_>) -> Result<Special> {
 }
 
 /// Checks the key of a column index: all top-level fields, or paths.
-fn check_columns(key: Doc<'_>) -> Result<Special> {
+fn check_columns(key: Doc<'_>) -> Result<IndexKind> {
     let is_all = key.count() == 1 && key.contains("$**");
     let is_path = |(field, v): (&str, Value<'_>)| {
         v.as_str() == Some("columnstore") && field != "$**" && !field.ends_with(".$**")
@@ -132,7 +132,7 @@ fn check_columns(key: Doc<'_>) -> Result<Special> {
         true => Ok(()),
         false => key.iter().try_for_each(|(field, _)| check_field(field)),
     }
-    .map(|()| Special::Columns)
+    .map(|()| IndexKind::Columns)
 }
 
 /// Refuses a field that the wildcard of the same index covers, or that contains a covered path.
@@ -155,10 +155,10 @@ fn check_overlap(key: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-fn combine(kind: Special, found: Special) -> Result<Special> {
+fn combine(kind: IndexKind, found: IndexKind) -> Result<IndexKind> {
     match (kind, found) {
-        (k, Special::None) => Ok(k),
-        (Special::None, f) => Ok(f),
+        (k, IndexKind::None) => Ok(k),
+        (IndexKind::None, f) => Ok(f),
         (k, f) if k == f => Ok(k),
         (k, f) => Err(cannot(format!(
             "Can't use more than one index plugin for a single index: {k} and {f}"

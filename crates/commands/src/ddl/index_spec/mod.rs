@@ -15,7 +15,7 @@ pub(crate) use stored::listed;
 
 use super::text_index::TextIndex;
 use crate::request::args::{show, wrong_type};
-use key::{Special, cannot, check_key};
+use key::{IndexKind, cannot, check_key};
 use model::{Doc, DocBuf, Result, Tag, Value, bail, code, doc};
 use operators::collation;
 use options::{flags, on_timeseries, partial, special, ttl};
@@ -171,12 +171,12 @@ pub(crate) fn check(
     columns::check(spec, options, kind)?;
     clustering::check(spec, options, kind)?;
     let text = match kind {
-        Special::Text => Some(TextIndex::parse(spec, key)?),
+        IndexKind::Text => Some(TextIndex::parse(spec, key)?),
         _ => None,
     };
     // A column index has no order, so the collation does not apply.
     let options = match kind {
-        Special::Columns => Doc::EMPTY,
+        IndexKind::Columns => Doc::EMPTY,
         _ => options,
     };
     complete(spec, key, name, options, text.as_ref()).map(Some)

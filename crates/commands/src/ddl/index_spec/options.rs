@@ -1,6 +1,6 @@
 //! Options of index specifications.
 
-use super::key::{Special, cannot};
+use super::key::{IndexKind, cannot};
 use super::projection;
 use crate::ddl::timeseries::Series;
 use crate::request::args::{BOOL_LIKE, show, to_i64, wrong_type};
@@ -141,7 +141,7 @@ fn partial_filter(filter: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn special(spec: Doc<'_>, kind: Special, options: Doc<'_>) -> Result<()> {
+pub(super) fn special(spec: Doc<'_>, kind: IndexKind, options: Doc<'_>) -> Result<()> {
     // An index without a collation has the collation of its collection.
     let collation = spec
         .field("collation")
@@ -149,20 +149,20 @@ pub(super) fn special(spec: Doc<'_>, kind: Special, options: Doc<'_>) -> Result<
         .or(options.field("collation").as_doc());
     let on = |name: &str| spec.field(name).truthy();
     match kind {
-        Special::Hashed if on("unique") => {
+        IndexKind::Hashed if on("unique") => {
             bail!(
                 16_764,
                 "Currently hashed indexes cannot guarantee uniqueness. Use a regular index"
             );
         }
-        Special::Wildcard
+        IndexKind::Wildcard
             if on("unique") || on("sparse") || spec.contains("expireAfterSeconds") =>
         {
             return Err(cannot(
                 "wildcard indexes do not support 'unique', 'sparse' and 'expireAfterSeconds'",
             ));
         }
-        Special::Wildcard
+        IndexKind::Wildcard
             if spec
                 .field("key")
                 .as_doc()
@@ -174,7 +174,7 @@ pub(super) fn special(spec: Doc<'_>, kind: Special, options: Doc<'_>) -> Result<
                     other fields",
             ));
         }
-        Special::Text | Special::Geo2d
+        IndexKind::Text | IndexKind::Geo2d
             if collation.is_some_and(|c| c.field("locale").as_str() != Some("simple")) =>
         {
             return Err(cannot(
@@ -183,7 +183,7 @@ pub(super) fn special(spec: Doc<'_>, kind: Special, options: Doc<'_>) -> Result<
         }
         _ => {}
     }
-    if spec.contains("weights") && kind != Special::Text {
+    if spec.contains("weights") && kind != IndexKind::Text {
         return Err(cannot(
             "the field 'weights' can only be specified with text indexes",
         ));
@@ -195,7 +195,7 @@ pub(super) fn special(spec: Doc<'_>, kind: Special, options: Doc<'_>) -> Result<
 /// Numeric options of geospatial indexes; they are checked for every kind of index.
 const GEO_NUMBERS: &[&str] = &["2dsphereIndexVersion", "bits", "min", "max", "bucketSize"];
 
-fn geo(spec: Doc<'_>, kind: Special) -> Result<()> {
+fn geo(spec: Doc<'_>, kind: IndexKind) -> Result<()> {
     for name in GEO_NUMBERS {
         let v = spec.field(name);
         if !(v.is_missing() || v.is_number()) {
@@ -204,7 +204,7 @@ fn geo(spec: Doc<'_>, kind: Special) -> Result<()> {
         }
     }
     let version = spec.field("2dsphereIndexVersion");
-    if kind == Special::Sphere
+    if kind == IndexKind::Sphere
         && !version.is_missing()
         && !matches!(version.as_i64_exact(), Some(1..=3))
     {
@@ -213,7 +213,7 @@ fn geo(spec: Doc<'_>, kind: Special) -> Result<()> {
             show(&spec.field("2dsphereIndexVersion"))
         )));
     }
-    if kind != Special::Geo2d {
+    if kind != IndexKind::Geo2d {
         return Ok(());
     }
     if let Some(bits) = to_i64(&spec.field("bits"))
@@ -237,7 +237,7 @@ fn geo(spec: Doc<'_>, kind: Special) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn on_timeseries(spec: Doc<'_>, options: Doc<'_>, kind: Special) -> Result<()> {
+pub(super) fn on_timeseries(spec: Doc<'_>, options: Doc<'_>, kind: IndexKind) -> Result<()> {
     let Value::Document(series) = options.field("timeseries") else {
         return Ok(());
     };
@@ -266,19 +266,19 @@ pub(super) fn on_timeseries(spec: Doc<'_>, options: Doc<'_>, kind: Special) -> R
         special && !series.is_meta(f.trim_end_matches(".$**"))
     });
     match (kind, outside) {
-        (Special::Text, _) => return bad("text"),
-        (Special::Hashed, _) => {
+        (IndexKind::Text, _) => return bad("text"),
+        (IndexKind::Hashed, _) => {
             return Err(cannot(
                 "hashed indexes are not supported on time-series collections",
             ));
         }
-        (Special::Geo2d, Some((field, _))) => {
+        (IndexKind::Geo2d, Some((field, _))) => {
             return Err(cannot(format!(
                 "2d indexes on measurements of time-series collections are not supported, given \
                     '{field}'"
             )));
         }
-        (Special::Wildcard, Some((field, _))) => bail!(
+        (IndexKind::Wildcard, Some((field, _))) => bail!(
             7_246_201,
             "wildcard indexes on measurements of time-series collections are not supported, given \
                 '{field}'"

@@ -1,6 +1,6 @@
 //! `wildcardProjection`: the paths that a wildcard index covers.
 
-use super::key::Special;
+use super::key::IndexKind;
 use crate::request::args::wrong_type;
 use model::{Doc, Result, Tag, Value, bail, code};
 use operators::Env;
@@ -12,7 +12,7 @@ use operators::project::Projection;
 /// # Errors
 /// 14 TypeMismatch, 2 BadValue without a wildcard, 9 below a path or empty, 51271 for a computed
 /// field, those of projections, 7246209 when it covers another field of the key.
-pub(super) fn check(spec: Doc<'_>, kind: Special) -> Result<()> {
+pub(super) fn check(spec: Doc<'_>, kind: IndexKind) -> Result<()> {
     let projection = match spec.field("wildcardProjection") {
         Value::Missing => return Ok(()),
         Value::Document(d) => d,
@@ -24,7 +24,7 @@ pub(super) fn check(spec: Doc<'_>, kind: Special) -> Result<()> {
             ));
         }
     };
-    if kind != Special::Wildcard {
+    if kind != IndexKind::Wildcard {
         bail!(
             code::BAD_VALUE,
             "The field 'wildcardProjection' is only allowed in an index with a '$**' field"
@@ -117,7 +117,7 @@ mod tests {
 
     fn code_of(key: DocBuf, projection: DocBuf) -> i32 {
         let spec = doc! { "key": &key, "wildcardProjection": &projection };
-        check(spec.doc(), Special::Wildcard)
+        check(spec.doc(), IndexKind::Wildcard)
             .err()
             .map_or(0, |e| e.code())
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 
 use engine_lmdb::{Config, LmdbEngine};
-use storage::{Durability, Engine, Flushed, Reader, StorageError, Table, WriteBatch};
+use storage::{Durability, Engine, FlushEvent, Reader, StorageError, Table, WriteBatch};
 
 #[test]
 fn many_writers_share_transactions() {
@@ -15,7 +15,7 @@ fn many_writers_share_transactions() {
     let told = Arc::new(AtomicU64::new(0));
     let hook = told.clone();
     engine.on_durable(Box::new(move |flushed| {
-        if let Flushed::Durable(pos) = flushed {
+        if let FlushEvent::Durable(pos) = flushed {
             hook.fetch_max(pos.0, Ordering::Relaxed);
         }
     }));

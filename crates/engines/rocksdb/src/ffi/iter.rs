@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rust_rocksdb::ffi_raw as sys;
 use storage::{Result, Table};
 
-use super::{Db, ReadOpts, Snap, check, slice_of};
+use super::{Db, DbSnapshot, ReadOpts, check, slice_of};
 
 /// How an iterator reads.
 #[derive(Debug, Clone, Copy, Default)]
@@ -27,7 +27,7 @@ pub(crate) struct Iter {
     _opts: ReadOpts,
     lower: Vec<u8>,
     upper: Vec<u8>,
-    _snap: Option<Arc<Snap>>,
+    _snap: Option<Arc<DbSnapshot>>,
     _db: Arc<Db>,
 }
 
@@ -39,7 +39,7 @@ impl Iter {
     /// An iterator over `lower..upper`, at the latest state or in a snapshot.
     pub(crate) fn new(
         db: &Arc<Db>,
-        snap: Option<&Arc<Snap>>,
+        snap: Option<&Arc<DbSnapshot>>,
         table: Table,
         lower: &[u8],
         upper: &[u8],

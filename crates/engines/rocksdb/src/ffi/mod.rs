@@ -165,7 +165,7 @@ impl Db {
         if pinned.is_null() {
             return Ok(false);
         }
-        let pinned = Pinned(pinned);
+        let pinned = PinnableSlice(pinned);
         f(pinned.bytes());
         Ok(true)
     }
@@ -305,9 +305,9 @@ fn check(step: &'static str, err: *mut c_char) -> Result<()> {
     Err(error::sort_of_thread(step, text, watch::last_blob_read()))
 }
 
-struct Pinned(*mut sys::rocksdb_pinnableslice_t);
+struct PinnableSlice(*mut sys::rocksdb_pinnableslice_t);
 
-impl Pinned {
+impl PinnableSlice {
     fn bytes(&self) -> &[u8] {
         let mut len = 0;
         // SAFETY: the pinned slice is alive; RocksDB keeps its bytes in place until it is
@@ -316,7 +316,7 @@ impl Pinned {
     }
 }
 
-impl Drop for Pinned {
+impl Drop for PinnableSlice {
     fn drop(&mut self) {
         // SAFETY: owned, freed once.
         unsafe { sys::rocksdb_pinnableslice_destroy(self.0) }
@@ -431,7 +431,7 @@ impl Drop for WriteOpts {
 }
 
 /// A snapshot that keeps its database alive, with read options bound to it.
-pub(crate) struct Snap {
+pub(crate) struct DbSnapshot {
     opts: ReadOpts,
     raw: *const sys::rocksdb_snapshot_t,
     sequence: u64,
@@ -439,11 +439,11 @@ pub(crate) struct Snap {
 }
 
 // SAFETY: a snapshot is an immutable mark that any thread may read and release.
-unsafe impl Send for Snap {}
+unsafe impl Send for DbSnapshot {}
 // SAFETY: as above.
-unsafe impl Sync for Snap {}
+unsafe impl Sync for DbSnapshot {}
 
-impl Snap {
+impl DbSnapshot {
     pub(crate) fn take(db: &Arc<Db>) -> Self {
         let mut opts = ReadOpts::new();
         let mut sequence = 0;
@@ -476,7 +476,7 @@ impl Snap {
     }
 }
 
-impl Drop for Snap {
+impl Drop for DbSnapshot {
     fn drop(&mut self) {
         // SAFETY: taken from this database, released once; no cursor holds it any more.
         unsafe { sys::rocksdb_release_snapshot(self.db.raw, self.raw) }

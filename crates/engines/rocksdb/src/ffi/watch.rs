@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 
 use rust_rocksdb::{AsRawPtr, Options};
-use storage::Place;
+use storage::FileLocation;
 
 unsafe extern "C" {
     fn quarry_watch(options: *mut c_void);
@@ -20,11 +20,11 @@ pub(crate) fn watch(options: &mut Options) {
 
 /// Where the calling thread has last read in a blob file; `None` when its last read was of another
 /// file.
-pub(crate) fn last_blob_read() -> Option<Place> {
+pub(crate) fn last_blob_read() -> Option<FileLocation> {
     let (mut number, mut offset, mut is_blob) = (0, 0, 0);
     // SAFETY: the out-pointers are live locals.
     let any = unsafe { quarry_last_read(&raw mut number, &raw mut offset, &raw mut is_blob) } != 0;
-    (any && is_blob != 0).then(|| Place {
+    (any && is_blob != 0).then(|| FileLocation {
         file: format!("{number:06}.blob"),
         offset: Some(offset),
     })

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use engine_rocksdb::{Borrowed, Config, RocksEngine};
+use engine_rocksdb::{Config, DirectoryCopy, RocksEngine};
 use storage::{Durability, Engine, KeyRange, Reader, StorageError, Table, WriteBatch};
 
 /// Every file with its bytes.
@@ -35,7 +35,7 @@ fn a_borrowed_directory_is_not_touched() {
     engine.flush().unwrap();
     (50..80).for_each(|n| put(n, 100));
     let scratch = root.path().join("scratch");
-    let busy = Borrowed::make(&own.path, &scratch).err().unwrap();
+    let busy = DirectoryCopy::make(&own.path, &scratch).err().unwrap();
     assert!(matches!(busy, StorageError::Locked { .. }), "{busy}");
     // As after kill -9, nothing is closed.
     let killed = root.path().join("killed");
@@ -44,7 +44,7 @@ fn a_borrowed_directory_is_not_touched() {
         fs::write(killed.join(path.file_name().unwrap()), bytes).unwrap();
     }
     let before = files(&killed);
-    let borrowed = Borrowed::make(&killed, &scratch).unwrap();
+    let borrowed = DirectoryCopy::make(&killed, &scratch).unwrap();
     let copy = borrowed.open(own.clone()).unwrap();
     let locked = RocksEngine::open(config(&killed)).err().unwrap();
     assert!(matches!(locked, StorageError::Locked { .. }), "{locked}");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use engine_rocksdb::RocksEngine;
 use storage::{Durability, Engine, KeyRange, Reader, StorageError, Table, WriteBatch};
 
-use crate::faults::{Call, Standing};
+use crate::faults::{ActiveFault, Call};
 use crate::journal::{config_of, copy, key};
 
 pub(crate) const SMALL: u32 = 2000;
@@ -155,7 +155,7 @@ fn a_read_that_fails_for_a_moment_fails_alone_and_names_the_file() {
     filled(root.path(), false);
     for kind in [".sst", ".blob"] {
         let engine = RocksEngine::open(config_of(root.path(), false)).unwrap();
-        let fault = Standing::new(Call::Read, kind, root.path(), 1);
+        let fault = ActiveFault::new(Call::Read, kind, root.path(), 1);
         let failed = failures(&engine);
         assert_eq!((fault.hits(), failed.len()), (1, 1), "{failed:?}");
         let text = failed[0].to_string();
@@ -175,7 +175,7 @@ fn a_background_write_that_fails_for_a_moment_is_done_again() {
         filled(root.path(), false);
         let engine = RocksEngine::open(config_of(root.path(), false)).unwrap();
         put(&engine, 0..SMALL + LARGE).unwrap();
-        let fault = Standing::new(Call::Sync, kind, root.path(), 1);
+        let fault = ActiveFault::new(Call::Sync, kind, root.path(), 1);
         // A caller that waits for that flush may get the error; later ones must not.
         let _ = engine.flush();
         let begun = Instant::now();

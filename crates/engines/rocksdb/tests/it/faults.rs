@@ -27,15 +27,17 @@ static FAULT: Mutex<Option<Fault>> = Mutex::new(None);
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// A fault that is active until it has struck the given number of times, or the value is dropped.
-pub(crate) struct Standing(#[expect(dead_code, reason = "one at a time")] MutexGuard<'static, ()>);
+pub(crate) struct ActiveFault(
+    #[expect(dead_code, reason = "one at a time")] MutexGuard<'static, ()>,
+);
 
-impl Standing {
+impl ActiveFault {
     pub(crate) fn new(
         call: Call,
         file: &'static str,
         within: &std::path::Path,
         times: u32,
-    ) -> Standing {
+    ) -> ActiveFault {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         *fault() = Some(Fault {
             call,
@@ -45,7 +47,7 @@ impl Standing {
             hits: 0,
         });
         ARMED.store(true, Ordering::SeqCst);
-        Standing(alone)
+        ActiveFault(alone)
     }
 
     /// How often it has struck.
@@ -54,7 +56,7 @@ impl Standing {
     }
 }
 
-impl Drop for Standing {
+impl Drop for ActiveFault {
     fn drop(&mut self) {
         ARMED.store(false, Ordering::SeqCst);
         *fault() = None;

@@ -128,7 +128,7 @@ pub(crate) fn held(engine: &RocksEngine) -> u32 {
 
 /// A directory after a kill: `flushed` commits were acknowledged as durable, `written` were
 /// written.
-struct Killed {
+struct CrashedDirectory {
     _root: tempfile::TempDir,
     path: PathBuf,
     flushed: u32,
@@ -139,7 +139,7 @@ struct Killed {
     sealed: bool,
 }
 
-impl Killed {
+impl CrashedDirectory {
     fn new(flushed: u32, written: u32, early_flush: Option<u32>, sealed: bool) -> Self {
         let root = tempfile::tempdir().unwrap();
         let (live, path, scratch) = (
@@ -199,7 +199,7 @@ impl Killed {
 #[test]
 fn flipped_bits_never_open_with_fewer_commits_than_were_flushed() {
     for (early_flush, sealed) in [(None, false), (Some(20), false), (Some(20), true)] {
-        let killed = Killed::new(60, 60, early_flush, sealed);
+        let killed = CrashedDirectory::new(60, 60, early_flush, sealed);
         let newest = journals(&killed.path).pop().unwrap();
         let bits = len(&newest) * 8;
         // Every bit at both ends, then some spread over the file.
@@ -235,7 +235,7 @@ fn tails_that_were_never_flushed_open_with_everything_that_was() {
 }
 
 fn tails_open(sealed: bool) {
-    let killed = Killed::new(20, 40, None, sealed);
+    let killed = CrashedDirectory::new(20, 40, None, sealed);
     let name = journals(&killed.path)
         .pop()
         .unwrap()
@@ -328,7 +328,7 @@ fn a_journal_file_has_its_length_before_its_content_and_loses_the_rest_when_clos
 /// RocksDB continues to read after a page of zeros; commits after a missing one must not appear.
 #[test]
 fn nothing_appears_from_behind_a_hole_in_the_tail() {
-    let killed = Killed::new(20, 400, None, false);
+    let killed = CrashedDirectory::new(20, 400, None, false);
     let name = journals(&killed.path)
         .pop()
         .unwrap()
@@ -383,7 +383,7 @@ fn an_older_mark_of_an_earlier_run_of_the_system_refuses_nothing_sound() {
 
 #[test]
 fn repair_opens_up_to_the_damage_and_says_so_and_changes_nothing_without() {
-    let killed = Killed::new(60, 60, None, false);
+    let killed = CrashedDirectory::new(60, 60, None, false);
     let name = journals(&killed.path)
         .pop()
         .unwrap()
@@ -490,7 +490,7 @@ fn commits_beside_the_journal_are_not_missed_in_it() {
 
 #[test]
 fn a_journal_file_that_is_gone_is_missed() {
-    let killed = Killed::new(10, 10, None, false);
+    let killed = CrashedDirectory::new(10, 10, None, false);
     let opened = killed.open_after(false, |path| {
         fs::remove_file(journals(path).pop().unwrap()).unwrap()
     });

@@ -15,14 +15,14 @@ const COMMITS: u32 = 60;
 
 /// A directory after a loss of power: its commits are in three journal files, all of which recovery
 /// needs, and all are flushed. The mark is a copy from the time when the first commit was flushed.
-struct Lost {
+struct CrashedDirectory {
     _root: tempfile::TempDir,
     path: PathBuf,
     older_mark: Vec<u8>,
     sealed: bool,
 }
 
-impl Lost {
+impl CrashedDirectory {
     fn new(sealed: bool) -> Self {
         let root = tempfile::tempdir().unwrap();
         let (live, path) = (root.path().join("live"), root.path().join("lost"));
@@ -89,7 +89,7 @@ fn name_boot_otherwise(mark: &mut [u8]) {
 #[test]
 fn closed_files_whose_cut_was_undone_open_with_every_flushed_commit() {
     for sealed in [false, true] {
-        let lost = Lost::new(sealed);
+        let lost = CrashedDirectory::new(sealed);
         lost.undo_cuts();
         let engine = lost
             .open()
@@ -103,7 +103,7 @@ fn closed_files_whose_cut_was_undone_open_with_every_flushed_commit() {
 #[test]
 fn an_older_mark_beside_undone_cuts_drops_no_commit() {
     for other_boot in [false, true] {
-        let lost = Lost::new(false);
+        let lost = CrashedDirectory::new(false);
         lost.undo_cuts();
         lost.put_mark(|mark| {
             if other_boot {
@@ -118,7 +118,7 @@ fn an_older_mark_beside_undone_cuts_drops_no_commit() {
 /// Zeros in the place of a flushed commit are damage, not the end of the file.
 #[test]
 fn zeros_in_the_place_of_the_last_commit_of_a_closed_file_are_damage() {
-    let lost = Lost::new(false);
+    let lost = CrashedDirectory::new(false);
     lost.undo_cuts();
     let first = lost.files().into_iter().next().unwrap();
     let end = len(&first);
@@ -135,7 +135,7 @@ fn zeros_in_the_place_of_the_last_commit_of_a_closed_file_are_damage() {
 /// An empty file is between the closed files and the end.
 #[test]
 fn an_empty_file_behind_an_undone_cut_is_no_damage() {
-    let lost = Lost::new(false);
+    let lost = CrashedDirectory::new(false);
     lost.undo_cuts();
     let newest = lost.files().pop().unwrap();
     let number: u64 = newest

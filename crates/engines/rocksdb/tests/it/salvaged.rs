@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use engine_rocksdb::{Borrowed, RocksEngine};
+use engine_rocksdb::{DirectoryCopy, RocksEngine};
 use storage::{Durability, Engine, Gap, KeyRange, Reader, Salvage, Table, WriteBatch, salvage};
 
 use crate::damage::{LARGE, SMALL, filled, largest, value};
@@ -14,12 +14,12 @@ use crate::journal::{config_of, key};
 
 /// The rows and gaps that were shown.
 #[derive(Default)]
-struct Shown {
+struct SalvagedRows {
     rows: BTreeMap<Vec<u8>, Vec<u8>>,
     gaps: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-impl Salvage for Shown {
+impl Salvage for SalvagedRows {
     fn row(&mut self, key: &[u8], value: &[u8]) -> storage::Result<()> {
         let before = self.rows.insert(key.to_vec(), value.to_vec());
         assert!(before.is_none(), "{key:02x?} is shown twice");
@@ -32,8 +32,8 @@ impl Salvage for Shown {
     }
 }
 
-fn shown(engine: &dyn Engine) -> Shown {
-    let mut shown = Shown::default();
+fn shown(engine: &dyn Engine) -> SalvagedRows {
+    let mut shown = SalvagedRows::default();
     salvage(engine, Table::Doc, KeyRange::ALL, &mut shown).unwrap();
     shown
 }
@@ -51,7 +51,7 @@ fn flip(path: &Path, places: &[u64]) {
 }
 
 /// Returns how many documents were lost; checks that every document that a read can show was shown.
-fn lost(engine: &RocksEngine, shown: &Shown) -> usize {
+fn lost(engine: &RocksEngine, shown: &SalvagedRows) -> usize {
     let mut out = Vec::new();
     let mut lost = 0;
     for number in 0..SMALL + LARGE {
@@ -135,7 +135,7 @@ fn newer_rows_beside_a_damaged_file_are_shown_by_their_own() {
             .collect();
         assert!(!hidden.is_empty() && hidden.len() < newer.len());
         let others = engine.undamaged(&rest).unwrap().unwrap();
-        let mut found = Shown::default();
+        let mut found = SalvagedRows::default();
         for (lower, upper) in &all.gaps {
             let range = KeyRange::new(lower, upper);
             salvage(others.as_ref(), Table::Doc, range, &mut found).unwrap();
@@ -163,7 +163,7 @@ fn without_the_catalog_of_files_their_tables_are_read() {
     let config = config_of(&data, false);
     assert!(RocksEngine::open(config.clone()).is_err());
     let before: Vec<u64> = sizes(&data);
-    let borrowed = Borrowed::make(&data, &copy).unwrap();
+    let borrowed = DirectoryCopy::make(&data, &copy).unwrap();
     let opened = borrowed
         .open_rest(&config, &root.path().join("rest"))
         .unwrap();

@@ -11,7 +11,7 @@ use shuttle::thread;
 #[allow(dead_code)]
 mod commits;
 
-use commits::{Announced, Commits, Failed, Log, Offer, WaitError};
+use commits::{Commits, FlushError, FlushNotice, Log, OfferResult, WaitError};
 
 /// `crate::sync` over shuttle.
 #[path = "../../../../server/tests/it/shuttled.rs"]
@@ -64,7 +64,7 @@ impl Log for Arc<Model> {
         self.committed.load(Ordering::SeqCst)
     }
 
-    fn sync(&self, target: u64) -> Result<(), Failed<&'static str>> {
+    fn sync(&self, target: u64) -> Result<(), FlushError<&'static str>> {
         assert_eq!(
             self.syncing.fetch_add(1, Ordering::SeqCst),
             0,
@@ -84,7 +84,7 @@ impl Log for Arc<Model> {
                 "a flush was tried after the journal was lost"
             );
             self.syncing.fetch_sub(1, Ordering::SeqCst);
-            return Err(Failed {
+            return Err(FlushError {
                 error: "the device failed",
                 lasting,
             });
@@ -94,18 +94,18 @@ impl Log for Arc<Model> {
         Ok(())
     }
 
-    fn announce(&self, outcome: Announced) {
+    fn announce(&self, outcome: FlushNotice) {
         let mut told = self.told.lock();
         match outcome {
-            Announced::Durable(pos) => {
+            FlushNotice::Durable(pos) => {
                 assert!(
                     self.device.load(Ordering::SeqCst) >= pos,
                     "announced before it is durable"
                 );
                 told.durable = told.durable.max(pos);
             }
-            Announced::Failed(pos) => told.failed = told.failed.max(pos),
-            Announced::Lost => told.lost = true,
+            FlushNotice::Failed(pos) => told.failed = told.failed.max(pos),
+            FlushNotice::Lost => told.lost = true,
         }
         self.changed.notify_all();
     }
@@ -133,7 +133,7 @@ fn driving(commits: &Commits<Arc<Model>>, times: u32) {
     for _ in 0..times {
         let pos = commits.log().commit();
         let mut turn = commits.offer(pos);
-        while turn == (Offer::Flushed { more: true }) {
+        while turn == (OfferResult::Flushed { more: true }) {
             turn = commits.offer(0);
         }
         let mut told = commits.log().told.lock();

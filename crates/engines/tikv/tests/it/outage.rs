@@ -119,10 +119,10 @@ fn a_lease_that_runs_out_is_lost_at_once_where_others_wait() {
     let (tell, told) = mpsc::channel();
     engine.on_durable(Box::new(move |flushed| _ = tell.send(flushed)));
     put(&engine, 1, b"one").unwrap();
-    assert!(matches!(told.recv(), Ok(storage::Flushed::Durable(_))));
+    assert!(matches!(told.recv(), Ok(storage::FlushEvent::Durable(_))));
     let store = Pid::from_raw(store).unwrap();
     kill_process(store, Signal::STOP).unwrap();
     let lost = told.recv_timeout(LEASE + Duration::from_secs(2));
     kill_process(store, Signal::CONT).unwrap();
-    assert_eq!(lost, Ok(storage::Flushed::Lost));
+    assert_eq!(lost, Ok(storage::FlushEvent::Lost));
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use engine_tikv::Config;
 use rustix::process::{Pid, Signal, kill_process};
-use storage::{Engine, Flushed, Table};
+use storage::{Engine, FlushEvent, Table};
 
 use crate::large;
 use crate::tools::{get, open, put};
@@ -34,7 +34,7 @@ fn writes_until_it_is_ended() {
         ..Config::at(vec![pd.to_owned()], prefix)
     });
     engine.on_durable(Box::new(|flushed| {
-        if flushed == Flushed::Lost {
+        if flushed == FlushEvent::Lost {
             eprintln!("lost");
         }
     }));

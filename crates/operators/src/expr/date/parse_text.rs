@@ -8,7 +8,7 @@ use super::zone::Zone;
 
 /// The parts found in a text.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct DateParts {
     year: Option<i64>,
     month: Option<i64>,
     day: Option<i64>,
@@ -45,7 +45,7 @@ const WEEKDAYS: [&str; 7] = [
     "saturday",
 ];
 
-impl Found {
+impl DateParts {
     /// Local milliseconds since the epoch.
     pub(super) fn local_ms(&self) -> Result<i64, String> {
         let days = if let (Some(year), Some(month), Some(day)) = (self.year, self.month, self.day) {
@@ -174,8 +174,8 @@ fn name_in(word: &str, names: &[&str]) -> Option<i64> {
 ///
 /// # Errors
 /// A sentence with the position of the unreadable text.
-pub(super) fn free(text: &str) -> Result<Found, String> {
-    let mut found = Found::default();
+pub(super) fn free(text: &str) -> Result<DateParts, String> {
+    let mut found = DateParts::default();
     let mut scan = Scan { rest: text };
     loop {
         scan.skip_padding();
@@ -198,7 +198,7 @@ pub(super) fn free(text: &str) -> Result<Found, String> {
 }
 
 /// `Z`, `+hh:mm` after a time, or a zone name.
-fn zone(s: &mut Scan<'_>, found: &mut Found) -> Option<()> {
+fn zone(s: &mut Scan<'_>, found: &mut DateParts) -> Option<()> {
     if found.zone.is_some() || found.time_ms.is_none() {
         return None;
     }
@@ -223,7 +223,7 @@ fn zone(s: &mut Scan<'_>, found: &mut Found) -> Option<()> {
 }
 
 /// `hh:mm[:ss[.fff]] [am|pm]`, also after a `T`; `Thhmm[ss]`.
-fn clock(s: &mut Scan<'_>, found: &mut Found) -> Option<()> {
+fn clock(s: &mut Scan<'_>, found: &mut DateParts) -> Option<()> {
     let after_t = s.take_any("Tt").is_some();
     if after_t {
         let compact = s.attempt(|s| {
@@ -276,14 +276,14 @@ fn meridian(s: &mut Scan<'_>) -> Option<bool> {
     (!s.rest.starts_with(|c: char| c.is_ascii_alphanumeric())).then_some(matches!(half, 'P' | 'p'))
 }
 
-fn date(s: &mut Scan<'_>, found: &mut Found) -> Option<()> {
+fn date(s: &mut Scan<'_>, found: &mut DateParts) -> Option<()> {
     s.attempt(|s| iso_date(s, found))
         .or_else(|| s.attempt(|s| day_month_year(s, found)))
         .or_else(|| s.attempt(|s| month_day_year(s, found)))
 }
 
 /// `YYYY-MM-DD`, `YYYY/MM/DD`, `YYYYMMDD`, `YYYY-Www-D`, `YYYY-DDD`, `YYYY-MM`.
-fn iso_date(s: &mut Scan<'_>, found: &mut Found) -> Option<()> {
+fn iso_date(s: &mut Scan<'_>, found: &mut DateParts) -> Option<()> {
     let year = s.exactly(4)?;
     let separator = s.take_any("-/");
     if let Some(week) = s.attempt(|s| s.take('W').and_then(|()| s.exactly(2))) {
@@ -312,7 +312,7 @@ fn ordinal(s: &mut Scan<'_>) {
 }
 
 /// `31 Jan 2018`, `31-Jan-2018`, `31.01.2018`, `31-01-2018`; `1/31/2018` is month first.
-fn day_month_year(s: &mut Scan<'_>, found: &mut Found) -> Option<()> {
+fn day_month_year(s: &mut Scan<'_>, found: &mut DateParts) -> Option<()> {
     let first = s.digits(1, 2)?;
     if s.take('/').is_some() {
         let day = s.digits(1, 2)?;
@@ -337,7 +337,7 @@ fn day_month_year(s: &mut Scan<'_>, found: &mut Found) -> Option<()> {
 }
 
 /// `January 31st, 2018`, `Jan-31-2018`; the year may come later, as in `Jan 31 12:05:28 1996`.
-fn month_day_year(s: &mut Scan<'_>, found: &mut Found) -> Option<()> {
+fn month_day_year(s: &mut Scan<'_>, found: &mut DateParts) -> Option<()> {
     let month = name_in(s.word()?, &MONTHS)? + 1;
     s.skip("-.");
     let day = s.digits(1, 2)?;
@@ -357,7 +357,7 @@ fn month_day_year(s: &mut Scan<'_>, found: &mut Found) -> Option<()> {
 }
 
 /// The year after a month and day.
-fn late_year(s: &mut Scan<'_>, found: &mut Found) -> Option<()> {
+fn late_year(s: &mut Scan<'_>, found: &mut DateParts) -> Option<()> {
     if found.year.is_some() || found.iso_year.is_some() || found.month.is_none() {
         return None;
     }
@@ -369,8 +369,8 @@ fn late_year(s: &mut Scan<'_>, found: &mut Found) -> Option<()> {
 ///
 /// # Errors
 /// A sentence with the position that does not match.
-pub(super) fn by_format(text: &str, format: &str) -> Result<Found, String> {
-    let mut found = Found::default();
+pub(super) fn by_format(text: &str, format: &str) -> Result<DateParts, String> {
+    let mut found = DateParts::default();
     let (mut hour, mut minute, mut second, mut ms) = (None, None, None, None);
     let mut scan = Scan { rest: text };
     let mut chars = format.chars();

@@ -14,7 +14,7 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
 }];
 
 fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
-    let mut merged = Merged::default();
+    let mut merged = FieldMerge::default();
     match args {
         [Value::Array(a)] => a.iter().try_for_each(|v| merged.add(cx, &v))?,
         args => args.iter().try_for_each(|v| merged.add(cx, v))?,
@@ -24,7 +24,7 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
 
 /// Fields in the order of their first occurrence, with their last values.
 #[derive(Default)]
-struct Merged<'a> {
+struct FieldMerge<'a> {
     fields: Vec<(&'a str, Value<'a>)>,
     /// Index of each field, once there are many: searching for every field would take quadratic
     /// time.
@@ -36,7 +36,7 @@ struct Merged<'a> {
 /// From this many fields on their indexes are kept.
 const MANY: usize = 32;
 
-impl<'a> Merged<'a> {
+impl<'a> FieldMerge<'a> {
     fn add(&mut self, cx: &Cx<'_, 'a>, v: &Value<'a>) -> Result<()> {
         let d = match v {
             Value::Document(d) => d,

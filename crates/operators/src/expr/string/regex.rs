@@ -9,21 +9,21 @@
 
 use crate::Cx;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
-use crate::regex::{One, Refusal, Regex};
+use crate::regex::{CompiledPattern, Refusal, Regex};
 use model::{Array, Doc, Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "$regexFind",
-        parse: |cx, name, spec| parse_regex(cx, name, spec, Answer::First),
+        parse: |cx, name, spec| parse_regex(cx, name, spec, RegexOutput::First),
     },
     Operator {
         name: "$regexFindAll",
-        parse: |cx, name, spec| parse_regex(cx, name, spec, Answer::All),
+        parse: |cx, name, spec| parse_regex(cx, name, spec, RegexOutput::All),
     },
     Operator {
         name: "$regexMatch",
-        parse: |cx, name, spec| parse_regex(cx, name, spec, Answer::Whether),
+        parse: |cx, name, spec| parse_regex(cx, name, spec, RegexOutput::Whether),
     },
 ];
 
@@ -31,7 +31,7 @@ pub(super) static OPERATORS: &[Operator] = &[
 const OUTPUT_BYTES_MAX: usize = 64 << 20;
 
 #[derive(Clone, Copy)]
-enum Answer {
+enum RegexOutput {
     First,
     All,
     Whether,
@@ -41,7 +41,7 @@ fn parse_regex(
     cx: &mut ParseCx<'_>,
     name: &'static str,
     spec: Value<'_>,
-    answer: Answer,
+    answer: RegexOutput,
 ) -> Result<BoxExpr> {
     let Value::Document(spec) = spec else {
         bail!(
@@ -93,7 +93,7 @@ struct Search {
     options: Option<BoxExpr>,
     /// The regex of constant operands; `Some(None)` for null.
     compiled: Option<Option<Regex>>,
-    answer: Answer,
+    answer: RegexOutput,
 }
 
 impl Expr for Search {
@@ -121,12 +121,14 @@ impl Expr for Search {
             ),
         };
         match (input, regex, self.answer) {
-            (Some(text), Some(regex), Answer::Whether) => regex.is_match(text).map(Value::Bool),
-            (Some(text), Some(regex), Answer::First) => first(cx, text, regex.on(text)?),
-            (Some(text), Some(regex), Answer::All) => all(cx, text, regex.on(text)?),
-            (_, _, Answer::Whether) => Ok(Value::Bool(false)),
-            (_, _, Answer::First) => Ok(Value::Null),
-            (_, _, Answer::All) => Ok(Value::Array(Array::EMPTY)),
+            (Some(text), Some(regex), RegexOutput::Whether) => {
+                regex.is_match(text).map(Value::Bool)
+            }
+            (Some(text), Some(regex), RegexOutput::First) => first(cx, text, regex.on(text)?),
+            (Some(text), Some(regex), RegexOutput::All) => all(cx, text, regex.on(text)?),
+            (_, _, RegexOutput::Whether) => Ok(Value::Bool(false)),
+            (_, _, RegexOutput::First) => Ok(Value::Null),
+            (_, _, RegexOutput::All) => Ok(Value::Array(Array::EMPTY)),
         }
     }
     fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
@@ -189,10 +191,10 @@ fn compile(name: &str, regex: &Value<'_>, options: &Value<'_>) -> Result<Option<
     }
 }
 
-fn first<'a>(cx: &Cx<'_, 'a>, text: &'a str, regex: &One) -> Result<Value<'a>> {
+fn first<'a>(cx: &Cx<'_, 'a>, text: &'a str, regex: &CompiledPattern) -> Result<Value<'a>> {
     let mut places = regex.places();
     Ok(match regex.find_at(&mut places, text, 0)? {
-        true => found(
+        true => describe_match(
             cx,
             text,
             &places,
@@ -202,7 +204,7 @@ fn first<'a>(cx: &Cx<'_, 'a>, text: &'a str, regex: &One) -> Result<Value<'a>> {
     })
 }
 
-fn all<'a>(cx: &Cx<'_, 'a>, text: &'a str, regex: &One) -> Result<Value<'a>> {
+fn all<'a>(cx: &Cx<'_, 'a>, text: &'a str, regex: &CompiledPattern) -> Result<Value<'a>> {
     let mut places = regex.places();
     let mut matches = Vec::new();
     let (mut made, before) = (0, cx.arena.allocated_bytes());
@@ -225,7 +227,7 @@ fn all<'a>(cx: &Cx<'_, 'a>, text: &'a str, regex: &One) -> Result<Value<'a>> {
         // The engine may scan all of the remaining text.
         cx.env.work(1 + (text.len() - start) / 64)?;
         cx.spend(64)?;
-        let one = found(cx, text, &places, index);
+        let one = describe_match(cx, text, &places, index);
         made += crate::cx::bytes_of(&one) + size_of::<Value<'_>>();
         matches.push(one);
         // After an empty match, continue one code point later; at the end of a text that is not
@@ -247,7 +249,7 @@ fn code_points(text: &str, from: usize, to: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-fn found<'a>(
+fn describe_match<'a>(
     cx: &Cx<'_, 'a>,
     text: &'a str,
     places: &pcre2::bytes::CaptureLocations,

@@ -9,7 +9,7 @@ pub(super) static OPERATORS: &[Operator] = &[
         name: "$tsSecond",
         parse: |cx, name, spec| {
             unary(cx, name, spec, |_, v| {
-                half(v, "$tsSecond", 5687301, |t| t.time)
+                take_part(v, "$tsSecond", 5687301, |t| t.time)
             })
         },
     },
@@ -17,13 +17,18 @@ pub(super) static OPERATORS: &[Operator] = &[
         name: "$tsIncrement",
         parse: |cx, name, spec| {
             unary(cx, name, spec, |_, v| {
-                half(v, "$tsIncrement", 5687302, |t| t.increment)
+                take_part(v, "$tsIncrement", 5687302, |t| t.increment)
             })
         },
     },
 ];
 
-fn half<'a>(v: Value<'a>, name: &str, code: i32, take: fn(Timestamp) -> u32) -> Result<Value<'a>> {
+fn take_part<'a>(
+    v: Value<'a>,
+    name: &str,
+    code: i32,
+    take: fn(Timestamp) -> u32,
+) -> Result<Value<'a>> {
     match v {
         Value::Timestamp(t) => Ok(Value::Int64(i64::from(take(t)))),
         v if v.is_nullish() => Ok(Value::Null),

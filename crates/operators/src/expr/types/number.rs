@@ -32,11 +32,11 @@ fn number<'a>(n: Number, v: &Value<'_>, to: &Target<'_>) -> Result<Value<'a>> {
     let overflow = || failure(v, to.name, "Conversion would overflow target type");
     Ok(match to.kind {
         Kind::Int => Value::Int32(
-            whole(n)
+            truncate_number(n)
                 .and_then(|n| i32::try_from(n).ok())
                 .ok_or_else(overflow)?,
         ),
-        Kind::Long => Value::Int64(whole(n).ok_or_else(overflow)?),
+        Kind::Long => Value::Int64(truncate_number(n).ok_or_else(overflow)?),
         Kind::Decimal => Value::Decimal128(n.to_decimal()),
         _ => {
             let x = n.to_f64();
@@ -52,7 +52,7 @@ fn number<'a>(n: Number, v: &Value<'_>, to: &Target<'_>) -> Result<Value<'a>> {
 }
 
 /// The integer part, if it fits a long.
-fn whole(n: Number) -> Option<i64> {
+fn truncate_number(n: Number) -> Option<i64> {
     match n {
         Number::Double(x) => Number::Double(x.trunc()).to_i64_exact(),
         Number::Decimal(d) => d.to_i64(Rounding::Trunc),
@@ -64,7 +64,7 @@ fn to_date(v: &Value<'_>, to: &Target<'_>) -> Result<i64> {
     match v {
         Value::Date(ms) | Value::Int64(ms) => Ok(*ms),
         Value::Double(_) | Value::Decimal128(_) => Number::of(v)
-            .and_then(whole)
+            .and_then(truncate_number)
             .ok_or_else(|| failure(v, to.name, "Conversion would overflow target type")),
         Value::Timestamp(t) => Ok(i64::from(t.time) * 1000),
         // MongoDB treats the seconds of an object id as signed here.

@@ -29,7 +29,7 @@ impl Leaf {
 }
 
 /// Values at a path; `None` when the path does not exist.
-pub(super) struct Considered<'d>(Option<Vec<Value<'d>>>);
+pub(super) struct PathValues<'d>(Option<Vec<Value<'d>>>);
 
 /// Names of the types an operator accepts; empty for all.
 fn expected_types(operator: &str) -> &'static [&'static str] {
@@ -47,8 +47,8 @@ fn expected_types(operator: &str) -> &'static [&'static str] {
 /// Names of the numeric types.
 pub(super) const NUMBERS: &[&str] = &["decimal", "double", "int", "long"];
 
-impl<'d> Considered<'d> {
-    pub(super) fn at(doc: Doc<'d>, path: &str, leaf: Leaf) -> Considered<'d> {
+impl<'d> PathValues<'d> {
+    pub(super) fn at(doc: Doc<'d>, path: &str, leaf: Leaf) -> PathValues<'d> {
         let path = FieldPath::new(path);
         let mut values = Vec::new();
         let mut found = false;
@@ -66,7 +66,7 @@ impl<'d> Considered<'d> {
             }
             ControlFlow::Continue(())
         });
-        Considered(found.then_some(values))
+        PathValues(found.then_some(values))
     }
 
     /// Writes the reason and the values.

@@ -8,7 +8,7 @@ mod schema;
 use super::{Filter, comparison::is_operator_document};
 use crate::expr::{self, ParseCx};
 use crate::{Cx, Env};
-use considered::Considered;
+use considered::PathValues;
 use model::{Array, Bump, Doc, DocBuf, DocWriter, Value};
 
 /// Whether a part of the filter should match, or (below `$nor` and `$not`) should not match.
@@ -220,7 +220,7 @@ impl Failure<'_> {
             Some(_) if c.operator == "$exists" => {
                 w.put("reason", reason);
             }
-            Some(path) => Considered::at(self.doc, path, considered::Leaf::of(c.operator))
+            Some(path) => PathValues::at(self.doc, path, considered::Leaf::of(c.operator))
                 .write(c.operator, reason, w),
             None => {
                 w.put("reason", reason);

@@ -44,15 +44,15 @@ impl Surface {
 
 /// The cells that contain the index entries of all values that pass a test.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TestCells {
+pub struct Covering {
     /// Least and greatest numbers of the cells inside the covering, ascending.
     pub inside: Vec<(u64, u64)>,
     /// The cells around them: only for stored shapes that are no points.
     pub around: Vec<u64>,
 }
 
-impl TestCells {
-    fn of(mut cells: Vec<Cell>) -> TestCells {
+impl Covering {
+    fn of(mut cells: Vec<Cell>) -> Covering {
         let mut around = Vec::new();
         for cell in &cells {
             let mut at = cell.parent();
@@ -63,7 +63,7 @@ impl TestCells {
         }
         around.sort_unstable();
         cells.sort_unstable();
-        TestCells {
+        Covering {
             inside: cells.into_iter().map(Cell::inside).collect(),
             around,
         }
@@ -157,7 +157,7 @@ fn cover(faces: u64, most: usize, finest: u32, touches: &dyn Fn(Cell) -> bool) -
 impl Geo {
     /// The cells where an index over `on` has all values that pass; `None` when these are all
     /// cells, or when the index cannot know.
-    pub fn cells(&self, on: Surface) -> Option<TestCells> {
+    pub fn cells(&self, on: Surface) -> Option<Covering> {
         match self {
             Geo::Within(region) => match (region, on) {
                 (Region::CenterSphere(p, radius), _) => {
@@ -183,7 +183,7 @@ impl Geo {
 
 impl Near {
     /// The same for values nearer than `to` and not nearer than `from`, in the units of the test.
-    pub fn cells(&self, from: f64, to: f64, on: Surface) -> Option<TestCells> {
+    pub fn cells(&self, from: f64, to: f64, on: Surface) -> Option<Covering> {
         ring(&self.center, from, to, on)
     }
 
@@ -202,12 +202,12 @@ impl Near {
     }
 }
 
-fn of_shape(shape: &Shape) -> Option<TestCells> {
+fn of_shape(shape: &Shape) -> Option<Covering> {
     let near = ShapeCover::new(shape);
     bounded(FACES, &|c| near.touches(c))
 }
 
-fn of_box(corners: &[flat::Point], bounds: Square) -> Option<TestCells> {
+fn of_box(corners: &[flat::Point], bounds: Square) -> Option<Covering> {
     let fold = |f: fn(f64, f64) -> f64, start: f64| flat::Point {
         x: corners.iter().map(|p| p.x).fold(start, f),
         y: corners.iter().map(|p| p.y).fold(start, f),
@@ -229,7 +229,7 @@ fn slack_on_plane(Square { min, max }: Square) -> f64 {
     (max - min) / f64::from(1u32 << LEVEL_MAX)
 }
 
-fn ring(center: &Center, from: f64, to: f64, on: Surface) -> Option<TestCells> {
+fn ring(center: &Center, from: f64, to: f64, on: Surface) -> Option<Covering> {
     match (center, on) {
         (Center::Sphere(p, unit), Surface::Sphere) => {
             let (from, to) = (from / unit, to / unit);
@@ -281,11 +281,11 @@ fn corners_around(p: sphere::Point, radius: f64) -> [flat::Point; 2] {
     [at(west, low), at(east, high)]
 }
 
-fn bounded(faces: u64, touches: &dyn Fn(Cell) -> bool) -> Option<TestCells> {
+fn bounded(faces: u64, touches: &dyn Fn(Cell) -> bool) -> Option<Covering> {
     let cells = cover(faces, TEST_CELLS, LEVEL_MAX, touches);
     let share = |c: &Cell| 0.25f64.powi(c.level() as i32);
     let everything = cells.iter().map(share).sum::<f64>() >= faces as f64;
-    (!everything).then(|| TestCells::of(cells))
+    (!everything).then(|| Covering::of(cells))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ mod shape;
 mod sphere;
 mod stored;
 
-pub use cover::{Surface, TestCells, is_point_cell, stored_cells};
+pub use cover::{Covering, Surface, is_point_cell, stored_cells};
 pub(super) use near::LegacyDistances;
 pub use near::Near;
 pub use region::Region;

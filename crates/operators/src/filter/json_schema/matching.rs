@@ -1,8 +1,8 @@
 //! Matching of values against a schema.
 
-use super::schema::{Additional, Dependency, Items, Schema};
+use super::schema::{AdditionalRule, Dependency, Items, Schema};
 use model::compare::{self, compare};
-use model::decimal::Parts;
+use model::decimal::DecimalParts;
 use model::{Array, Decimal128, Doc, Number, Result, Value};
 use rustc_hash::FxHashSet;
 use std::cmp::Ordering;
@@ -94,12 +94,12 @@ fn number(s: &Schema, v: &Value<'_>, n: Number) -> bool {
 /// Exact divisibility of finite decimals.
 fn is_multiple(n: Decimal128, of: Decimal128) -> bool {
     let (
-        Parts::Finite {
+        DecimalParts::Finite {
             coefficient: a,
             exponent: ea,
             ..
         },
-        Parts::Finite {
+        DecimalParts::Finite {
             coefficient: b,
             exponent: eb,
             ..
@@ -174,11 +174,11 @@ fn array(s: &Schema, a: Array<'_>) -> Result<bool> {
     Ok(true)
 }
 
-fn additional(rule: &Additional, v: &Value<'_>) -> Result<bool> {
+fn additional(rule: &AdditionalRule, v: &Value<'_>) -> Result<bool> {
     match rule {
-        Additional::Allowed => Ok(true),
-        Additional::Forbidden => Ok(false),
-        Additional::Schema(s) => value(s, v),
+        AdditionalRule::Allowed => Ok(true),
+        AdditionalRule::Forbidden => Ok(false),
+        AdditionalRule::Schema(s) => value(s, v),
     }
 }
 
@@ -198,7 +198,8 @@ fn object(s: &Schema, d: Doc<'_>) -> Result<bool> {
             return Ok(false);
         }
     }
-    if (!s.pattern_properties.is_empty() || !matches!(s.additional_properties, Additional::Allowed))
+    if (!s.pattern_properties.is_empty()
+        || !matches!(s.additional_properties, AdditionalRule::Allowed))
         && !every_name(s, d)?
     {
         return Ok(false);

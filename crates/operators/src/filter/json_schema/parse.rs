@@ -1,6 +1,6 @@
 //! Keywords of `$jsonSchema` and the checks of their operands.
 
-use super::schema::{Additional, Bound, Dependency, Items, Schema};
+use super::schema::{AdditionalRule, Bound, Dependency, Items, Schema};
 use crate::filter::element::TypeSet;
 use crate::filter::regex::Pattern;
 use model::{Decimal128, Doc, Number, OwnedValue, Result, Value, bail, code};
@@ -189,11 +189,11 @@ fn schemas(k: &str, v: Value<'_>, depth: usize) -> Result<Vec<Schema>> {
     a.iter().map(|v| schema(v, k, depth)).collect()
 }
 
-fn additional(k: &str, v: Value<'_>, depth: usize) -> Result<Additional> {
+fn additional(k: &str, v: Value<'_>, depth: usize) -> Result<AdditionalRule> {
     Ok(match v {
-        Value::Bool(true) => Additional::Allowed,
-        Value::Bool(false) => Additional::Forbidden,
-        Value::Document(_) => Additional::Schema(Box::new(schema(v, k, depth)?)),
+        Value::Bool(true) => AdditionalRule::Allowed,
+        Value::Bool(false) => AdditionalRule::Forbidden,
+        Value::Document(_) => AdditionalRule::Schema(Box::new(schema(v, k, depth)?)),
         v => return Err(wrong(k, "an object or a boolean", v)),
     })
 }

@@ -18,13 +18,13 @@ pub struct Schema {
     pub(super) max_items: Option<u64>,
     pub(super) unique_items: bool,
     pub(super) items: Option<Items>,
-    pub(super) additional_items: Additional,
+    pub(super) additional_items: AdditionalRule,
     pub(super) min_properties: Option<u64>,
     pub(super) max_properties: Option<u64>,
     pub(super) required: Vec<String>,
     pub(super) properties: Vec<(String, Schema)>,
     pub(super) pattern_properties: Vec<(Pattern, Schema)>,
-    pub(super) additional_properties: Additional,
+    pub(super) additional_properties: AdditionalRule,
     pub(super) dependencies: Vec<(String, Dependency)>,
     pub(super) allowed: Option<Vec<OwnedValue>>,
     pub(super) all_of: Vec<Schema>,
@@ -50,7 +50,7 @@ pub(super) enum Items {
 
 /// `additionalItems` and `additionalProperties`.
 #[derive(Default)]
-pub(super) enum Additional {
+pub(super) enum AdditionalRule {
     #[default]
     Allowed,
     Forbidden,

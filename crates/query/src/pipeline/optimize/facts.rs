@@ -2,10 +2,10 @@
 //! every document; a stage without facts may change everything. The fields it reads are known from
 //! [`Stage::reads`].
 
-use crate::exec::{GroupEnd, NumberOnly};
+use crate::exec::{CountOutput, GroupEnd};
 use crate::stage::{Kind, Stage, Transform, single_field};
 use model::{Doc, Value};
-use operators::Reads;
+use operators::RequiredFields;
 use operators::expr::ParseCx;
 use operators::filter::Filter;
 use std::collections::BTreeSet;
@@ -52,7 +52,7 @@ impl Facts {
 
 /// The fields that a stage uses.
 pub(super) fn reads(stage: &dyn Stage) -> Names {
-    let mut reads = Reads::default();
+    let mut reads = RequiredFields::default();
     stage.reads(&mut reads);
     reads.names()
 }
@@ -92,7 +92,7 @@ fn of_transform(t: &Transform<'_>) -> Facts {
 
 /// The top-level fields of the source's documents that the stages use; `None` if it may be all.
 pub(crate) fn needs(stages: &[std::sync::Arc<dyn Stage>]) -> Names {
-    let mut reads = Reads::default();
+    let mut reads = RequiredFields::default();
     for stage in stages {
         stage.reads(&mut reads);
         if of(stage.as_ref()).closes {
@@ -154,13 +154,13 @@ pub(crate) fn group_end(stages: &[std::sync::Arc<dyn Stage>]) -> Option<GroupEnd
 
 /// The output of a stage that needs only the number of its documents: `$count`, or a `$group` that
 /// counts all documents.
-pub(crate) fn number_only(stage: &dyn Stage) -> Option<NumberOnly> {
+pub(crate) fn number_only(stage: &dyn Stage) -> Option<CountOutput> {
     let spec = match stage.kind() {
         Kind::Transform(Transform::Group(spec)) => spec,
         Kind::Transform(Transform::Count) => {
             let shown = stage.describe();
             let name = shown.doc().first()?.1.as_str()?.to_owned();
-            return Some(NumberOnly {
+            return Some(CountOutput {
                 id: None,
                 names: vec![name],
             });
@@ -183,7 +183,7 @@ pub(crate) fn number_only(stage: &dyn Stage) -> Option<NumberOnly> {
             _ => return None,
         }
     }
-    id.map(|id| NumberOnly {
+    id.map(|id| CountOutput {
         id: Some(id),
         names,
     })
@@ -197,7 +197,7 @@ pub(super) fn first(path: &str) -> &str {
 /// The fields that a filter uses; `None` if it must stay in its place or cannot be parsed.
 pub(super) fn filter_names(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Names {
     let filter = Filter::parse(cx, spec).ok()?;
-    let mut reads = Reads::default();
+    let mut reads = RequiredFields::default();
     filter.root().reads(&mut reads);
     reads.names()
 }

@@ -2,7 +2,7 @@
 //! it changed them.
 
 use super::facts::{self, Effect, Facts};
-use super::split::{self, Parts};
+use super::split::{self, SplitFilter};
 use crate::stage::{Kind, Stage, Transform};
 use operators::expr::ParseCx;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ fn match_before_sort(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
 }
 
 /// Splits the filter at `at + 1` into a part before the stage at `at` and a part after it.
-fn move_parts(s: &mut Stages, at: usize, parts: Parts, cx: &mut ParseCx<'_>) -> bool {
+fn move_parts(s: &mut Stages, at: usize, parts: SplitFilter, cx: &mut ParseCx<'_>) -> bool {
     let Some(before) = parts.before else {
         return false;
     };

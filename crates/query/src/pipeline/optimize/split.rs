@@ -7,7 +7,7 @@ use operators::expr::ParseCx;
 
 /// A filter split into two parts; both must hold.
 #[derive(Debug, Default)]
-pub(super) struct Parts {
+pub(super) struct SplitFilter {
     /// What may go before the stage.
     pub(super) before: Option<DocBuf>,
     /// What must stay.
@@ -63,7 +63,7 @@ pub(super) fn split(
     spec: Doc<'_>,
     untouched: &dyn Fn(&str) -> bool,
     renames: &[(String, String)],
-) -> Parts {
+) -> SplitFilter {
     parts(spec, &mut |predicate| {
         let names = filter_names(cx, predicate)?;
         if names.iter().all(|n| untouched(n)) {
@@ -82,7 +82,7 @@ pub(super) fn split_on_key(
     cx: &mut ParseCx<'_>,
     spec: Doc<'_>,
     renames: &[(String, String)],
-) -> Parts {
+) -> SplitFilter {
     parts(spec, &mut |predicate| {
         let names = filter_names(cx, predicate)?;
         let on_key = names.iter().all(|n| n == "_id") && !names.is_empty();
@@ -90,7 +90,7 @@ pub(super) fn split_on_key(
     })
 }
 
-fn parts(spec: Doc<'_>, moved: &mut dyn FnMut(Doc<'_>) -> Option<DocBuf>) -> Parts {
+fn parts(spec: Doc<'_>, moved: &mut dyn FnMut(Doc<'_>) -> Option<DocBuf>) -> SplitFilter {
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for p in conjuncts(spec) {
         match moved(p.doc()) {
@@ -99,7 +99,7 @@ fn parts(spec: Doc<'_>, moved: &mut dyn FnMut(Doc<'_>) -> Option<DocBuf>) -> Par
         }
     }
     let some = |l: Vec<DocBuf>| (!l.is_empty()).then(|| conjunction(&l));
-    Parts {
+    SplitFilter {
         before: some(before),
         after: some(after),
     }

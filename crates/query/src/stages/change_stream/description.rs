@@ -4,7 +4,7 @@
 use model::{Doc, DocBuf, DocWriter, Value};
 
 #[derive(Default)]
-struct Found {
+struct UpdateDescription {
     updated: DocBuf,
     removed: Vec<String>,
     /// Path and new length.
@@ -22,7 +22,7 @@ enum Part {
 
 /// Writes `updateDescription`; `paths` adds `disambiguatedPaths`.
 pub(super) fn write(w: &mut DocWriter<'_>, diff: Doc<'_>, paths: bool) {
-    let mut found = Found::default();
+    let mut found = UpdateDescription::default();
     within(diff, &mut Vec::new(), &mut found);
     let mut d = w.doc("updateDescription");
     d.put("updatedFields", &found.updated);
@@ -48,7 +48,7 @@ pub(super) fn write(w: &mut DocWriter<'_>, diff: Doc<'_>, paths: bool) {
     }
 }
 
-fn within(diff: Doc<'_>, path: &mut Vec<Part>, found: &mut Found) {
+fn within(diff: Doc<'_>, path: &mut Vec<Part>, found: &mut UpdateDescription) {
     let array = diff.field("a").truthy() && diff.first().is_some_and(|(n, _)| n == "a");
     if array {
         if let Some(size) = diff.field("l").as_i64_exact() {
@@ -94,7 +94,7 @@ fn within(diff: Doc<'_>, path: &mut Vec<Part>, found: &mut Found) {
     }
 }
 
-impl Found {
+impl UpdateDescription {
     fn change(&mut self, inner: bool, value: Value<'_>, path: &mut Vec<Part>) {
         if inner {
             within(value.as_doc().unwrap_or(Doc::EMPTY), path, self);

@@ -27,7 +27,7 @@ fn split(ns: &str) -> (&str, &str) {
 
 /// The place of an entry in a transaction that was logged in several entries.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Chained {
+pub(super) enum TransactionPart {
     /// The entry is no part of such a transaction.
     No,
     /// An earlier entry: its events are shown with the last entry, at that entry's time.
@@ -36,17 +36,17 @@ pub(super) enum Chained {
     Last(u64),
 }
 
-impl Chained {
-    pub(super) fn of(entry: Doc<'_>) -> Chained {
+impl TransactionPart {
+    pub(super) fn of(entry: Doc<'_>) -> TransactionPart {
         let (Value::Int32(link), Some("c")) = (entry.field("link"), entry.field("op").as_str())
         else {
-            return Chained::No;
+            return TransactionPart::No;
         };
         let o = entry.field("o").as_doc().unwrap_or(Doc::EMPTY);
         match u64::try_from(link) {
-            _ if o.field("partialTxn").truthy() => Chained::Before,
-            Ok(before) if before > 0 => Chained::Last(before),
-            _ => Chained::No,
+            _ if o.field("partialTxn").truthy() => TransactionPart::Before,
+            Ok(before) if before > 0 => TransactionPart::Last(before),
+            _ => TransactionPart::No,
         }
     }
 }

@@ -10,10 +10,10 @@ mod source;
 mod spec;
 mod split;
 
-use crate::exec::{BatchStream, ChangeProgress, ExecContext, Resolved};
+use crate::exec::{BatchStream, ChangeProgress, ExecContext, ResolvedNamespace};
 use crate::stage::{ApiClass, Placement, Stage, StageContext, StageNeeds, StageOp, one};
 use model::{DocBuf, Namespace, Result, Value, bail, code};
-use spec::{Scope, Spec, Start, needs, no_log};
+use spec::{Scope, Spec, StreamStart, needs, no_log};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[
@@ -64,8 +64,8 @@ fn parse(
 ) -> Result<Vec<Arc<dyn Stage>>> {
     let spec = Spec::parse(name, arg, cx.options)?;
     let behind = match spec.start {
-        Start::Behind(token) => Some(token),
-        Start::Now | Start::At(_) => None,
+        StreamStart::Behind(token) => Some(token),
+        StreamStart::Now | StreamStart::At(_) => None,
     };
     one(ChangeStage {
         progress: Arc::new(ChangeProgress::new(behind)),
@@ -80,7 +80,7 @@ impl Stage for ChangeStage {
             return Ok(());
         };
         let ns = Namespace::new(db, coll)?;
-        let view = matches!(exec.host.resolve(&ns)?, Resolved::View { .. });
+        let view = matches!(exec.host.resolve(&ns)?, ResolvedNamespace::View { .. });
         let series = store.collection(&ns)?;
         let series = series.is_some_and(|c| c.options().doc().contains("timeseries"));
         if view || series {

@@ -2,14 +2,14 @@
 //! event once and in order; the log is not read for changes that do not concern the stream. Must
 //! not know: sessions, cursors.
 
-use super::event::{Chained, Event, each, each_operation};
-use super::spec::{Image, Spec, Start, no_log};
+use super::event::{Event, TransactionPart, each, each_operation};
+use super::spec::{Image, Spec, StreamStart, no_log};
 use crate::exec::{
     BatchStream, CHANGE_TOKEN, ChangeHost, ChangeProgress, DocBatch, ExecContext, ResumeToken,
 };
 use model::{Doc, DocBuf, MongoError, Namespace, Result, Timestamp, Value, code};
 use std::sync::Arc;
-use store::{LogReader, Read, ReadView, Store, Watch};
+use store::{LogReader, ReadView, Store, VisitResult, Watch};
 
 /// Commits read between two checks of the interrupt.
 const STEP_ROWS: usize = 64;
@@ -26,13 +26,13 @@ pub(super) fn open(
     let log = store.log().ok_or_else(no_log)?;
     let visible = log.visible().as_u64();
     let (from, behind) = match spec.start {
-        Start::Now => (visible + 1, None),
-        Start::At(t) => (t.as_u64(), None),
-        Start::Behind(token) => (token.time, Some(token)),
+        StreamStart::Now => (visible + 1, None),
+        StreamStart::At(t) => (t.as_u64(), None),
+        StreamStart::Behind(token) => (token.time, Some(token)),
     };
     let from = Timestamp::from_u64(from);
     if from < log.oldest() {
-        return Err(lost(from));
+        return Err(report_lost_history(from));
     }
     let watch = Arc::new(log.watch(spec.scope.concerned()));
     let reader = store.read_log(from).ok_or_else(no_log)?.with_images();
@@ -68,7 +68,7 @@ fn before(token: ResumeToken) -> ResumeToken {
     }
 }
 
-fn lost(next: Timestamp) -> MongoError {
+fn report_lost_history(next: Timestamp) -> MongoError {
     MongoError::new(
         code::CHANGE_STREAM_HISTORY_LOST,
         format!(
@@ -134,7 +134,7 @@ impl Source {
             spec: &self.spec,
             oldest_ms: self.image_ms.map(|ms| exec.env.now_ms.saturating_sub(ms)),
         };
-        let mut shown = Shown {
+        let mut shown = EventWriter {
             images,
             behind: self.behind,
             must_find: &mut self.must_find,
@@ -150,34 +150,37 @@ impl Source {
                     if going.read(&mut shown)? {
                         *chain = None;
                     }
-                    Read::More
+                    VisitResult::More
                 }
                 None => {
                     self.reader
-                        .visit(STEP_ROWS, &mut |time, entry| match Chained::of(entry) {
-                            Chained::No => shown.entry(time, entry),
-                            Chained::Before => true,
-                            Chained::Last(before) => {
-                                *chain = Chain::of(shown.images.store, time, entry, before);
-                                false
-                            }
-                        })?
+                        .visit(
+                            STEP_ROWS,
+                            &mut |time, entry| match TransactionPart::of(entry) {
+                                TransactionPart::No => shown.entry(time, entry),
+                                TransactionPart::Before => true,
+                                TransactionPart::Last(before) => {
+                                    *chain = Chain::of(shown.images.store, time, entry, before);
+                                    false
+                                }
+                            },
+                        )?
                 }
             };
             if let Some(e) = shown.failure.take() {
                 return Err(e);
             }
             match read {
-                Read::Lost => return Err(lost(self.reader.next())),
-                Read::End => {
+                VisitResult::Lost => return Err(report_lost_history(self.reader.next())),
+                VisitResult::End => {
                     let next = self.reader.next().as_u64();
                     if shown.must_find.is_some_and(|t| t.time < next) {
                         return Err(not_found());
                     }
                     return Ok(true);
                 }
-                Read::More if shown.is_full() => return Ok(false),
-                Read::More => {}
+                VisitResult::More if shown.is_full() => return Ok(false),
+                VisitResult::More => {}
             }
         }
         Ok(false)
@@ -196,7 +199,7 @@ impl Chain {
     }
 
     /// Shows the events of the next entries until the batch is full; true after the last entry.
-    fn read(&mut self, shown: &mut Shown<'_>) -> Result<bool> {
+    fn read(&mut self, shown: &mut EventWriter<'_>) -> Result<bool> {
         let (last, at, operations) = (self.last.doc(), self.time, &mut self.operations);
         let mut over = false;
         let read = self.reader.visit(STEP_ROWS, &mut |time, entry| {
@@ -212,15 +215,15 @@ impl Chain {
                 !shown.is_full()
             }
         })?;
-        if read == Read::Lost {
-            return Err(lost(self.reader.next()));
+        if read == VisitResult::Lost {
+            return Err(report_lost_history(self.reader.next()));
         }
         Ok(over)
     }
 }
 
 /// Receives events, filters those that were shown before, and writes them to the batch.
-struct Shown<'s> {
+struct EventWriter<'s> {
     images: Images<'s>,
     behind: Option<ResumeToken>,
     must_find: &'s mut Option<ResumeToken>,
@@ -229,7 +232,7 @@ struct Shown<'s> {
     out: &'s mut DocBatch,
 }
 
-impl Shown<'_> {
+impl EventWriter<'_> {
     fn is_full(&self) -> bool {
         self.failure.is_some() || *self.ended || self.out.is_full()
     }

@@ -4,9 +4,11 @@
 
 use super::super::fields::Fields;
 use crate::exec::ResumeToken;
-use crate::stage::{Inside, Need, NeedsContext, ParseOptions, PipelineSource};
+use crate::stage::{
+    NeedsContext, ParseOptions, PipelineContext, PipelineSource, RequiredPrivilege,
+};
 use model::{Doc, DocBuf, MongoError, Result, Timestamp, Value, bail, code};
-use store::Concerned;
+use store::NamespaceHash;
 
 const KNOWN: &[&str] = &[
     "fullDocument",
@@ -40,7 +42,7 @@ pub(super) enum Image {
 
 /// Where a stream begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Start {
+pub(super) enum StreamStart {
     Now,
     /// At the entries of this time.
     At(Timestamp),
@@ -57,11 +59,11 @@ pub(super) enum Scope {
 }
 
 impl Scope {
-    pub(super) fn concerned(&self) -> Concerned {
+    pub(super) fn concerned(&self) -> NamespaceHash {
         match self {
-            Scope::Collection { db, coll } => Concerned::by(db, Some(coll)),
-            Scope::Database(db) => Concerned::by(db, None),
-            Scope::Deployment => Concerned::ALL,
+            Scope::Collection { db, coll } => NamespaceHash::by(db, Some(coll)),
+            Scope::Database(db) => NamespaceHash::by(db, None),
+            Scope::Deployment => NamespaceHash::ALL,
         }
     }
 }
@@ -70,7 +72,7 @@ impl Scope {
 #[derive(Clone, Debug)]
 pub(super) struct Spec {
     pub(super) scope: Scope,
-    pub(super) start: Start,
+    pub(super) start: StreamStart,
     pub(super) after: Image,
     pub(super) before: Image,
     pub(super) expanded: bool,
@@ -97,7 +99,9 @@ fn specification<'a>(name: &'static str, arg: Value<'a>) -> Result<Fields<'a>> {
 pub(super) fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Result<()> {
     let all = specification(name, arg)?.boolean("allChangesForCluster")?;
     let target = cx.options.target.clone();
-    cx.add(Need::Changes((all != Some(true)).then_some(target)));
+    cx.add(RequiredPrivilege::Changes(
+        (all != Some(true)).then_some(target),
+    ));
     Ok(())
 }
 
@@ -105,7 +109,7 @@ impl Spec {
     pub(super) fn parse(name: &'static str, arg: Value<'_>, at: &ParseOptions) -> Result<Spec> {
         let fields = specification(name, arg)?;
         let flag = |name: &str| fields.strict_boolean(name).map(|b| b.unwrap_or(false));
-        if at.inside == Inside::View {
+        if at.inside == PipelineContext::View {
             bail!(
                 code::OPTION_NOT_SUPPORTED_ON_VIEW,
                 "{name} cannot be used in a view definition"
@@ -138,7 +142,7 @@ pub(super) fn no_log() -> MongoError {
     )
 }
 
-fn start(fields: &Fields<'_>) -> Result<Start> {
+fn start(fields: &Fields<'_>) -> Result<StreamStart> {
     let resume = fields.document("resumeAfter")?;
     let behind = fields.document("startAfter")?;
     let at = match fields.get("startAtOperationTime") {
@@ -167,12 +171,12 @@ fn start(fields: &Fields<'_>) -> Result<Start> {
                     invalidate notification"
             );
         }
-        return Ok(Start::Behind(token));
+        return Ok(StreamStart::Behind(token));
     }
     if let Some(token) = behind.map(parse).transpose()? {
-        return Ok(Start::Behind(token));
+        return Ok(StreamStart::Behind(token));
     }
-    Ok(at.map_or(Start::Now, Start::At))
+    Ok(at.map_or(StreamStart::Now, StreamStart::At))
 }
 
 fn unknown<T>(field: &str, given: &str) -> Result<T> {

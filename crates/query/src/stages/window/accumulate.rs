@@ -8,7 +8,7 @@ use super::partition::Partition;
 use super::removable::{Slider, SlidingDeviation};
 use crate::exec::ExecContext;
 use model::{Bump, Doc, Number, OwnedValue, Result, Value};
-use operators::Reads;
+use operators::RequiredFields;
 use operators::accumulator::{Accumulator, AccumulatorOp, AccumulatorSpec};
 
 pub(super) fn parse(
@@ -77,7 +77,7 @@ impl Accumulate {
 }
 
 impl WindowFn for Accumulate {
-    fn reads(&self, reads: &mut Reads) {
+    fn reads(&self, reads: &mut RequiredFields) {
         self.spec.reads(reads);
     }
 

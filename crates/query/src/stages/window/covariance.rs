@@ -4,10 +4,10 @@
 use super::bounds::Bounds;
 use super::function::{WindowContext, WindowFn};
 use super::partition::Partition;
-use super::removable::{RemovableSum, Slider, is_finite};
+use super::removable::{Slider, SlidingSum, is_finite};
 use crate::exec::ExecContext;
 use model::{Number, OwnedValue, Result, Value};
-use operators::Reads;
+use operators::RequiredFields;
 use operators::expr::{self, BoxExpr};
 
 pub(super) fn parse(
@@ -54,13 +54,13 @@ struct Pair {
 #[derive(Default, Clone, Copy)]
 struct State {
     count: i64,
-    x: RemovableSum,
-    y: RemovableSum,
-    products: RemovableSum,
+    x: SlidingSum,
+    y: SlidingSum,
+    products: SlidingSum,
     /// Number of pairs with an infinity or NaN.
     beyond: i64,
     /// The sum of these infinities and NaNs.
-    beyond_sum: RemovableSum,
+    beyond_sum: SlidingSum,
 }
 
 impl State {
@@ -153,7 +153,7 @@ fn multiply(a: Number, b: Number) -> Number {
 }
 
 impl WindowFn for Covariance {
-    fn reads(&self, reads: &mut Reads) {
+    fn reads(&self, reads: &mut RequiredFields) {
         for e in self.pair.iter().flat_map(|(x, y)| [x, y]) {
             e.reads(reads);
         }

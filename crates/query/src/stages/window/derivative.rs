@@ -12,7 +12,7 @@ use crate::path::plain_at;
 use crate::stages::arithmetic::{add, divide, multiply, subtract};
 use crate::stages::date_unit::DateUnit;
 use model::{FieldPath, Number, OwnedValue, Result, Value, bail, code};
-use operators::Reads;
+use operators::RequiredFields;
 use operators::expr::{self, BoxExpr};
 
 pub(super) fn parse(
@@ -142,7 +142,7 @@ impl OverField {
 }
 
 impl WindowFn for OverField {
-    fn reads(&self, reads: &mut Reads) {
+    fn reads(&self, reads: &mut RequiredFields) {
         self.input.reads(reads);
         reads.add_path(&self.by);
     }

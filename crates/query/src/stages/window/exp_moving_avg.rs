@@ -6,7 +6,7 @@ use super::partition::Partition;
 use crate::exec::ExecContext;
 use crate::stages::arithmetic::{add, multiply};
 use model::{Number, OwnedValue, Result, Value, bail, code};
-use operators::Reads;
+use operators::RequiredFields;
 use operators::expr::{self, BoxExpr};
 
 pub(super) fn parse(
@@ -71,7 +71,7 @@ struct ExpMovingAvg {
 }
 
 impl WindowFn for ExpMovingAvg {
-    fn reads(&self, reads: &mut Reads) {
+    fn reads(&self, reads: &mut RequiredFields) {
         self.input.reads(reads);
     }
 

@@ -5,7 +5,7 @@ use super::bounds::Bounds;
 use super::partition::Partition;
 use crate::exec::{ExecContext, SortPattern};
 use model::{Doc, OwnedValue, Result, Value, bail};
-use operators::Reads;
+use operators::RequiredFields;
 use operators::expr::ParseCx;
 
 /// A parsed window function.
@@ -17,7 +17,7 @@ pub(in crate::stages) trait WindowFn: Send + Sync {
     fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>>;
 
     /// Adds the fields that it uses, besides those of the order.
-    fn reads(&self, reads: &mut Reads);
+    fn reads(&self, reads: &mut RequiredFields);
 }
 
 /// The context for parsing a window function.

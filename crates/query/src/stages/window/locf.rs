@@ -10,7 +10,7 @@ use crate::exec::{ExecContext, SortBy};
 use crate::path::plain_at;
 use crate::stages::arithmetic::{add, divide, multiply, subtract};
 use model::{FieldPath, Number, OwnedValue, Result, Value, bail, code, compare};
-use operators::Reads;
+use operators::RequiredFields;
 use operators::expr::{self, BoxExpr};
 use std::cmp::Ordering;
 
@@ -26,7 +26,7 @@ pub(super) fn parse(
 struct Locf(BoxExpr);
 
 impl WindowFn for Locf {
-    fn reads(&self, reads: &mut Reads) {
+    fn reads(&self, reads: &mut RequiredFields) {
         self.0.reads(reads);
     }
 
@@ -74,7 +74,7 @@ struct LinearFill {
 }
 
 impl WindowFn for LinearFill {
-    fn reads(&self, reads: &mut Reads) {
+    fn reads(&self, reads: &mut RequiredFields) {
         self.input.reads(reads);
         reads.add_path(&self.by);
     }

@@ -8,7 +8,7 @@ use super::partition::Partition;
 use crate::exec::ExecContext;
 use crate::stages::arithmetic::{add, divide, multiply, subtract};
 use model::{Number, OwnedValue, Result, Value, bail, compare};
-use operators::Reads;
+use operators::RequiredFields;
 use operators::expr::{self, BoxExpr};
 
 pub(super) fn parse(
@@ -90,7 +90,7 @@ struct MinMaxScaler {
 }
 
 impl WindowFn for MinMaxScaler {
-    fn reads(&self, reads: &mut Reads) {
+    fn reads(&self, reads: &mut RequiredFields) {
         self.input.reads(reads);
     }
 

@@ -8,7 +8,7 @@ use super::partition::Partition;
 use crate::exec::{ExecContext, SortBy, SortPattern};
 use crate::path::plain_at;
 use model::{OwnedValue, Result, Value, bail};
-use operators::Reads;
+use operators::RequiredFields;
 use operators::numeric::int_or_long;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
@@ -32,9 +32,9 @@ pub(super) fn parse(
         );
     }
     let step = match name {
-        "$rank" => Step::Rank,
-        "$denseRank" => Step::Dense,
-        _ => Step::Number,
+        "$rank" => RankKind::Rank,
+        "$denseRank" => RankKind::Dense,
+        _ => RankKind::Number,
     };
     Ok(Box::new(Rank {
         sort: sort.clone(),
@@ -43,7 +43,7 @@ pub(super) fn parse(
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum RankKind {
     Rank,
     Dense,
     Number,
@@ -51,11 +51,11 @@ enum Step {
 
 struct Rank {
     sort: SortPattern,
-    step: Step,
+    step: RankKind,
 }
 
 impl WindowFn for Rank {
-    fn reads(&self, reads: &mut Reads) {
+    fn reads(&self, reads: &mut RequiredFields) {
         self.sort.reads(reads);
     }
 
@@ -77,9 +77,9 @@ impl WindowFn for Rank {
                 .as_ref()
                 .is_some_and(|(p, was_absent)| *was_absent == absent && equal(p));
             match self.step {
-                Step::Number => rank = i as i64 + 1,
-                Step::Rank if !tied => rank = i as i64 + 1,
-                Step::Dense if !tied => rank += 1,
+                RankKind::Number => rank = i as i64 + 1,
+                RankKind::Rank if !tied => rank = i as i64 + 1,
+                RankKind::Dense if !tied => rank += 1,
                 _ => {}
             }
             out.push(int_or_long(rank).to_owned_value());

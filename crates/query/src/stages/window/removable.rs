@@ -1,14 +1,14 @@
 //! Sums and deviations from which values can be removed. The steps are MongoDB's for sliding
 //! windows, because rounding, result types and the effect of infinities depend on their order.
 
-use model::decimal::Parts;
+use model::decimal::DecimalParts;
 use model::{Decimal128, Number, Value};
 use operators::numeric::DoubleDouble;
 use std::ops::Range;
 
 /// The sum of the numbers in a window: a double or, if the window has a decimal, a decimal.
 #[derive(Clone, Copy)]
-pub(super) struct RemovableSum {
+pub(super) struct SlidingSum {
     count: i64,
     decimals: i64,
     nans: i64,
@@ -18,9 +18,9 @@ pub(super) struct RemovableSum {
     decimal: Decimal128,
 }
 
-impl Default for RemovableSum {
-    fn default() -> RemovableSum {
-        RemovableSum {
+impl Default for SlidingSum {
+    fn default() -> SlidingSum {
+        SlidingSum {
             count: 0,
             decimals: 0,
             nans: 0,
@@ -32,7 +32,7 @@ impl Default for RemovableSum {
     }
 }
 
-impl RemovableSum {
+impl SlidingSum {
     pub(super) fn add(&mut self, n: Number) {
         self.update(n, 1);
     }
@@ -97,7 +97,7 @@ impl RemovableSum {
 pub(super) fn is_finite(n: Number) -> bool {
     match n {
         Number::Double(x) => x.is_finite(),
-        Number::Decimal(d) => matches!(d.parts(), Parts::Finite { .. }),
+        Number::Decimal(d) => matches!(d.parts(), DecimalParts::Finite { .. }),
         Number::Int32(_) | Number::Int64(_) => true,
     }
 }
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_sum_has_no_trace_of_removed_values() {
-        let mut sum = RemovableSum::default();
+        let mut sum = SlidingSum::default();
         assert!(sum.mean().is_none());
         sum.add(Number::Double(f64::INFINITY));
         sum.add(Number::Int32(3));

@@ -5,7 +5,7 @@ use super::function::{WindowContext, WindowFn};
 use super::partition::Partition;
 use crate::exec::ExecContext;
 use model::{OwnedValue, Result, Value, bail, code};
-use operators::Reads;
+use operators::RequiredFields;
 use operators::expr::{self, BoxExpr};
 
 pub(super) fn parse(
@@ -65,7 +65,7 @@ struct Shift {
 }
 
 impl WindowFn for Shift {
-    fn reads(&self, reads: &mut Reads) {
+    fn reads(&self, reads: &mut RequiredFields) {
         self.output.reads(reads);
     }
 

@@ -2,7 +2,7 @@
 //! same paths.
 
 use super::naive::PATTERNS;
-use super::tree::{Dice, Tree};
+use super::tree::{Rng, Tree};
 use model::{Binary, Regex, Value};
 
 const PATHS: [&str; 16] = [
@@ -10,7 +10,7 @@ const PATHS: [&str; 16] = [
     "c.a.b", "_id", "a.c",
 ];
 
-impl Dice {
+impl Rng {
     pub(super) fn path(&mut self) -> &'static str {
         // Often one of the few paths that indexes, filter and order of this case share.
         if self.focus.is_empty() || self.one_in(3) {
@@ -27,7 +27,7 @@ impl Dice {
             .collect();
     }
 
-    fn list_of(&mut self, most: usize, mut each: impl FnMut(&mut Dice) -> Tree) -> Tree {
+    fn list_of(&mut self, most: usize, mut each: impl FnMut(&mut Rng) -> Tree) -> Tree {
         let n = self.roll(most + 1);
         Tree::Array((0..n).map(|_| each(self)).collect())
     }
@@ -64,7 +64,7 @@ impl Dice {
     }
 
     fn type_spec(&mut self) -> Tree {
-        let one = |d: &mut Dice| match d.roll(3) {
+        let one = |d: &mut Rng| match d.roll(3) {
             0 => Tree::leaf(*d.pick(&[&1i32, &2, &3, &4, &8, &10, &16, &18, &-1, &127])),
             _ => Tree::leaf(d.pick(&[
                 "number", "string", "array", "object", "null", "int", "double", "decimal", "bool",
@@ -218,7 +218,7 @@ impl Dice {
     }
 
     fn expression(&mut self, depth: usize) -> Tree {
-        let operand = |d: &mut Dice| match d.roll(3) {
+        let operand = |d: &mut Rng| match d.roll(3) {
             0 => Tree::doc(vec![("$literal", d.value(1))]),
             _ => Tree::leaf(d.pick(&["$a", "$b", "$a.b", "$a.b.c", "$b.c", "$_id", "$c"])),
         };

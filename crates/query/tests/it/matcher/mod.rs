@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use storage::MemoryEngine;
 use store::{Collection, Hooks, Predicate, Store};
-use tree::{Dice, Tree};
+use tree::{Rng, Tree};
 
 /// Partial filters and collations, as the server makes them.
 struct Language;
@@ -90,7 +90,7 @@ impl std::fmt::Display for Case {
     }
 }
 
-fn case(dice: &mut Dice) -> Case {
+fn case(dice: &mut Rng) -> Case {
     let collations = collations();
     dice.choose_focus();
     let collation = dice.one_in(3).then(|| collations[dice.roll(3)].clone());
@@ -172,7 +172,7 @@ fn collection(case: &Case) -> (Arc<Collection>, Vec<usize>) {
 }
 
 #[derive(Default)]
-struct Seen {
+struct MatchCounts {
     cases: u64,
     matched: u64,
     compared: u64,
@@ -182,7 +182,7 @@ struct Seen {
 }
 
 /// Runs a case; returns the first error.
-fn trouble(case: &Case, seen: &mut Seen) -> Option<String> {
+fn trouble(case: &Case, seen: &mut MatchCounts) -> Option<String> {
     let mut env = Env::new(0, 1);
     let collation = case.collation.as_ref().map(Tree::buf);
     env.collation = collation
@@ -250,7 +250,7 @@ fn wrong_answer(
     plan: &Plan,
     env: &Env,
     expected: impl Iterator<Item = DocBuf>,
-    seen: &mut Seen,
+    seen: &mut MatchCounts,
 ) -> Option<String> {
     seen.by_index += u64::from(matches!(
         plan.access,
@@ -371,10 +371,10 @@ fn smaller(case: &Case) -> Vec<Case> {
 }
 
 fn shrunk(mut case: Case) -> (Case, String) {
-    let mut ignored = Seen::default();
+    let mut ignored = MatchCounts::default();
     // The naive matcher panics on filters that only shrinking made invalid; those do not count as
     // smaller cases.
-    let fails = |c: &Case, seen: &mut Seen| {
+    let fails = |c: &Case, seen: &mut MatchCounts| {
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| trouble(c, seen)))
             .ok()
             .flatten()
@@ -394,8 +394,8 @@ fn shrunk(mut case: Case) -> (Case, String) {
     }
 }
 
-fn check(seed: u64, seen: &mut Seen) {
-    let case = case(&mut Dice::new(seed));
+fn check(seed: u64, seen: &mut MatchCounts) {
+    let case = case(&mut Rng::new(seed));
     seen.cases += 1;
     if trouble(&case, seen).is_some() {
         let (small, why) = shrunk(case);
@@ -406,7 +406,7 @@ fn check(seed: u64, seen: &mut Seen) {
 #[test]
 fn matchers_and_plans_agree() {
     let env = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
-    let mut seen = Seen::default();
+    let mut seen = MatchCounts::default();
     if let Some(seed) = env("QUARRY_MATCHER_SEED") {
         return check(seed, &mut seen);
     }
@@ -420,7 +420,7 @@ fn matchers_and_plans_agree() {
         }
         check(start + n, &mut seen);
     }
-    let Seen {
+    let MatchCounts {
         cases,
         matched,
         compared,

@@ -4,12 +4,12 @@
 
 use super::tree::Tree;
 use super::{expression, schema};
-use model::{Collate, Value, compare::class, compare_with, decimal::Parts};
+use model::{Collate, Value, compare::class, compare_with, decimal::DecimalParts};
 use std::cmp::Ordering;
 
 /// A regular expression that the generator may use, as a function.
-pub(super) type Meaning = fn(&str) -> bool;
-pub(super) const PATTERNS: [(&str, &str, Meaning); 14] = [
+pub(super) type RegexFunction = fn(&str) -> bool;
+pub(super) const PATTERNS: [(&str, &str, RegexFunction); 14] = [
     ("^a", "", |s| s.starts_with('a')),
     ("b$", "", |s| s.ends_with('b')),
     ("a", "i", |s| s.contains(['a', 'A'])),
@@ -255,7 +255,7 @@ fn ordered(operand: &Tree, v: Option<&Tree>, c: Strings<'_>) -> Option<Ordering>
     }
     let nan = |v: &Value<'_>| match v {
         Value::Double(d) => d.is_nan(),
-        Value::Decimal128(d) => matches!(d.parts(), Parts::Nan),
+        Value::Decimal128(d) => matches!(d.parts(), DecimalParts::Nan),
         _ => false,
     };
     if nan(&have) != nan(&wanted) {
@@ -315,7 +315,7 @@ fn integer_part(v: &Value<'_>) -> Option<i64> {
         }
         Value::Double(d) if *d == -9_223_372_036_854_775_808.0 => Some(i64::MIN),
         Value::Decimal128(d) => match d.parts() {
-            Parts::Finite {
+            DecimalParts::Finite {
                 negative,
                 coefficient,
                 exponent,

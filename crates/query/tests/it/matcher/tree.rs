@@ -125,14 +125,14 @@ fn fill_array(w: &mut ArrayWriter<'_>, items: &[Tree]) {
 }
 
 /// Seeded random choices (splitmix64), and the paths of this case.
-pub(super) struct Dice {
+pub(super) struct Rng {
     state: u64,
     pub(super) focus: Vec<&'static str>,
 }
 
-impl Dice {
-    pub(super) fn new(seed: u64) -> Dice {
-        Dice {
+impl Rng {
+    pub(super) fn new(seed: u64) -> Rng {
+        Rng {
             state: seed,
             focus: Vec::new(),
         }

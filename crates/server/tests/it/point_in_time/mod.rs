@@ -14,7 +14,7 @@ use ::model::{DocBuf, doc};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::backup::{Place, connect, done, killed_after, quarry, refused, text};
+use crate::backup::{TestFolder, connect, done, killed_after, quarry, refused, text};
 use crate::client::Client;
 use crate::driver::Process;
 use model::{State, Time, Writer, call, documents, read, time_of};
@@ -76,17 +76,17 @@ fn restore<'a>(repository: &'a Path, copy: &'a Path, to: &'a str) -> [&'a str; 8
 }
 
 /// Ships until it is killed.
-struct Shipping(Child);
+struct ShipProcess(Child);
 
-impl Shipping {
-    fn start(repository: &Path, uri: &str) -> Shipping {
+impl ShipProcess {
+    fn start(repository: &Path, uri: &str) -> ShipProcess {
         let mut command = quarry(&["backup", "ship", text(repository), "--uri", uri]);
         command.args(["--every", "0.1"]).stdout(Stdio::null());
-        Shipping(command.spawn().unwrap())
+        ShipProcess(command.spawn().unwrap())
     }
 }
 
-impl Drop for Shipping {
+impl Drop for ShipProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -95,7 +95,7 @@ impl Drop for Shipping {
 
 /// The results of a run.
 struct Run {
-    place: Place,
+    place: TestFolder,
     history: Vec<(Time, State)>,
     told: Vec<Time>,
     /// The first moment that can be restored.
@@ -105,21 +105,21 @@ struct Run {
 
 /// Writes, ships and backs up; shipping is killed now and then, and the server once.
 fn run(seed: u64, changes: usize) -> Run {
-    let place = Place::new();
+    let place = TestFolder::new();
     let (data, repository) = (place.at("data"), place.at("repository"));
     let mut random = StdRng::seed_from_u64(seed ^ 0x5bd1_e995);
     let server = Process::with(&data, &[]);
     let uri = format!("mongodb://{}", server.address());
     let mut writer = Writer::new(connect(server.address()), seed);
     let counter = Counter::start(server.address());
-    let mut shipping = Shipping::start(&repository, &uri);
+    let mut shipping = ShipProcess::start(&repository, &uri);
     let make = ["backup", "make", text(&repository), "--uri", &uri];
     let mut first = None;
     for n in 0..changes {
         writer.step();
         if random.random_ratio(1, 60) {
             drop(shipping);
-            shipping = Shipping::start(&repository, &uri);
+            shipping = ShipProcess::start(&repository, &uri);
         }
         if n == changes / 8 || n == changes / 2 {
             let mut making = quarry(&make).stdout(Stdio::null()).spawn().unwrap();

@@ -6,7 +6,7 @@
 //! [`END`] follows the components of an index entry; [`BEFORE`] and [`AFTER`] make bounds that
 //! sort before and after every entry with the same components.
 
-use model::decimal::Parts;
+use model::decimal::DecimalParts;
 use model::{Array, Collate, Decimal128, Doc, Number, Value};
 
 /// Ends the components of a complete entry.
@@ -294,10 +294,10 @@ fn double(n: f64, out: &mut Vec<u8>) {
 
 fn decimal(d: &Decimal128, out: &mut Vec<u8>) {
     let (negative, coefficient, exponent) = match d.parts() {
-        Parts::Nan => return out.push(NAN),
-        Parts::Infinite { negative } => return out.push(number_class(negative, INFINITE)),
-        Parts::Finite { coefficient: 0, .. } => return out.push(ZERO),
-        Parts::Finite {
+        DecimalParts::Nan => return out.push(NAN),
+        DecimalParts::Infinite { negative } => return out.push(number_class(negative, INFINITE)),
+        DecimalParts::Finite { coefficient: 0, .. } => return out.push(ZERO),
+        DecimalParts::Finite {
             negative,
             coefficient,
             exponent,

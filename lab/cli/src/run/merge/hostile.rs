@@ -6,7 +6,7 @@ use proof::Random;
 use proof::fuzz::{Fuzz, Limit, Outcome, change_bytes, number_of};
 
 use super::*;
-use crate::load::{FromAgent, ToAgent};
+use crate::load::{AgentMessage, LabMessage};
 use crate::wire::{ProcessQuery, read_line, to_sample};
 
 const ROLES: usize = 2;
@@ -29,7 +29,7 @@ fn lines_of_a_run() -> Vec<u8> {
         ..RoleTick::default()
     };
     let tick = |number| {
-        FromAgent::Tick(Box::new(Tick {
+        AgentMessage::Tick(Box::new(Tick {
             number,
             at_us: number * 100_000,
             roles: vec![role.clone(); ROLES],
@@ -51,22 +51,22 @@ fn lines_of_a_run() -> Vec<u8> {
         outcomes: vec![(0, lab_kit::result::CallCounts::default())],
         ..RoleEnd::default()
     };
-    let ended = Ended {
+    let ended = StepTotals {
         roles: (0..ROLES).map(|_| RoleEnd { ..clone_of(&end) }).collect(),
         program: vec![1, -1],
-        ..Ended::default()
+        ..StepTotals::default()
     };
     let all = [
-        FromAgent::Ready { cpus: 2 },
-        FromAgent::Time {
+        AgentMessage::Ready { cpus: 2 },
+        AgentMessage::Time {
             own_ns: 5,
             wall_us: -5,
         },
-        FromAgent::Begun { late_us: 3 },
+        AgentMessage::Begun { late_us: 3 },
         tick(1),
         tick(2),
-        FromAgent::Done { at_us: 200_000 },
-        FromAgent::Ended(Box::new(ended)),
+        AgentMessage::Done { at_us: 200_000 },
+        AgentMessage::Ended(Box::new(ended)),
     ];
     assert_eq!(all.len(), RUN_LINES);
     let lines = all.iter().map(|one| serde_json::to_string(one).unwrap());
@@ -108,7 +108,7 @@ fn take_all(text: &[u8]) -> Outcome {
     let named = |n: usize| GeneratorState::new(format!("agent{n}:1"), ROLES);
     let mut states: Vec<GeneratorState> = (0..GENERATORS).map(named).collect();
     for (at, line) in text.split(|byte| *byte == b'\n').enumerate() {
-        let said = match serde_json::from_slice::<FromAgent>(line) {
+        let said = match serde_json::from_slice::<AgentMessage>(line) {
             Ok(said) => said,
             Err(error) => {
                 refused = Some(error.to_string());
@@ -118,17 +118,17 @@ fn take_all(text: &[u8]) -> Outcome {
         let number = at / RUN_LINES % GENERATORS;
         let state = &mut states[number];
         let taken = match said {
-            FromAgent::Tick(tick) => merge.take(number, state, *tick),
-            FromAgent::Done { at_us } => {
+            AgentMessage::Tick(tick) => merge.take(number, state, *tick),
+            AgentMessage::Done { at_us } => {
                 (state.stage, state.done_us) = (Stage::Done, at_us);
                 Ok(())
             }
-            FromAgent::Begun { late_us } => {
+            AgentMessage::Begun { late_us } => {
                 state.late_us = late_us;
                 Ok(())
             }
-            FromAgent::Ended(ended) => state.end(*ended),
-            FromAgent::Refused { reason } => Err(reason),
+            AgentMessage::Ended(ended) => state.end(*ended),
+            AgentMessage::Refused { reason } => Err(reason),
             _ => Ok(()),
         };
         if let Err(reason) = taken {
@@ -199,7 +199,7 @@ fn whatever_a_lab_asks_for_is_read_or_refused() {
         show: |text| String::from_utf8_lossy(text).into_owned(),
     };
     let tried = fuzz.run(|bytes| {
-        let order = serde_json::from_slice::<ToAgent>(bytes);
+        let order = serde_json::from_slice::<LabMessage>(bytes);
         let line = read_line(&mut &bytes[..], |_| Ok(()));
         let Ok(Some(line)) = line else {
             return Outcome::of(&order, |_| 1);

@@ -75,12 +75,12 @@ fn the_end_of_a_generator_must_be_the_sum_of_its_ticks() {
     let mut own = generator("a:1");
     merge.take(0, &mut own, tick(1, 3)).unwrap();
     merge.take(0, &mut own, tick(2, 4)).unwrap();
-    let ended = |acknowledged| Ended {
+    let ended = |acknowledged| StepTotals {
         roles: vec![RoleEnd {
             acknowledged,
             ..RoleEnd::default()
         }],
-        ..Ended::default()
+        ..StepTotals::default()
     };
     let wrong = own.end(ended(8)).unwrap_err();
     assert!(wrong.contains("[7]") && wrong.contains("[8]"), "{wrong}");

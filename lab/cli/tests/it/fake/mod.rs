@@ -102,12 +102,12 @@ struct State {
 
 /// A server that listens until it is dropped or dies.
 #[derive(Debug)]
-pub(crate) struct Fake {
+pub(crate) struct FakeServer {
     pub(crate) port: u16,
     state: Arc<Mutex<State>>,
 }
 
-impl Fake {
+impl FakeServer {
     pub(crate) fn start(faults: Faults) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();

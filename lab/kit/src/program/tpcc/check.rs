@@ -4,14 +4,14 @@ use super::sizes::{DELIVERED, DISTRICTS, LINES, ORDERS, PAID, PAYMENTS, Sizes};
 use super::transactions::District;
 use super::{load, tables};
 use crate::program::state::{Finding, ProgramState};
-use crate::records::{Field, Found, Query, Records};
+use crate::records::{Field, Outcome, Query, Records};
 
 /// Checks the numbers of a district.
 async fn check_district<R: Records>(
     records: &mut R,
     district: District,
     out: &mut [i64; 4],
-) -> Found<()> {
+) -> Outcome<()> {
     let key = [
         ("d_w_id", district.warehouse.into()),
         ("d_id", district.number.into()),
@@ -72,7 +72,7 @@ async fn check_district<R: Records>(
 pub(in crate::program) async fn check<R: Records>(
     state: &ProgramState,
     records: &mut R,
-) -> Found<Vec<Finding>> {
+) -> Outcome<Vec<Finding>> {
     let sizes = Sizes::of(state.scale);
     let mut wrong = [0; 4];
     let mut wrong_money = 0;

@@ -7,7 +7,7 @@ use super::sizes::{DISTRICTS, Sizes, last_name, skewed};
 use super::tables;
 use super::transactions::{District, flat_line};
 use crate::program::state::{ProgramState, Scale};
-use crate::records::{Field, Found, Record, Records};
+use crate::records::{Field, Outcome, Record, Records};
 use crate::seed::{self, Stream};
 use crate::text::random_text;
 
@@ -66,7 +66,7 @@ pub(in crate::program) async fn load<R: Records>(
     state: &ProgramState,
     records: &mut R,
     number: u64,
-) -> Found<u64> {
+) -> Outcome<u64> {
     let sizes = Sizes::of(state.scale);
     let thread = u32::try_from(number).unwrap_or(0);
     let mut random = seed::stream(state.scale.seed, "load", "tpcc", thread);
@@ -110,7 +110,7 @@ async fn stored<R: Records>(
     records: &mut R,
     table: &'static crate::records::RecordTable,
     all: &[Record],
-) -> Found<u64> {
+) -> Outcome<u64> {
     for chunk in all.chunks(CHUNK) {
         records.insert(table, chunk).await?;
     }
@@ -145,7 +145,7 @@ async fn store_district<R: Records>(
     random: &mut Stream,
     sizes: Sizes,
     district: District,
-) -> Found<u64> {
+) -> Outcome<u64> {
     let District { warehouse, number } = district;
     let own = Record(vec![
         ("d_w_id", warehouse.into()),
@@ -216,7 +216,7 @@ async fn store_orders<R: Records>(
     random: &mut Stream,
     sizes: Sizes,
     district: District,
-) -> Found<u64> {
+) -> Outcome<u64> {
     let District { warehouse, number } = district;
     let mut buyers: Vec<i64> = (1..=sizes.customers).collect();
     buyers.shuffle(random);

@@ -8,8 +8,8 @@ use super::sizes::{
 use super::tables::{
     CUSTOMER, DISTRICT, HISTORY, ITEM, NEW_ORDER, ORDER_LINE, ORDERS, STOCK, WAREHOUSE,
 };
-use crate::program::state::{Done, Scale};
-use crate::records::{Field, Found, Query, Record, Records, RecordsError, Set};
+use crate::program::state::{Effect, Scale};
+use crate::records::{Field, Outcome, Query, Record, Records, RecordsError, Set};
 use crate::seed::Stream;
 
 /// A district of a warehouse.
@@ -93,14 +93,14 @@ pub(in crate::program) fn draw(scale: Scale, name: &str, random: &mut Stream) ->
             Procedure::Payment(Payment {
                 district,
                 of,
-                who: who(sizes, random),
+                who: draw_customer(sizes, random),
                 amount: random.random_range(100..=500_000),
                 id: random.random_range(1..=i64::MAX),
             })
         }
         "order-status" => Procedure::OrderStatus {
             district,
-            who: who(sizes, random),
+            who: draw_customer(sizes, random),
         },
         "delivery" => Procedure::Delivery {
             warehouse,
@@ -148,7 +148,7 @@ fn other(sizes: Sizes, random: &mut Stream, warehouse: i64) -> i64 {
 }
 
 /// Draws a customer: six of ten are found by name.
-fn who(sizes: Sizes, random: &mut Stream) -> CustomerKey {
+fn draw_customer(sizes: Sizes, random: &mut Stream) -> CustomerKey {
     if random.random_range(0..10) < 6 {
         let names = sizes.customers.min(1_000);
         CustomerKey::Name(last_name(skewed(random, 255, 0, names - 1)))
@@ -158,7 +158,7 @@ fn who(sizes: Sizes, random: &mut Stream) -> CustomerKey {
 }
 
 impl Procedure {
-    pub(in crate::program) async fn run<R: Records>(&self, records: &mut R) -> Found<Done> {
+    pub(in crate::program) async fn run<R: Records>(&self, records: &mut R) -> Outcome<Effect> {
         match self {
             Self::NewOrder {
                 district,
@@ -241,7 +241,7 @@ async fn order<R: Records>(
     customer: i64,
     lines: &[Line],
     is_wrong: bool,
-) -> Found<Done> {
+) -> Outcome<Effect> {
     let key = of_district(district);
     // This comes before all reads, so that of two transactions the first one gets the number.
     records
@@ -274,9 +274,9 @@ async fn order<R: Records>(
             return Err(RecordsError::failed("item not found", message));
         };
         if is_wrong && is_last {
-            return Ok(Done {
+            return Ok(Effect {
                 turned_back: true,
-                ..Done::default()
+                ..Effect::default()
             });
         }
         let is_local = *supplier == district.warehouse;
@@ -296,7 +296,7 @@ async fn order<R: Records>(
     let is_local = lines.iter().all(|line| line.supplier == district.warehouse);
     let count = i64::try_from(drawn.len()).unwrap_or(0);
     store_order(records, district, id, customer, is_local, drawn).await?;
-    Ok(Done {
+    Ok(Effect {
         rows: lines.len() as u64,
         counts: vec![(ORDERS_DONE, 1), (LINES, count)],
         turned_back: false,
@@ -311,7 +311,7 @@ async fn store_order<R: Records>(
     customer: i64,
     is_local: bool,
     drawn: Vec<Record>,
-) -> Found<()> {
+) -> Outcome<()> {
     let count = i64::try_from(drawn.len()).unwrap_or(0);
     let mut order = of_order(district, id).to_vec();
     order.extend([
@@ -346,7 +346,7 @@ async fn take_stock<R: Records>(
     item: i64,
     quantity: i64,
     is_local: bool,
-) -> Found<String> {
+) -> Outcome<String> {
     let key = [("s_w_id", Field::Int(warehouse)), ("s_i_id", item.into())];
     let stock = records.one(Query::of(&STOCK, &key).locked()).await?;
     let left = stock.int("s_quantity") - quantity;
@@ -362,7 +362,7 @@ async fn take_stock<R: Records>(
 }
 
 /// Finds the customer; of several with the same name, the middle one by first name.
-async fn find<R: Records>(records: &mut R, of: District, who: &CustomerKey) -> Found<Record> {
+async fn find<R: Records>(records: &mut R, of: District, who: &CustomerKey) -> Outcome<Record> {
     match who {
         CustomerKey::Id(id) => {
             records
@@ -385,7 +385,7 @@ async fn find<R: Records>(records: &mut R, of: District, who: &CustomerKey) -> F
     }
 }
 
-async fn pay<R: Records>(records: &mut R, payment: &Payment) -> Found<Done> {
+async fn pay<R: Records>(records: &mut R, payment: &Payment) -> Outcome<Effect> {
     let Payment {
         district,
         of,
@@ -435,14 +435,18 @@ async fn pay<R: Records>(records: &mut R, payment: &Payment) -> Found<Done> {
         ("h_data", words.into()),
     ]);
     records.insert(&HISTORY, &[history]).await?;
-    Ok(Done {
+    Ok(Effect {
         rows: 3,
         counts: vec![(PAYMENTS, 1), (PAID, amount)],
         turned_back: false,
     })
 }
 
-async fn status<R: Records>(records: &mut R, district: District, who: &CustomerKey) -> Found<Done> {
+async fn status<R: Records>(
+    records: &mut R,
+    district: District,
+    who: &CustomerKey,
+) -> Outcome<Effect> {
     let customer = find(records, district, who).await?;
     let key = [
         ("o_w_id", Field::Int(district.warehouse)),
@@ -456,9 +460,9 @@ async fn status<R: Records>(records: &mut R, district: District, who: &CustomerK
         let message = format!("order {} has {} lines", order.int("o_id"), lines.len());
         return Err(RecordsError::failed("wrong number of lines", message));
     }
-    Ok(Done {
+    Ok(Effect {
         rows: 2 + lines.len() as u64,
-        ..Done::default()
+        ..Effect::default()
     })
 }
 
@@ -466,7 +470,7 @@ async fn lines_of<R: Records>(
     records: &mut R,
     district: District,
     order: &Record,
-) -> Found<Vec<Record>> {
+) -> Outcome<Vec<Record>> {
     if records.embeds() {
         return Ok(order.list("lines").to_vec());
     }
@@ -479,7 +483,7 @@ async fn lines_of<R: Records>(
 }
 
 /// Delivers the oldest open order of each district.
-async fn deliver<R: Records>(records: &mut R, warehouse: i64, carrier: i64) -> Found<Done> {
+async fn deliver<R: Records>(records: &mut R, warehouse: i64, carrier: i64) -> Outcome<Effect> {
     let mut delivered: i64 = 0;
     for number in 1..=DISTRICTS {
         let district = District { warehouse, number };
@@ -535,7 +539,7 @@ async fn deliver<R: Records>(records: &mut R, warehouse: i64, carrier: i64) -> F
         records.change(&CUSTOMER, &customer, &changes).await?;
         delivered += 1;
     }
-    Ok(Done {
+    Ok(Effect {
         rows: delivered.cast_unsigned(),
         counts: vec![(DELIVERED, delivered)],
         turned_back: false,
@@ -543,7 +547,7 @@ async fn deliver<R: Records>(records: &mut R, warehouse: i64, carrier: i64) -> F
 }
 
 /// Counts the items of the last twenty orders whose stock is low.
-async fn level<R: Records>(records: &mut R, district: District, threshold: i64) -> Found<Done> {
+async fn level<R: Records>(records: &mut R, district: District, threshold: i64) -> Outcome<Effect> {
     let key = of_district(district);
     let next = records
         .one(Query::of(&DISTRICT, &key))
@@ -580,8 +584,8 @@ async fn level<R: Records>(records: &mut R, district: District, threshold: i64) 
         let stock = records.one(Query::of(&STOCK, &key)).await?;
         low += u64::from(stock.int("s_quantity") < threshold);
     }
-    Ok(Done {
+    Ok(Effect {
         rows: low,
-        ..Done::default()
+        ..Effect::default()
     })
 }

@@ -10,7 +10,7 @@ fn compile(text: &str) -> Result<Statement, TemplateError> {
 fn draw(statement: &Statement) -> StatementCall {
     statement.draw(
         0,
-        &mut Draws {
+        &mut DrawContext {
             random: &mut from(1),
             number: 1,
             rows: 10,

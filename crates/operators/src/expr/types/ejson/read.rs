@@ -73,12 +73,12 @@ fn convert(to: &mut impl Sink, v: &Value<'_>) -> Result<()> {
 }
 
 /// The fields of a wrapper.
-struct Parts<'d> {
+struct WrapperFields<'d> {
     name: &'d str,
     inner: Value<'d>,
 }
 
-impl<'d> Parts<'d> {
+impl<'d> WrapperFields<'d> {
     fn malformed(&self) -> model::MongoError {
         failure(format!(
             "{} of extended JSON is malformed: {}",
@@ -113,7 +113,7 @@ fn wrapper(to: &mut impl Sink, d: Doc<'_>) -> Result<bool> {
     let Some((name, inner)) = d.first().filter(|(name, _)| name.starts_with('$')) else {
         return Ok(false);
     };
-    let parts = Parts { name, inner };
+    let parts = WrapperFields { name, inner };
     if d.count() == 2 {
         return code_with_scope(to, d);
     }
@@ -168,7 +168,7 @@ fn code_with_scope(to: &mut impl Sink, d: Doc<'_>) -> Result<bool> {
     Ok(true)
 }
 
-fn moment(parts: &Parts<'_>) -> Result<i64> {
+fn moment(parts: &WrapperFields<'_>) -> Result<i64> {
     match parts.inner {
         Value::String(s) => date::moment_of_text(s).map_err(|_| parts.malformed()),
         Value::Int32(ms) => Ok(ms.into()),
@@ -181,7 +181,7 @@ fn moment(parts: &Parts<'_>) -> Result<i64> {
 }
 
 /// Wrappers whose value has several parts.
-fn composite(to: &mut impl Sink, parts: &Parts<'_>) -> Result<bool> {
+fn composite(to: &mut impl Sink, parts: &WrapperFields<'_>) -> Result<bool> {
     match parts.name {
         "$uuid" => {
             let bytes = parts.parsed(super::super::binary::parse_uuid)?;
