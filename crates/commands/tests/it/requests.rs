@@ -137,7 +137,7 @@ fn a_reader_without_an_order_reads_each_document_once() {
     let by_key = || near.engine.observer().by_key.load(Ordering::Relaxed);
     let group = |id: &str, n: DocBuf| {
         doc! { "aggregate": "descending", "cursor": {},
-        "pipeline": [{ "$group": { "_id": id, "n": n } }] }
+        "pipeline": [{ "$group": { "_id": id, "n": n.doc() } }] }
     };
     let before = by_key();
     let sum = near.run(&group("all", doc! { "$sum": "$b" }));
