@@ -120,6 +120,13 @@ impl Config {
         self.memtable_bytes(table).clamp(16 * MB, 64 * MB) as u64
     }
 
+    /// The jobs that RocksDB gets: it takes one of them for flushes. Without the second compaction
+    /// of a machine with two processors, level-0 files pile up for as long as one compaction of a
+    /// lower level takes, and admission stops the writers while a processor is idle (ADR 0108).
+    fn all_jobs(&self) -> i32 {
+        i32::try_from(self.background_jobs.max(1)).map_or(2, |jobs| jobs.saturating_add(1))
+    }
+
     /// Length to which a journal file is extended in advance. A new file begins when any memtable
     /// is full; this length is enough for documents with about as many bytes of index entries.
     pub(crate) fn journal_extent_bytes(&self) -> u64 {
@@ -180,12 +187,7 @@ pub(crate) fn build(config: &Config, dropped: &DroppedSets, listener: Listener) 
     db.set_sst_file_manager(&files);
     db.create_if_missing(true);
     db.create_missing_column_families(true);
-    // RocksDB takes one of the jobs for flushes. Without the second compaction of a machine with
-    // two processors, level-0 files pile up for as long as one compaction of a lower level takes,
-    // and admission stops the writers while a processor is idle (ADR 0108).
-    db.set_max_background_jobs(
-        i32::try_from(config.background_jobs.max(1)).map_or(2, |jobs| jobs + 1),
-    );
+    db.set_max_background_jobs(config.all_jobs());
     db.set_max_open_files(i32::try_from(config.open_files_max).unwrap_or(256));
     // The limit is divided among shards by file number: with few files each, a shard closes files
     // while others have room.

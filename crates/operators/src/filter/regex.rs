@@ -29,8 +29,8 @@ impl Pattern {
     /// Compiles a pattern.
     ///
     /// # Errors
-    /// 2 BadValue for a null byte in the pattern, 51091 for an invalid pattern, 51108 for an invalid
-    /// option.
+    /// 2 BadValue for a null byte in the pattern, 51091 for an invalid pattern, 51108 for an
+    /// invalid option.
     pub fn new(source: &str, options: &str) -> Result<Pattern> {
         if source.contains('\0') {
             bail!(

@@ -49,11 +49,9 @@ impl PlanScan {
         }
         match &plan.access {
             Access::Nothing => PlanScan::Nothing,
-            Access::Collection { reverse } => PlanScan::Records(match plan.times {
-                Some((first, last)) => coll.scan_log(view, first, last, *reverse, false),
-                None if plan.any_order => coll.scan_any_order(view),
-                None => coll.scan(view, *reverse),
-            }),
+            Access::Collection { reverse } => {
+                PlanScan::Records(all_records(coll, view, plan, *reverse))
+            }
             Access::IdRange {
                 lower,
                 upper,
@@ -111,6 +109,15 @@ impl PlanScan {
                 PlanScan::Union(Box::new(UnionScan::new(branches, merge.clone(), *disjoint)))
             }
         }
+    }
+}
+
+/// A scan of all documents, or of the part of the log that a plan reads.
+fn all_records(coll: &Arc<Collection>, view: &ReadView, plan: &Plan, reverse: bool) -> Scan {
+    match plan.times {
+        Some((first, last)) => coll.scan_log(view, first, last, reverse, false),
+        None if plan.any_order => coll.scan_any_order(view),
+        None => coll.scan(view, reverse),
     }
 }
 

@@ -235,8 +235,11 @@ impl Proxy {
                     is_over = true;
                     self.recorder.stop("");
                     if !clients.is_empty() {
-                        note_line!("the recording has ended after --seconds; the proxy forwards \
-                                    traffic until the last of {} connections is closed", clients.len());
+                        note_line!(
+                            "the recording has ended after --seconds; the proxy forwards traffic \
+                             until the last of {} connections is closed",
+                            clients.len()
+                        );
                     }
                 }
                 Some(_) = clients.join_next() => {}

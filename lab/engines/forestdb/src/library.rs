@@ -54,8 +54,11 @@ macro_rules! functions {
                             concat!($symbol, "\0").as_bytes(),
                         )
                     }
-                        .map_err(|_| EngineError(format!("the library {name} has no function {}, \
-                                                          so it is not ForestDB 1 or later", $symbol)))?,)*
+                        .map_err(|_| EngineError(format!(
+                            "the library {name} has no function {}, so it is not ForestDB 1 or \
+                             later",
+                            $symbol
+                        )))?,)*
                     _shared: shared,
                 })
             }
