@@ -122,6 +122,13 @@ pub enum StorageError {
         /// What was found and what was given.
         found: String,
     },
+    /// At open: this process and the cluster that holds the data do not trust each other. Other
+    /// certificates are needed; waiting does not help.
+    #[error("the cluster is not reached over TLS: {found}")]
+    Untrusted {
+        /// What was found, by file or by address.
+        found: String,
+    },
     /// At open: the data was written by a newer version.
     #[error("data directory has on-disk format {found}, this program reads up to {supported}")]
     NewerFormat {
@@ -156,6 +163,7 @@ impl StorageError {
             | Self::ForeignDirectory { .. }
             | Self::JournalDamaged { .. }
             | Self::NotUnlocked { .. }
+            | Self::Untrusted { .. }
             | Self::NewerFormat { .. } => true,
             Self::Io { .. } | Self::Corrupt { .. } | Self::Undetermined => false,
         }

@@ -26,6 +26,7 @@ pub fn storage(e: StorageError) -> MongoError {
         StorageError::Io { .. }
         | StorageError::JournalDamaged { .. }
         | StorageError::NotUnlocked { .. }
+        | StorageError::Untrusted { .. }
         | StorageError::Contract(_)
         | StorageError::Undetermined => code::INTERNAL_ERROR,
     };

@@ -75,6 +75,7 @@ impl Observer for Contract {
                         | StorageError::ForeignDirectory { .. }
                         | StorageError::JournalDamaged { .. }
                         | StorageError::NotUnlocked { .. }
+                        | StorageError::Untrusted { .. }
                         | StorageError::NewerFormat { .. }
                 );
                 assert!(
