@@ -1,12 +1,14 @@
 //! The connection to the cluster: requests as blocking calls, retried for some time, and counted.
 //! The only module that uses futures.
 //!
-//! Promises: every result comes from an answer of the cluster. Must not know: tables, leases.
+//! Promises: every result comes from an answer of the cluster; with files for TLS nothing is sent
+//! without it. Must not know: tables, leases.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use storage::Result;
+use parking_lot::{Mutex, RwLock};
+use storage::{Result, StorageError};
 use tikv_client::transaction::HeartbeatOption;
 use tikv_client::{
     Backoff, CheckLevel, Config, Error, Key, RetryOptions, Snapshot, Timestamp, TimestampExt,
@@ -15,6 +17,7 @@ use tikv_client::{
 use tokio::runtime::{Builder, Runtime};
 
 use crate::error::{is_final, unanswered};
+use crate::tls::{Contents, TlsFiles, attempt};
 
 /// How long a request is retried: longer than a lease holds, including a late renewal, so that a
 /// server that holds the database loses the lease before it has to fail a request.
@@ -31,6 +34,8 @@ const COLLECTION_TIMEOUT: Duration = Duration::from_secs(600);
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Threads that drive the sockets; callers block threads of their own.
 const THREADS: usize = 2;
+/// How often the files for TLS are compared with those in use.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// Number of low bits of a timestamp that count within one millisecond.
 const LOGICAL_BITS: u32 = 18;
 
@@ -50,32 +55,102 @@ pub(crate) fn millis(ts: u64) -> u64 {
     ts >> LOGICAL_BITS
 }
 
+/// The contents of the files for TLS that the present client was made with.
+struct Seen {
+    contents: Contents,
+    looked: Instant,
+}
+
+/// What another client over TLS is made with.
+struct Sealed {
+    pd: Vec<String>,
+    config: Config,
+    files: TlsFiles,
+    seen: Mutex<Seen>,
+}
+
 /// A connected cluster.
 pub(crate) struct Cluster {
-    client: TransactionClient,
+    client: RwLock<TransactionClient>,
+    tls: Option<Sealed>,
     runtime: Runtime,
 }
 
 impl Cluster {
-    /// Connects to the first PD address that answers.
+    /// Connects to the first PD address that answers. `tls` names the files for TLS; without them
+    /// everything is sent in the clear.
     ///
     /// # Errors
-    /// [`storage::StorageError::Unreachable`]
-    pub(crate) fn connect(pd: &[String]) -> Result<Cluster> {
+    /// [`StorageError::Unreachable`]; [`StorageError::Untrusted`] when the files cannot be used or
+    /// each address refuses TLS with them.
+    pub(crate) fn connect(pd: &[String], tls: Option<&TlsFiles>) -> Result<Cluster> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("quarry-tikv")
             .enable_all()
             .build();
-        let runtime =
-            runtime.map_err(|e| storage::StorageError::io("cannot start threads for TiKV", e))?;
+        let runtime = runtime.map_err(|e| StorageError::io("cannot start threads for TiKV", e))?;
         let config = Config::default()
             .with_timeout(REQUEST_TIMEOUT)
             .with_grpc_max_decoding_message_size(ANSWER_BYTES_MAX);
-        let connect =
-            || async { TransactionClient::new_with_config(pd.to_vec(), config.clone()).await };
-        let client = retry(&runtime, "connecting", connect)?;
-        Ok(Cluster { client, runtime })
+        let (client, tls) = match tls {
+            None => (retry(&runtime, "connecting", || client(pd, &config))?, None),
+            Some(files) => {
+                let config = config.with_security(&files.ca, &files.certificate, &files.key);
+                let contents = files.read().map_err(untrusted)?.0;
+                let client = sealed_client(&runtime, pd, &config, files)?;
+                if !is_same(files, &contents) {
+                    let why = "the files for TLS were replaced meanwhile";
+                    return Err(StorageError::Unreachable(why.to_owned()));
+                }
+                let looked = Instant::now();
+                let sealed = Sealed {
+                    pd: pd.to_vec(),
+                    config,
+                    files: files.clone(),
+                    seen: Mutex::new(Seen { contents, looked }),
+                };
+                (client, Some(sealed))
+            }
+        };
+        Ok(Cluster {
+            client: RwLock::new(client),
+            tls,
+            runtime,
+        })
+    }
+
+    fn client(&self) -> TransactionClient {
+        self.client.read().clone()
+    }
+
+    /// Connects anew when the files for TLS were replaced: the present client would show the old
+    /// certificate until it expires. A client that cannot be made now is tried at the next look.
+    fn take_new_files(&self) {
+        let Some(tls) = &self.tls else {
+            return;
+        };
+        // Otherwise another thread is looking.
+        let Some(mut seen) = tls.seen.try_lock() else {
+            return;
+        };
+        if seen.looked.elapsed() < LOOK_EVERY {
+            return;
+        }
+        seen.looked = Instant::now();
+        let Ok((contents, _)) = tls.files.read() else {
+            return;
+        };
+        if contents == seen.contents {
+            return;
+        }
+        let made = within(REQUEST_TIMEOUT, client(&tls.pd, &tls.config));
+        if let Ok(made) = self.runtime.block_on(made)
+            && is_same(&tls.files, &contents)
+        {
+            *self.client.write() = made;
+            seen.contents = contents;
+        }
     }
 
     fn retry<T, F: Future<Output = tikv_client::Result<T>>>(
@@ -83,17 +158,19 @@ impl Cluster {
         step: &'static str,
         request: impl Fn() -> F,
     ) -> Result<T> {
+        self.take_new_files();
         retry(&self.runtime, step, request)
     }
 
     /// A timestamp later than every one given out before.
     pub(crate) fn now(&self) -> Result<u64> {
-        let now = || async { Ok(self.client.current_timestamp().await?.version()) };
+        let now = || async { Ok(self.client().current_timestamp().await?.version()) };
         self.retry("asking for the time", now)
     }
 
     fn at(&self, ts: u64) -> Snapshot {
-        self.client.snapshot(Timestamp::from_version(ts), options())
+        self.client()
+            .snapshot(Timestamp::from_version(ts), options())
     }
 
     /// Allows the cluster to remove versions of all databases that were overwritten before `ts`.
@@ -102,7 +179,8 @@ impl Cluster {
     /// # Errors
     /// [`storage::StorageError::Unreachable`]
     pub(crate) fn drop_versions_before(&self, ts: u64) -> Result<()> {
-        let drop = self.client.gc(Timestamp::from_version(ts));
+        let client = self.client();
+        let drop = client.gc(Timestamp::from_version(ts));
         let dropped = self.runtime.block_on(within(COLLECTION_TIMEOUT, drop));
         // False means that the safe point is later already.
         dropped
@@ -165,7 +243,7 @@ impl Cluster {
                 options()
             }
         };
-        let begin = || async { self.client.begin_with_options(options()).await };
+        let begin = || async { self.client().begin_with_options(options()).await };
         let txn = self.retry("beginning a commit", begin)?;
         let ts = txn.start_timestamp().version();
         Ok((txn, ts))
@@ -213,6 +291,55 @@ impl Cluster {
         self.runtime
             .block_on(within(REQUEST_TIMEOUT, txn.rollback()))
     }
+}
+
+fn untrusted(found: String) -> StorageError {
+    StorageError::Untrusted { found }
+}
+
+/// Whether the client, which reads the files itself, has read the same: it would do without TLS if
+/// it had found an empty file.
+fn is_same(files: &TlsFiles, contents: &Contents) -> bool {
+    files.read().is_ok_and(|(now, _)| now == *contents)
+}
+
+async fn client(pd: &[String], config: &Config) -> tikv_client::Result<TransactionClient> {
+    TransactionClient::new_with_config(pd.to_vec(), config.clone()).await
+}
+
+/// Connects over TLS. The client does not say why it cannot; so PD is asked without it, first after
+/// one attempt, because nothing but other certificates helps a server that is not trusted.
+fn sealed_client(
+    runtime: &Runtime,
+    pd: &[String],
+    config: &Config,
+    files: &TlsFiles,
+) -> Result<TransactionClient> {
+    if let Ok(client) = runtime.block_on(within(REQUEST_TIMEOUT, client(pd, config))) {
+        return Ok(client);
+    }
+    let ask = || {
+        let (_, config) = files.read().map_err(untrusted)?;
+        let attempts = attempt(pd, &config);
+        match attempts.all_refused {
+            true => Err(untrusted(attempts.failures.join("; "))),
+            false => Ok(attempts.failures.join("; ")),
+        }
+    };
+    ask()?;
+    retry(runtime, "connecting", || client(pd, config)).map_err(|e| {
+        let StorageError::Unreachable(told) = e else {
+            return e;
+        };
+        match ask() {
+            Err(e) => e,
+            Ok(failures) if failures.is_empty() => StorageError::Unreachable(format!(
+                "{told}; TLS works with the addresses of PD that are given, so the certificates \
+                 may not be valid for those that PD tells"
+            )),
+            Ok(failures) => StorageError::Unreachable(format!("{told}; over TLS {failures}")),
+        }
+    })
 }
 
 fn rows(found: impl Iterator<Item = tikv_client::KvPair>) -> Vec<Row> {

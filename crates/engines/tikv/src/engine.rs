@@ -18,6 +18,7 @@ use crate::commits::Commits;
 use crate::layout::{Layout, REQUEST_ROWS};
 use crate::lease::{Lease, Terms};
 use crate::requests;
+use crate::tls::TlsFiles;
 use crate::versions::{Ending, Versions};
 use crate::view::View;
 
@@ -40,6 +41,8 @@ const WATCH_EVERY: Duration = Duration::from_millis(100);
 pub struct Config {
     /// Addresses of PD, `host:port`.
     pub pd: Vec<String>,
+    /// Files for TLS to PD and the stores; without them everything is sent in the clear.
+    pub tls: Option<TlsFiles>,
     /// Name of the database in the cluster; see [`crate::is_prefix`].
     pub prefix: String,
     /// Name of this server, shown to servers that are refused because this one holds the lease.
@@ -67,6 +70,7 @@ impl Config {
     pub fn at(pd: Vec<String>, prefix: impl Into<String>) -> Config {
         Config {
             pd,
+            tls: None,
             prefix: prefix.into(),
             name: format!("process {}", std::process::id()),
             address: String::new(),
@@ -129,9 +133,9 @@ impl TikvEngine {
     ///
     /// # Errors
     /// [`StorageError::Locked`], [`StorageError::ForeignDirectory`],
-    /// [`StorageError::NewerFormat`], [`StorageError::Unreachable`]
+    /// [`StorageError::NewerFormat`], [`StorageError::Unreachable`], [`StorageError::Untrusted`]
     pub fn open(config: &Config) -> Result<TikvEngine> {
-        let cluster = Arc::new(Cluster::connect(&config.pd)?);
+        let cluster = Arc::new(Cluster::connect(&config.pd, config.tls.as_ref())?);
         let layout = Layout::new(&config.prefix);
         check_format(&cluster, &layout, &config.prefix)?;
         let terms = Terms {

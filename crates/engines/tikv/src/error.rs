@@ -5,8 +5,23 @@ use tikv_client::Error;
 
 /// The error for a request that failed in all attempts.
 pub(crate) fn unanswered(step: &'static str, error: Error) -> StorageError {
-    let told = format!("{step} did not succeed on the cluster within 25 seconds: {error}");
+    let why = with_causes(&error);
+    let told = format!("{step} did not succeed on the cluster within 25 seconds: {why}");
     StorageError::Unreachable(told)
+}
+
+/// An error and its causes: what failed in TLS is known only by the last one.
+fn with_causes(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        let line = next.to_string();
+        if !text.contains(&line) {
+            text = format!("{text}: {line}");
+        }
+        cause = next.source();
+    }
+    text
 }
 
 /// The error for stored bytes that differ from those written.

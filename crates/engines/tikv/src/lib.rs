@@ -13,6 +13,8 @@
 //!   each request of 16 KiB. Large batches go another way ([`commits`]).
 //! - **A scan asks every region of its range with the full limit** and without a limit of bytes, so
 //!   rows in the tables are short; what is longer lies in pieces elsewhere ([`layout`]).
+//! - **The client does without TLS unless all three files are given**, and also when the one of the
+//!   authorities is empty: the files are checked before it gets them ([`TlsFiles`]).
 //! - **A lost answer is not a failed commit**: the fence row says what became of it ([`lease`]).
 
 mod cluster;
@@ -28,9 +30,11 @@ mod overlay;
 mod process;
 mod reader;
 mod requests;
+mod tls;
 mod versions;
 mod view;
 
 pub use engine::{Config, DISK_FORMAT, TikvEngine};
 pub use layout::is_prefix;
 pub use reader::TikvReader;
+pub use tls::TlsFiles;

@@ -18,7 +18,7 @@ use storage::{
 };
 
 use crate::cluster::{Cluster, millis};
-use crate::engine::{caps, check_format};
+use crate::engine::{Config, caps, check_format};
 use crate::layout::Layout;
 use crate::lease::announces;
 use crate::moments::Together;
@@ -49,15 +49,16 @@ fn refused<T>() -> Result<T> {
 }
 
 impl TikvReader {
-    /// Connects. `kept` is how long overwritten versions can be read; `None` sets no limit.
+    /// Connects. Of the options those count that say where the database is and how long overwritten
+    /// versions can be read.
     ///
     /// # Errors
     /// [`StorageError::ForeignDirectory`], [`StorageError::NewerFormat`],
-    /// [`StorageError::Unreachable`]
-    pub fn connect(pd: &[String], prefix: &str, kept: Option<Duration>) -> Result<TikvReader> {
-        let cluster = Arc::new(Cluster::connect(pd)?);
-        let layout = Layout::new(prefix);
-        check_format(&cluster, &layout, prefix)?;
+    /// [`StorageError::Unreachable`], [`StorageError::Untrusted`]
+    pub fn connect(config: &Config) -> Result<TikvReader> {
+        let cluster = Arc::new(Cluster::connect(&config.pd, config.tls.as_ref())?);
+        let layout = Layout::new(&config.prefix);
+        check_format(&cluster, &layout, &config.prefix)?;
         let now = cluster.now()?;
         Ok(TikvReader {
             cluster,
@@ -66,7 +67,7 @@ impl TikvReader {
             newest: AtomicU64::new(now),
             together: Together::default(),
             clock: OracleClock::start(millis(now)),
-            kept,
+            kept: config.keep_versions,
             moments: AtomicU64::new(0),
             asked: AtomicU64::new(0),
             closed: AtomicBool::new(false),

@@ -3,10 +3,12 @@
 //! `QUARRY_TIKV_PD` names an existing one.
 
 mod contract;
+mod doors;
 mod large;
 mod lease;
 mod outage;
 mod reader;
+mod tls;
 mod tools;
 mod versions;
 mod writer;

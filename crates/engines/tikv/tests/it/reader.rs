@@ -33,7 +33,7 @@ fn a_moment_has_what_was_acknowledged_and_tells_what_was_announced() {
     let config = config(&pd);
     let engine = open(&config);
     engine.announce(|table, key| table == Table::Meta && key.starts_with(b"c"));
-    let reader = TikvReader::connect(&config.pd, &config.prefix, None).expect("a reader");
+    let reader = TikvReader::connect(&config).expect("a reader");
     let mut before = moment(&reader);
     for n in 0..20 {
         put(&engine, n, b"value").expect("a write");
@@ -80,7 +80,7 @@ fn a_large_write_is_seen_whole_or_not_at_all() {
             .expect("a commit");
     };
     write(0);
-    let reader = TikvReader::connect(&config.pd, &config.prefix, None).expect("a reader");
+    let reader = TikvReader::connect(&config).expect("a reader");
     let written = AtomicBool::new(false);
     let (mut whole, mut parts) = (0, 0);
     std::thread::scope(|threads| {
