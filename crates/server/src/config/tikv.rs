@@ -1,8 +1,9 @@
 //! Options of the storage engine that keeps its data in a TiKV cluster. Must not know: the engine.
 
-use crate::engines::Cluster;
+use crate::engines::{Cluster, ClusterTls};
 use clap::Args;
 use serde::Deserialize;
+use std::path::PathBuf;
 
 /// Default retention of old versions: longer than the default lifetimes of a transaction and of an
 /// idle cursor.
@@ -18,6 +19,17 @@ pub struct TikvArgs {
     /// --storageEngine tikv
     #[arg(long = "tikvPd", value_name = "LIST")]
     pub tikv_pd: Option<String>,
+    /// PEM file with the certificates of the authorities (CA) that sign the certificates of PD and
+    /// the stores. With this option, --tikvCertificateFile and --tikvKeyFile, all connections to
+    /// the cluster use TLS; one of the three needs the other two
+    #[arg(long = "tikvCAFile", value_name = "FILE")]
+    pub tikv_ca_file: Option<PathBuf>,
+    /// PEM file with the certificate that this server shows to PD and the stores
+    #[arg(long = "tikvCertificateFile", value_name = "FILE")]
+    pub tikv_certificate_file: Option<PathBuf>,
+    /// PEM file with the private key of that certificate, not encrypted
+    #[arg(long = "tikvKeyFile", value_name = "FILE")]
+    pub tikv_key_file: Option<PathBuf>,
     /// Name of this database in the TiKV cluster: 1 to 64 letters, digits, - and _ [default:
     /// quarry]
     #[arg(long = "tikvPrefix", value_name = "NAME")]
@@ -51,6 +63,10 @@ pub struct TikvArgs {
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct TikvSection {
     pd: Option<String>,
+    #[serde(rename = "CAFile")]
+    ca_file: Option<PathBuf>,
+    certificate_file: Option<PathBuf>,
+    key_file: Option<PathBuf>,
     prefix: Option<String>,
     standby: bool,
     servers: Option<String>,
@@ -64,6 +80,8 @@ pub(super) struct TikvSection {
 pub struct Tikv {
     /// Addresses of the placement drivers (PD).
     pub pd: Vec<String>,
+    /// Files for TLS to PD and the stores; without them everything is sent in the clear.
+    pub tls: Option<ClusterTls>,
     /// Name of the database.
     pub prefix: String,
     /// Wait while another server holds it.
@@ -84,6 +102,7 @@ impl Tikv {
     pub(crate) fn cluster(&self) -> Cluster<'_> {
         Cluster {
             pd: &self.pd,
+            tls: self.tls.as_ref(),
             prefix: &self.prefix,
             standby: self.standby,
             address: self.address.as_deref(),
@@ -106,6 +125,7 @@ impl Tikv {
                 "tikvPd is for storage engine tikv, and the engine is {engine}"
             ));
         }
+        let tls = tls(args, &file, engine, &pd)?;
         let servers = args.tikv_servers.as_ref().or(file.servers.as_ref());
         let servers = addresses("tikvServers", servers)?;
         let address = args.tikv_address.as_ref().or(file.address.as_ref());
@@ -146,6 +166,7 @@ impl Tikv {
         }
         Ok(Tikv {
             pd,
+            tls,
             prefix,
             standby: args.tikv_standby || file.standby || address.is_some(),
             servers,
@@ -154,6 +175,64 @@ impl Tikv {
             keep_seconds,
         })
     }
+}
+
+/// The files for TLS to the cluster, of which the client needs all three: without one of them it
+/// would do without TLS.
+fn tls(
+    args: &TikvArgs,
+    file: &TikvSection,
+    engine: &str,
+    pd: &[String],
+) -> Result<Option<ClusterTls>, String> {
+    let ca = args.tikv_ca_file.as_ref().or(file.ca_file.as_ref());
+    let certificate = args.tikv_certificate_file.as_ref();
+    let certificate = certificate.or(file.certificate_file.as_ref());
+    let key = args.tikv_key_file.as_ref().or(file.key_file.as_ref());
+    let files = [
+        ("tikvCAFile", ca),
+        ("tikvCertificateFile", certificate),
+        ("tikvKeyFile", key),
+    ];
+    let names = |given: bool| {
+        let some = files.iter().filter(|(_, file)| file.is_some() == given);
+        some.map(|(name, _)| *name).collect::<Vec<_>>()
+    };
+    let (given, missing) = (names(true), names(false));
+    let scheme = |scheme: &str| pd.iter().find(|address| address.starts_with(scheme));
+    if given.is_empty() {
+        return match scheme("https://") {
+            Some(address) => Err(format!(
+                "tikvPd names {address}, and TLS needs {}",
+                missing.join(", ")
+            )),
+            None => Ok(None),
+        };
+    }
+    if engine != "tikv" {
+        let (names, are) = (
+            given.join(", "),
+            if given.len() == 1 { "is" } else { "are" },
+        );
+        return Err(format!(
+            "{names} {are} for storage engine tikv, and the engine is {engine}"
+        ));
+    }
+    let (Some(ca), Some(certificate), Some(key)) = (ca, certificate, key) else {
+        let (given, missing) = (given.join(" and "), missing.join(" and "));
+        return Err(format!("TLS to TiKV needs {missing} besides {given}"));
+    };
+    if let Some(address) = scheme("http://") {
+        return Err(format!(
+            "tikvPd names {address}, which is not over TLS, and {} are given",
+            given.join(", ")
+        ));
+    }
+    Ok(Some(ClusterTls {
+        ca: ca.clone(),
+        certificate: certificate.clone(),
+        key: key.clone(),
+    }))
 }
 
 /// Whether a server that does not hold the database executes reads itself.
@@ -192,11 +271,7 @@ mod tests {
             let args = TikvArgs {
                 tikv_pd: pd.map(str::to_owned),
                 tikv_prefix: prefix.map(str::to_owned),
-                tikv_standby: false,
-                tikv_servers: None,
-                tikv_address: None,
-                tikv_reads: None,
-                tikv_keep_seconds: None,
+                ..TikvArgs::default()
             };
             Tikv::of(engine, &args, TikvSection::default())
         };
@@ -211,6 +286,59 @@ mod tests {
             ("tikv", Some("a:1"), Some("a/b"), "given a/b"),
         ] {
             let e = of(engine, pd, prefix).unwrap_err();
+            assert!(e.contains(named), "{e}");
+        }
+    }
+
+    #[test]
+    fn tls_takes_all_three_files_and_a_cluster() {
+        let of = |engine: &str, pd: &str, files: [bool; 3]| {
+            let [ca, certificate, key] = files;
+            let file = |given: bool, name: &str| given.then(|| PathBuf::from(name));
+            let args = TikvArgs {
+                tikv_pd: Some(pd.to_owned()).filter(|pd| !pd.is_empty()),
+                tikv_ca_file: file(ca, "ca.pem"),
+                tikv_key_file: file(key, "key.pem"),
+                ..TikvArgs::default()
+            };
+            // From both places, where they are merged.
+            let section = TikvSection {
+                certificate_file: file(certificate, "own.pem"),
+                ca_file: file(ca, "other.pem"),
+                ..TikvSection::default()
+            };
+            Tikv::of(engine, &args, section).map(|tikv| tikv.tls)
+        };
+        let all = ClusterTls {
+            ca: "ca.pem".into(),
+            certificate: "own.pem".into(),
+            key: "key.pem".into(),
+        };
+        let (every, none) = ([true; 3], [false; 3]);
+        assert_eq!(of("tikv", "a:1", every), Ok(Some(all.clone())));
+        assert_eq!(of("tikv", "https://a:1", every), Ok(Some(all)));
+        assert_eq!(of("tikv", "a:1", none), Ok(None));
+        assert_eq!(of("tikv", "http://a:1", none), Ok(None));
+        for (engine, pd, files, named) in [
+            (
+                "tikv",
+                "a:1",
+                [true, false, false],
+                "needs tikvCertificateFile and tikvKeyFile besides tikvCAFile",
+            ),
+            (
+                "tikv",
+                "a:1",
+                [false, true, true],
+                "needs tikvCAFile besides tikvCertificateFile and tikvKeyFile",
+            ),
+            ("tikv", "a:1", [true, true, false], "needs tikvKeyFile"),
+            ("tikv", "https://a:1", none, "TLS needs tikvCAFile, "),
+            ("tikv", "b:1,http://a:1", every, "names http://a:1"),
+            ("rocksdb", "", every, "the engine is rocksdb"),
+            ("rocksdb", "", [true, false, false], "tikvCAFile is for"),
+        ] {
+            let e = of(engine, pd, files).unwrap_err();
             assert!(e.contains(named), "{e}");
         }
     }

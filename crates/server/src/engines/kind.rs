@@ -6,7 +6,7 @@ use crate::key_source::KeySource;
 use cipher::DataKey;
 use logs::Log;
 use std::any::Any;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use storage::{Engine, Follower};
 
@@ -165,6 +165,8 @@ pub struct EngineOptions<'a> {
 pub struct Cluster<'a> {
     /// Addresses of its placement drivers.
     pub pd: &'a [String],
+    /// Files for TLS to it; without them everything is sent in the clear.
+    pub tls: Option<&'a ClusterTls>,
     /// Name of the database.
     pub prefix: &'a str,
     /// Wait while another server holds it.
@@ -175,6 +177,17 @@ pub struct Cluster<'a> {
     pub keep_seconds: u64,
     /// The log to which a standby reports, repeatedly, why it cannot reach the cluster.
     pub log: Option<&'a Log>,
+}
+
+/// Files for TLS to a cluster, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterTls {
+    /// Certificates of the authorities that sign those of the cluster's servers.
+    pub ca: PathBuf,
+    /// Certificate that this server shows.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
 }
 
 /// An engine that is open.

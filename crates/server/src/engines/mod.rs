@@ -5,7 +5,9 @@ mod advice;
 mod kind;
 
 use kind::EngineKind;
-pub use kind::{Cluster, EngineOptions, LockedDirectory, OpenedEngine, SalvagedSource, Source};
+pub use kind::{
+    Cluster, ClusterTls, EngineOptions, LockedDirectory, OpenedEngine, SalvagedSource, Source,
+};
 use std::path::Path;
 use std::sync::Arc;
 use storage::Follower;

@@ -7,15 +7,36 @@ use storage::{Follower, StorageError};
 
 pub(super) static KIND: EngineKind = EngineKind {
     follow: Some(follow),
+    check,
     ..EngineKind::new("tikv", open)
 };
+
+/// The cluster, the database in it, and how long versions are kept.
+fn config(tikv: &Cluster<'_>) -> engine_tikv::Config {
+    let mut config = engine_tikv::Config::at(tikv.pd.to_vec(), tikv.prefix);
+    let seconds = Some(tikv.keep_seconds).filter(|s| *s > 0);
+    config.keep_versions = seconds.map(std::time::Duration::from_secs);
+    config.tls = tikv.tls.map(|files| engine_tikv::TlsFiles {
+        ca: files.ca.clone(),
+        certificate: files.certificate.clone(),
+        key: files.key.clone(),
+    });
+    config
+}
+
+/// Checks that the files for TLS can be used.
+fn check(options: &EngineOptions<'_>) -> Result<(), String> {
+    let config = options.tikv.as_ref().map(config);
+    match config.and_then(|config| config.tls) {
+        Some(files) => files.check(),
+        None => Ok(()),
+    }
+}
 
 /// Reads a database in a cluster that another server holds.
 fn follow(options: &EngineOptions<'_>) -> Result<Arc<dyn Follower>, String> {
     let tikv = options.tikv.ok_or("storage engine tikv needs --tikvPd")?;
-    let seconds = Some(tikv.keep_seconds).filter(|s| *s > 0);
-    let kept = seconds.map(std::time::Duration::from_secs);
-    match engine_tikv::TikvReader::connect(tikv.pd, tikv.prefix, kept) {
+    match engine_tikv::TikvReader::connect(&config(&tikv)) {
         Ok(reader) => Ok(Arc::new(reader)),
         Err(e) => Err(crate::failure::with_cause(&e)),
     }
@@ -56,14 +77,12 @@ fn is_of_outage(error: &StorageError) -> bool {
 fn open(options: &EngineOptions<'_>) -> Result<OpenedEngine, String> {
     use std::sync::atomic::{AtomicBool, Ordering};
     let tikv = options.tikv.ok_or("storage engine tikv needs --tikvPd")?;
-    let mut config = engine_tikv::Config::at(tikv.pd.to_vec(), tikv.prefix);
+    let mut config = config(&tikv);
     let host = rustix::system::uname();
     let host = host.nodename().to_string_lossy();
     config.name = format!("process {} of {host}", std::process::id());
-    let seconds = Some(tikv.keep_seconds).filter(|s| *s > 0);
     config.address = tikv.address.unwrap_or_default().to_owned();
     config.awaited = options.awaited.cloned();
-    config.keep_versions = seconds.map(std::time::Duration::from_secs);
     if tikv.standby {
         let told = Arc::new(AtomicBool::new(false));
         for signal in [
@@ -100,10 +119,11 @@ fn open(options: &EngineOptions<'_>) -> Result<OpenedEngine, String> {
     match opened {
         Ok(engine) => Ok(OpenedEngine {
             remark: Some(format!(
-                "tikv is {} of the cluster at {}; this server {}, and every commit is durable, \
+                "tikv is {} of the cluster at {}{}; this server {}, and every commit is durable, \
                  whatever write concern asks for",
                 tikv.prefix,
                 tikv.pd.join(","),
+                tikv.tls.map_or("", |_| ", reached over TLS"),
                 match tikv.address {
                     Some(_) => "holds it, and other servers forward their requests to it",
                     None => "is the only one that serves it",
