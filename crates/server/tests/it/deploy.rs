@@ -60,3 +60,30 @@ fn servers_have_options_that_there_are() {
     }
     assert_eq!(files, 4);
 }
+
+#[test]
+fn servers_on_a_cluster_are_kept_apart_and_not_ended_together() {
+    let text = fs::read_to_string("../../deploy/kubernetes.tikv.yaml").unwrap();
+    let documents = Deserializer::from_str(&text).map(|d| Value::deserialize(d).unwrap());
+    let documents: Vec<Value> = documents.collect();
+    let of = |kind: &str| {
+        let found = documents.iter().find(|d| d["kind"] == kind);
+        &found.unwrap_or_else(|| panic!("no {kind}"))["spec"]
+    };
+    let (deployment, budget) = (of("Deployment"), of("PodDisruptionBudget"));
+    let labels = &deployment["template"]["metadata"]["labels"];
+    assert_eq!(&deployment["selector"]["matchLabels"], labels);
+    assert_eq!(&budget["selector"]["matchLabels"], labels);
+    assert_eq!(&of("Service")["selector"], labels);
+    assert!(budget["maxUnavailable"].as_u64() < deployment["replicas"].as_u64());
+    let pod = &deployment["template"]["spec"];
+    let rule = "preferredDuringSchedulingIgnoredDuringExecution";
+    let apart = &pod["affinity"]["podAntiAffinity"][rule][0]["podAffinityTerm"];
+    assert_eq!(&apart["labelSelector"]["matchLabels"], labels);
+    assert_eq!(apart["topologyKey"], "kubernetes.io/hostname");
+    let server = &pod["containers"][0];
+    for probe in ["readinessProbe", "livenessProbe"] {
+        let asked = &server[probe]["tcpSocket"]["port"];
+        assert_eq!(asked, &server["ports"][0]["containerPort"], "{probe}");
+    }
+}
