@@ -29,6 +29,8 @@ SKIPPED = (
     ("target/release/quarry-lab", "the lab's own tests run its presets"),
     ("cargo install", "compiles everything again"),
     ("quarry serve --storageEngine tikv", "needs a cluster: make cluster"),
+    ("pd-server ", "is TiKV's"),
+    ("tikv-server ", "is TiKV's"),
     ("mongodb://", "an address"),
 )
 # Programs that may be missing.
