@@ -9,6 +9,8 @@ use std::sync::LazyLock;
 
 use serde_yaml_ng::{Mapping, Value};
 
+use super::one_line;
+
 /// What happens to an option.
 #[derive(Debug, PartialEq, Eq)]
 enum OptionAction {
@@ -60,7 +62,9 @@ fn read(line: &'static str) -> Option<Row> {
 
 fn refusal(name: &str, value: Option<&str>, instead: &str) -> String {
     let given = value.map_or_else(String::new, |value| format!(" {value}"));
-    format!("{name}{given} of mongod is not supported: {instead}")
+    one_line(&format!(
+        "{name}{given} of mongod is not supported: {instead}"
+    ))
 }
 
 /// Returns an error if the option is refused with this value.
@@ -201,6 +205,12 @@ mod tests {
                 "{error}"
             );
         }
+        let mut broken = vec!["--tlsDisabledProtocols".into(), "\nLS1_0".into()];
+        let error = leave_out(&mut broken).unwrap_err();
+        assert!(
+            error.starts_with("--tlsDisabledProtocols \\nLS1_0 "),
+            "{error}"
+        );
         // Unknown options are left for the parser, which refuses them.
         let mut unknown = words("--nosuch --wiredTiger");
         assert_eq!(leave_out(&mut unknown), Ok(Vec::new()));
