@@ -240,7 +240,7 @@ fn files_of_others_are_not_deleted_for_an_engine() {
         assert_eq!(ended.status(), Some(1), "{more:?}");
         let complaint = ended.complaint();
         assert!(
-            complaint.contains("did not make ('thesis.tex')") && complaint.lines().count() == 1,
+            complaint.contains("did not create ('thesis.tex')") && complaint.lines().count() == 1,
             "{complaint}"
         );
     }

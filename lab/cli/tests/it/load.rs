@@ -343,7 +343,7 @@ fn a_generator_that_dies_or_hangs_ends_the_run_which_names_it() {
         assert!(first.lost.is_none() && lost.ops > 0, "{lost:?}");
         assert_eq!(first.ops + lost.ops, step.ops);
         assert!(
-            told.contains(&format!("told of {} operations", lost.ops)),
+            told.contains(&format!("reported {} operations", lost.ops)),
             "{told}"
         );
         assert!(step.ops <= fake.updates(), "more than the target did");
@@ -467,14 +467,14 @@ fn what_cannot_be_shared_by_machines_is_refused_before_anything_is_done() {
             &target,
             one,
             token,
-            "fill-random cannot be done",
+            "fill-random cannot be shared",
         ),
         (
             "insert-modern",
             &target,
             &two,
             token,
-            "delete-oldest cannot be done by 2",
+            "delete-oldest cannot be shared by 2",
         ),
         ("fan-out", &target, one, token, "readers of changes cannot"),
         ("ttl", &target, one, token, "documents that expire cannot"),
@@ -520,13 +520,13 @@ fn other_versions_and_hostile_bytes_are_refused_and_the_agent_goes_on() {
     let (agents, fake) = (agents(1), FakeServer::start(Faults::default()));
     let own = format!("{}/1", env!("CARGO_PKG_VERSION"));
     let refused = format!(
-        "refused: it is of version {own}, the lab of version 9.9.9/1: both must be the same\n"
+        "refused: it has version {own}, but the lab has version 9.9.9/1: both must be the same\n"
     );
     assert_eq!(asked(&agents[0], "9.9.9/1", b"").0, refused);
     assert!(
         asked(&agents[0], "", b"")
             .0
-            .starts_with("refused: it is of version")
+            .starts_with("refused: it has version")
     );
     for bytes in [
         &[0xff; 64][..],

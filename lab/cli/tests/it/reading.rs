@@ -216,7 +216,7 @@ fn claims_about_pairs_are_run_and_taken_up_again() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        said.contains("runs to make: 1, preset smoke; 5 are there already"),
+        said.contains("runs to make: 1, preset smoke; 5 exist already"),
         "{said}"
     );
     let results: Vec<lab_kit::result::RunResult> = folders()

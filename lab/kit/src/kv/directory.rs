@@ -213,7 +213,7 @@ mod tests {
         std::fs::create_dir(path.join("data")).unwrap();
         std::fs::write(path.join("data/precious"), "mine").unwrap();
         let refused = reason(OwnDirectory::take(path, &["data"], false));
-        assert!(refused.contains("did not make ('data')"), "{refused}");
+        assert!(refused.contains("did not create ('data')"), "{refused}");
         assert!(!path.join(MARK).exists() && path.join("data/precious").exists());
         // The directory is the lab's, but the user has put an entry of that name into it.
         let marked = directory.path().join("marked");

@@ -406,7 +406,7 @@ seconds = 2
                 "[\"insert\", 1]",
                 "[\"insrt\", 1]",
                 18,
-                "no such statement; there are by-customer",
+                "the statement is unknown; there are by-customer",
             ),
             ("measured = true", "measured = 1", 17, "bool"),
             ("measured = true\n", "", 11, "no step is measured"),

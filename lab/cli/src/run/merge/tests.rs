@@ -97,7 +97,7 @@ fn what_a_lost_generator_may_have_done_is_unknown_and_not_nothing() {
     merge.take(0, &mut own, tick(2, 4)).unwrap();
     let words = own.lose("it has closed the connection");
     assert!(
-        words.contains("a:1") && words.contains("told of 7 operations"),
+        words.contains("a:1") && words.contains("reported 7 operations"),
         "{words}"
     );
     let mut totals = Totals::default();
