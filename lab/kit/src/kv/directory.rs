@@ -220,7 +220,7 @@ mod tests {
         drop(OwnDirectory::take(&marked, &[], false).unwrap());
         std::fs::write(marked.join("data"), "mine").unwrap();
         let refused = reason(OwnDirectory::take(&marked, &["data"], false));
-        assert!(refused.contains("'data' in it was not made"), "{refused}");
+        assert!(refused.contains("did not create 'data' in it"), "{refused}");
         assert!(marked.join("data").exists());
     }
 
