@@ -5,6 +5,7 @@ mod audit;
 mod compat;
 mod document;
 mod engine;
+mod error_line;
 mod foreign;
 mod given;
 mod identity;
@@ -40,6 +41,7 @@ use commands::Profile;
 use compat::profile;
 use document::list;
 use engine::choose_engine;
+use error_line::one_line;
 use foreign::leave_out_keys;
 use ldap::OwnLdap;
 use logging::{OperationProfiling, ProcessManagement, Sections, SystemLog};
@@ -536,18 +538,6 @@ impl File {
             ..file
         })
     }
-}
-
-/// An error message on one line: it may quote the file, whose line breaks are escaped.
-fn one_line(error: &str) -> String {
-    let mut line = String::with_capacity(error.len());
-    for c in error.trim_end().chars() {
-        match c.is_control() {
-            true => line.extend(c.escape_default()),
-            false => line.push(c),
-        }
-    }
-    line
 }
 
 fn commit_interval(given: Option<u64>) -> Result<u64, String> {

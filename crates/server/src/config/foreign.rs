@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use serde_yaml_ng::{Mapping, Value};
 
-use super::one_line;
+use super::error_line::one_line;
 
 /// What happens to an option.
 #[derive(Debug, PartialEq, Eq)]
