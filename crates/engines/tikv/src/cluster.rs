@@ -56,23 +56,23 @@ pub(crate) fn millis(ts: u64) -> u64 {
 }
 
 /// The contents of the files for TLS that the present client was made with.
-struct Seen {
+struct FilesInUse {
     contents: Contents,
     looked: Instant,
 }
 
-/// What another client over TLS is made with.
-struct Sealed {
+/// The settings with which a client over TLS is made again.
+struct TlsSettings {
     pd: Vec<String>,
     config: Config,
     files: TlsFiles,
-    seen: Mutex<Seen>,
+    seen: Mutex<FilesInUse>,
 }
 
 /// A connected cluster.
 pub(crate) struct Cluster {
     client: RwLock<TransactionClient>,
-    tls: Option<Sealed>,
+    tls: Option<TlsSettings>,
     runtime: Runtime,
 }
 
@@ -104,11 +104,11 @@ impl Cluster {
                     return Err(StorageError::Unreachable(why.to_owned()));
                 }
                 let looked = Instant::now();
-                let sealed = Sealed {
+                let sealed = TlsSettings {
                     pd: pd.to_vec(),
                     config,
                     files: files.clone(),
-                    seen: Mutex::new(Seen { contents, looked }),
+                    seen: Mutex::new(FilesInUse { contents, looked }),
                 };
                 (client, Some(sealed))
             }

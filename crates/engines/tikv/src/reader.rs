@@ -49,7 +49,7 @@ fn refused<T>() -> Result<T> {
 }
 
 impl TikvReader {
-    /// Connects. Of the options those count that say where the database is and how long overwritten
+    /// Connects. Uses the options for the addresses, TLS, the prefix and how long overwritten
     /// versions can be read.
     ///
     /// # Errors

@@ -47,7 +47,7 @@ pub(crate) struct Doors {
     _runtime: Runtime,
 }
 
-/// An address, and the address that clients are told instead; both have the same length.
+/// The address of a server and that of the proxy which clients get in its place, of the same length.
 type Names = Vec<(Vec<u8>, Vec<u8>)>;
 
 impl Doors {
@@ -153,7 +153,7 @@ impl Door {
         let listener = tokio::net::TcpListener::from_std(listener).expect("a socket");
         while let Ok((socket, _)) = listener.accept().await {
             let door = Arc::clone(&self);
-            // Whoever is refused is told so by TLS.
+            // TLS itself tells a client that it is refused.
             tokio::spawn(async move { door.pass(socket).await });
         }
     }
