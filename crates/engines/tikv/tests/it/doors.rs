@@ -47,7 +47,8 @@ pub(crate) struct Doors {
     _runtime: Runtime,
 }
 
-/// The address of a server and that of the proxy which clients get in its place, of the same length.
+/// The address of a server and that of the proxy which clients get in its place. Both have the same
+/// length.
 type Names = Vec<(Vec<u8>, Vec<u8>)>;
 
 impl Doors {
