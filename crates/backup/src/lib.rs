@@ -18,6 +18,7 @@ mod moment;
 mod objects;
 mod pace;
 mod prune;
+mod quiet;
 mod reading;
 mod repository;
 mod restore;

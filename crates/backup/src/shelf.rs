@@ -9,9 +9,10 @@ use crate::error::{BackupError, Result};
 use crate::folder;
 use crate::manifest::Piece;
 use crate::manners;
+use crate::quiet::{AlignedBuffer, QuietFile};
 use crate::reading::{CHUNK_BYTES, fill};
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 /// An existing object.
@@ -175,21 +176,19 @@ impl ObjectStore for Folder {
         let mut source = File::open(from).map_err(|e| BackupError::io("read", from, &e))?;
         manners::read_once(&source);
         let fail = |e: &std::io::Error| BackupError::io("write", unfinished, e);
-        let mut copy = File::create(unfinished).map_err(|e| fail(&e))?;
+        let mut copy = QuietFile::create(unfinished).map_err(|e| fail(&e))?;
         let (mut hasher, mut bytes) = (Hasher::default(), 0);
-        let mut chunk = vec![0; CHUNK_BYTES];
+        let mut buffer = AlignedBuffer::default();
+        let chunk = buffer.chunk();
         loop {
-            let read = fill(&mut source, &mut chunk);
+            let read = fill(&mut source, chunk);
             let read = read.map_err(|e| BackupError::io("read", from, &e))?;
             let part = chunk.get(..read).unwrap_or_default();
             if part.is_empty() {
                 break;
             }
             hasher.add(part);
-            copy.write_all(part).map_err(|e| fail(&e))?;
-            // Flushing a large file in one step would delay all other flushes of the device.
-            copy.sync_data().map_err(|e| fail(&e))?;
-            manners::let_go(&copy, bytes, read as u64);
+            copy.append(part).map_err(|e| fail(&e))?;
             bytes += read as u64;
             moved(read as u64)?;
         }
@@ -200,7 +199,7 @@ impl ObjectStore for Folder {
             folder::remove(unfinished)?;
             return Ok((piece, false));
         }
-        copy.sync_all().map_err(|e| fail(&e))?;
+        copy.finish().map_err(|e| fail(&e))?;
         folder::publish(unfinished, &self.place(&name)?)?;
         Ok((piece, true))
     }
