@@ -116,9 +116,9 @@ backup-figures: build ## measure the cost of backups under a steady load, and th
 point-in-time: setup ## restore moments of a server under writers and compare them with a model (POINTS=100, SEED=1)
 	@QUARRY_POINTS="$(or $(POINTS),100)" QUARRY_SEED="$(or $(SEED),1)" cargo test --locked -p quarry-server --test it point_in_time -- --nocapture
 
-follow-soak: build ## migrate a source under writes, renames and kills, by change streams and by the log (MB=200, RATE=300, KILLS=10)
-	@tests/server/run.sh follow "$(or $(MB),200)" "$(or $(RATE),300)" "$(or $(KILLS),10)"
-	@tests/server/run.sh follow "$(or $(MB),200)" "$(or $(RATE),300)" "$(or $(KILLS),10)" log
+follow-soak: build ## migrate a source under writes, renames and kills, by change streams and by the log (MB=200, RATE=300, KILLS=10, COPY_RATE=20M)
+	@tests/server/run.sh follow "$(or $(MB),200)" "$(or $(RATE),300)" "$(or $(KILLS),10)" $(COPY_RATE)
+	@tests/server/run.sh follow "$(or $(MB),200)" "$(or $(RATE),300)" "$(or $(KILLS),10)" log $(COPY_RATE)
 
 soak-transactions: build ## concurrent transactions, kill -9 every 30 s, a check of isolation and of a change stream (MINUTES=10)
 	@tests/server/run.sh transactions "$$(( $(or $(MINUTES),10) * 60 ))" 30

@@ -93,10 +93,10 @@ def best(rounds, pids, work):
 
 class Quarry:
     def __init__(self, folder):
-        self.folder, self.process = folder, None
+        self.folder, self.process, self.port = folder, None, 0
 
     def start(self):
-        port = free_port()
+        self.port = free_port()
         self.process = subprocess.Popen(
             [
                 os.environ["QUARRY_BIN"],
@@ -104,14 +104,14 @@ class Quarry:
                 "--dbpath",
                 self.folder,
                 "--port",
-                str(port),
+                str(self.port),
                 "--memory",
                 "4G",
                 "--nounixsocket",
             ],
             stdout=subprocess.DEVNULL,
         )
-        self.client = pymongo.MongoClient("127.0.0.1", port, directConnection=True)
+        self.client = pymongo.MongoClient("127.0.0.1", self.port, directConnection=True)
         self.db = self.client.speed
         self.client.admin.command("ping")
 

@@ -2,7 +2,8 @@
 target and the follower are killed at random, and a document is altered in the target; after the cut-over both sides are compared by their
 hashes. Prints how much following slows the source's writers.
 
-Usage: follow_soak.py [MB [RATE [KILLS [log]]]]; with `log` the source's log is read instead of change streams."""
+Usage: follow_soak.py [MB [RATE [KILLS [log] [COPY_RATE]]]]; with `log` the source's log is read instead of change streams; a COPY_RATE such as 20M
+is given to the follower as `--rate`."""
 
 import json
 import os
@@ -168,9 +169,12 @@ def image(client):
 def main():
     numbers = [int(a) for a in sys.argv[1:4]]
     megabytes, rate, kills = (numbers + [200, 300, 10][len(numbers) :])[:3]
-    options = ["--by-oplog"] if "log" in sys.argv else []
+    by_log = "log" in sys.argv
+    options = ["--by-oplog"] if by_log else []
+    for copy_rate in [a for a in sys.argv[4:] if a != "log"]:
+        options += ["--rate", copy_rate]
     choose = random.Random(SEED)
-    say(f"seed {SEED}, {megabytes} MB, {rate} writes a second, {kills} kills{', by the log' if options else ''}")
+    say(f"seed {SEED}, {megabytes} MB, {rate} writes a second, {kills} kills{', by the log' if by_log else ''}")
     with tempfile.TemporaryDirectory() as folder:
         source, target = Node(folder, "source"), Node(folder, "target")
         follower = None

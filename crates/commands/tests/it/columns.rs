@@ -349,3 +349,17 @@ fn groups_that_do_not_fit_go_to_disk_with_the_same_result() {
         "allowDiskUse": false }));
     assert_eq!(refused["code"], json!({ "$numberInt": "292" }), "{refused}");
 }
+
+/// Each part of the read has most of the groups: the parts together hold several times the result.
+#[test]
+fn groups_that_several_parts_share_are_counted_once_for_the_limit() {
+    let mut server = large();
+    let key = json!({ "k": { "$mod": ["$_id", 2000] } });
+    let stages = [json!({ "$group": { "_id": key, "n": { "$sum": 1 } } })];
+    let name = "internalQueryMaxBlockingSortMemoryUsageBytes";
+    server.send_to("admin", &json!({ "setParameter": 1, name: 450 << 10 }));
+    let reply = server.send(&json!({ "aggregate": "c", "pipeline": stages,
+        "cursor": { "batchSize": 5000 }, "allowDiskUse": false }));
+    let groups = reply["cursor"]["firstBatch"].as_array();
+    assert_eq!(groups.map(Vec::len), Some(2000), "{}", reply["errmsg"]);
+}

@@ -182,15 +182,21 @@ pub trait Fold: Send + Sync {
     fn add(&self, to: &mut dyn PartialResult, rows: Rows<'_>, exec: &ExecContext<'_>)
     -> Result<()>;
 
-    /// The stage's output, from the results of all parts in order.
+    /// The result for the whole input, from the results of all parts in order.
     ///
     /// # Errors
     /// The stage's own.
-    fn finish(
-        self: Arc<Self>,
+    fn merge(
+        &self,
         parts: Vec<Box<dyn PartialResult>>,
         exec: &ExecContext<'_>,
-    ) -> Result<Box<dyn BatchStream>>;
+    ) -> Result<Box<dyn PartialResult>>;
+
+    /// The stage's output from a result of [`Fold::merge`].
+    ///
+    /// # Errors
+    /// The result is of another fold.
+    fn finish(self: Arc<Self>, merged: Box<dyn PartialResult>) -> Result<Box<dyn BatchStream>>;
 
     /// The stage's output from documents, computed by the stage itself: it may use temporary files.
     ///

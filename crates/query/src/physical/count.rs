@@ -210,7 +210,7 @@ fn count_in_parts(read: &CollectionRead, env: &Env) -> Result<u64> {
     };
     let mut taken = PartitionedResult::new();
     let ended = parts.run(&mut taken, &Matches::default, &|_| {});
-    parts.count(&taken);
+    parts.count(taken.docs);
     ended?;
     Ok(taken.takers.iter().map(|m| m.0).sum())
 }

@@ -122,16 +122,21 @@ impl FoldRead {
         if let Some(columns) = &columns {
             columns.note_documents(taken.docs);
         }
-        let held: usize = taken.takers.iter().map(|p| p.folded.memory_bytes()).sum();
-        if ended.is_ok() && (taken.stopped || held > budget) {
+        if ended.is_ok() && taken.stopped {
             drop(taken);
             return self.over_documents(exec);
         }
-        read.count(&taken);
-        self.docs = taken.docs;
-        ended?;
+        let docs = taken.docs;
         let folded = taken.takers.into_iter().map(|p| p.folded).collect();
-        Arc::clone(fold).finish(folded, exec)
+        // Parts share groups, so their sum says nothing about the size of the whole result.
+        let merged = ended.and_then(|()| fold.merge(folded, exec));
+        if merged.as_ref().is_ok_and(|m| m.memory_bytes() > budget) {
+            drop(merged);
+            return self.over_documents(exec);
+        }
+        read.count(docs);
+        self.docs = docs;
+        Arc::clone(fold).finish(merged?)
     }
 
     fn over_documents(&self, exec: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {

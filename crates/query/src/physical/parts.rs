@@ -137,13 +137,13 @@ impl PartitionedRead<'_> {
 
     /// Adds the examined documents to the operation's counters; must be called once, after the
     /// read.
-    pub(super) fn count<T>(&self, taken: &PartitionedResult<T>) {
+    pub(super) fn count(&self, docs: u64) {
         let keys = match reads_ids(self.coll, self.plan) {
-            true => taken.docs,
+            true => docs,
             false => 0,
         };
         if let Some(operation) = &self.wanted.env.operation {
-            operation.reads().add(keys, taken.docs);
+            operation.reads().add(keys, docs);
         }
     }
 

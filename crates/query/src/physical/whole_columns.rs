@@ -74,7 +74,7 @@ impl WholeColumns {
         let make = || make(RowMatches::new(&self.by, env, None));
         let ended = read.run_columns(&mut taken, &make, &self.scan);
         self.scan.note_documents(taken.docs);
-        read.count(&taken);
+        read.count(taken.docs);
         ended?;
         Ok(taken.takers)
     }

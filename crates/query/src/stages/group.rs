@@ -188,6 +188,12 @@ impl GroupFold {
     }
 }
 
+/// The groups that a fold of this stage made.
+fn groups_of(result: Box<dyn PartialResult>) -> Result<Box<Groups>> {
+    let groups = result.into_any().downcast::<Groups>();
+    groups.map_err(|_| MongoError::internal("groups of another stage"))
+}
+
 impl Fold for GroupFold {
     fn paths(&self) -> &Arc<Paths> {
         &self.columns.paths
@@ -213,23 +219,27 @@ impl Fold for GroupFold {
         let added = self.columns.add(groups, id.as_ref(), fields, rows, exec);
         added.map_err(|e| self.numbered(e))
     }
-    fn finish(
-        self: Arc<Self>,
+    fn merge(
+        &self,
         parts: Vec<Box<dyn PartialResult>>,
         exec: &ExecContext<'_>,
-    ) -> Result<Box<dyn BatchStream>> {
-        let mut groups: Option<Groups> = None;
+    ) -> Result<Box<dyn PartialResult>> {
+        let mut groups: Option<Box<Groups>> = None;
         for part in parts {
-            let Ok(later) = part.into_any().downcast::<Groups>() else {
-                return Err(MongoError::internal("groups of another stage"));
-            };
+            let later = groups_of(part)?;
             match &mut groups {
-                None => groups = Some(*later),
+                None => groups = Some(later),
                 Some(first) => first.merge(*later, exec).map_err(|e| self.numbered(e))?,
             }
         }
+        match groups {
+            Some(groups) => Ok(groups),
+            None => Ok(self.begin()),
+        }
+    }
+    fn finish(self: Arc<Self>, merged: Box<dyn PartialResult>) -> Result<Box<dyn BatchStream>> {
         Ok(Box::new(GroupOutput {
-            groups: groups.unwrap_or_else(|| Groups::new(&self.stage.fields)),
+            groups: *groups_of(merged)?,
             stage: self.stage.clone(),
             next: 0,
             arena: Bump::new(),
