@@ -16,7 +16,7 @@ use std::path::Path;
 /// multiple of the block size of every common device.
 const ALIGNMENT: usize = 4096;
 
-/// Memory for chunks whose start is aligned.
+/// Memory for one chunk; the chunk begins at a multiple of [`ALIGNMENT`].
 #[derive(Debug)]
 pub(crate) struct AlignedBuffer(Vec<u8>);
 
