@@ -164,6 +164,10 @@ impl Collection {
             load_last(reader, row.ident, &mut order)?;
         }
         let options = row.options.doc();
+        let live = CollectionCounters::new(counts, in_order, order, shared.order_bytes.clone());
+        // Earlier entries may refer to its records.
+        let latest = shared.feed.as_ref().map_or(0, |log| log.latest().as_u64());
+        live.set_referenced(latest);
         Ok(Collection {
             uuid: row.uuid,
             ident: row.ident,
@@ -178,7 +182,7 @@ impl Collection {
                 search: Arc::new(row.search.clone()),
             }),
             gate: Arc::default(),
-            live: CollectionCounters::new(counts, in_order, order, shared.order_bytes.clone()),
+            live,
             id_collate,
             capped: CappedGuards::default(),
             buckets: OpenBuckets::default(),

@@ -26,6 +26,10 @@ pub(crate) struct CollectionCounters {
     bytes: AtomicI64,
     /// Documents inserted, replaced and deleted since the collection was opened.
     changed: AtomicU64,
+    /// No entry of the log after this time refers to a record here.
+    referenced: AtomicU64,
+    /// The documents of all records that entries up to this time refer to are saved.
+    saved: AtomicU64,
     order: Mutex<Order>,
     /// Ids arrived in key order so far, so key order is insertion order.
     in_order: AtomicBool,
@@ -91,6 +95,8 @@ impl CollectionCounters {
             docs: AtomicI64::new(counts[0]),
             bytes: AtomicI64::new(counts[1]),
             changed: AtomicU64::new(0),
+            referenced: AtomicU64::new(0),
+            saved: AtomicU64::new(0),
             order: Mutex::new(order),
             in_order: AtomicBool::new(in_order),
             kept: AtomicBool::new(false),
@@ -123,6 +129,31 @@ impl CollectionCounters {
 
     pub(crate) fn changed(&self) -> u64 {
         self.changed.load(Ordering::Relaxed)
+    }
+
+    /// No entry after this time refers to a record here.
+    pub(crate) fn referenced(&self) -> u64 {
+        self.referenced.load(Ordering::Acquire)
+    }
+
+    /// As [`CollectionCounters::referenced`], when it is opened.
+    pub(crate) fn set_referenced(&self, time: u64) {
+        self.referenced.store(time, Ordering::Release);
+    }
+
+    /// The documents that entries up to this time refer to are saved in the log.
+    pub(crate) fn saved(&self) -> u64 {
+        self.saved.load(Ordering::Acquire)
+    }
+
+    /// Records that documents were saved.
+    pub(crate) fn note_saved(&self, time: u64) {
+        self.saved.fetch_max(time, Ordering::AcqRel);
+    }
+
+    /// Records that entries up to this time refer to records here.
+    pub(crate) fn note_referenced(&self, time: u64) {
+        self.referenced.fetch_max(time, Ordering::AcqRel);
     }
 
     /// Records a commit that was applied.

@@ -7,6 +7,7 @@ use crate::catalog::dropped;
 use crate::catalog::{CatalogRow, Collection, Kind, Shared, State};
 use crate::commit::WriteUnit;
 use crate::ddl::logged::Note;
+use crate::ddl::references::Writers;
 use crate::ddl::writer::CatalogWriter;
 use crate::format::meta;
 use crate::gate::ClosingGuard;
@@ -70,6 +71,7 @@ impl CatalogWriter<'_> {
         };
         let engine = self.shared.engine.as_ref();
         let c = Collection::open(self.shared.clone(), ns.clone(), &row, engine)?;
+        c.live.set_referenced(0);
         Ok((Arc::new(c), row))
     }
 
@@ -86,22 +88,26 @@ impl CatalogWriter<'_> {
                 return Ok(None);
             };
             self.check_write(ns)?;
+            self.save_referenced(&c, Writers::Inside)?;
             // Writers inside finish first, later ones get an error that it is gone. Nothing else is
             // locked during the wait, so that only users of this collection wait.
             let closed = c.close(self.operation)?;
-            if let Some(indexes) = self.drop_alone(ns, &c, closed)? {
+            let referred = self.save_referenced(&c, Writers::Out)?;
+            if let Some(indexes) = self.drop_alone(ns, &c, closed, referred)? {
                 return Ok(Some(indexes));
             }
         }
     }
 
     /// Drops a collection whose gate the caller has closed; `None` when the name leads to another
-    /// one by now.
+    /// one by now. `referred`: documents were saved for the log, and must be durable before the
+    /// records go.
     fn drop_alone(
         &self,
         ns: &Namespace,
         c: &Arc<Collection>,
         closed: ClosingGuard,
+        referred: bool,
     ) -> Result<Option<usize>> {
         let catalog = self.lock_catalog();
         let now = self.open_locked(&catalog, ns)?;
@@ -120,6 +126,7 @@ impl CatalogWriter<'_> {
             self.shared
                 .log_command(&mut batch, ns.db(), ns.coll(), Some(&c.uuid), &note);
         let unit = WriteUnit::stamped(&mut batch, &mut rows);
+        let unit = if referred { unit.durable() } else { unit };
         let pos = self.commit(unit.then(gone))?;
         drop(closed);
         self.shared.remove_leftovers(leftovers, pos);
@@ -160,6 +167,8 @@ impl CatalogWriter<'_> {
         }
         self.check_write(from)?;
         self.check_write(to)?;
+        let dropped = target.as_deref();
+        dropped.map_or(Ok(false), |t| self.save_referenced(t, Writers::Inside))?;
         // As for a drop, nothing else is locked while writers are waited for. Gates are closed in
         // the order of names, so that two renames of the same pair cannot wait for each other.
         let mut both: Vec<&Collection> = [Some(&c), target.as_ref()]
@@ -172,6 +181,7 @@ impl CatalogWriter<'_> {
             .iter()
             .map(|c| c.close(self.operation))
             .collect::<Result<Vec<ClosingGuard>>>()?;
+        let referred = dropped.map_or(Ok(false), |t| self.save_referenced(t, Writers::Out))?;
         let catalog = self.lock_catalog();
         let same = |ns: &Namespace, seen: Option<&Arc<Collection>>| -> Result<bool> {
             let now = self.open_locked(&catalog, ns)?;
@@ -206,6 +216,7 @@ impl CatalogWriter<'_> {
             .log_command(&mut batch, from.db(), from.coll(), Some(&c.uuid), &note)
             .map(|rows| rows.concerning(NamespaceHash::by(to.db(), Some(to.coll()))));
         let unit = WriteUnit::stamped(&mut batch, &mut rows);
+        let unit = if referred { unit.durable() } else { unit };
         let pos = self.commit(unit.then(renamed))?;
         drop(closed);
         self.shared.remove_leftovers(leftovers, pos);

@@ -7,6 +7,7 @@ mod collections;
 mod filling;
 mod indexes;
 pub(crate) mod logged;
+mod references;
 mod run;
 mod shared_keys;
 mod sweep;

@@ -5,7 +5,7 @@
 //! contains it. The entries have consecutive times. Value: a head of fixed length, then the body:
 //! with `DOCUMENTS` complete entries except for the fields that all of them end with, with
 //! `INSERTS` a document of their common fields and then the inserted documents, as the client sent
-//! them.
+//! them, with `REFERENCES` the same with references in place of documents (see `references`).
 
 use model::{Doc, DocWriter, Timestamp, Value};
 
@@ -14,6 +14,8 @@ const FORMAT: u8 = 1;
 pub(crate) const DOCUMENTS: u8 = 0;
 /// Inserts into one collection.
 pub(crate) const INSERTS: u8 = 1;
+/// Inserts into one collection, of which the row has references instead of documents.
+pub(crate) const REFERENCES: u8 = 2;
 
 /// Bytes of a head.
 pub(crate) const HEAD_BYTES: usize = 30;
@@ -71,7 +73,7 @@ pub(crate) fn head(kind: u8, entries: u32) -> [u8; HEAD_BYTES] {
 /// Splits a value. `None` when it is not one (corruption).
 pub(crate) fn read(value: &[u8]) -> Option<(Head, &[u8])> {
     let (head, body) = value.split_first_chunk::<HEAD_BYTES>()?;
-    if head[0] != FORMAT || head[1] > INSERTS {
+    if head[0] != FORMAT || head[1] > REFERENCES {
         return None;
     }
     let number = |at: usize| {
@@ -122,9 +124,12 @@ pub(crate) struct Entries<'v> {
 }
 
 impl<'v> Entries<'v> {
-    /// The entries of a row with this time in its key and this value.
+    /// The entries of a row with this time in its key and this value, which has no references.
     pub(crate) fn of(last: u64, value: &'v [u8]) -> Option<Entries<'v>> {
         let (head, mut rest) = read(value)?;
+        if head.kind == REFERENCES {
+            return None;
+        }
         let mut common = Doc::EMPTY;
         if head.kind == INSERTS {
             common = next_document(&mut rest)?;
@@ -158,7 +163,7 @@ impl<'v> Entries<'v> {
     }
 }
 
-fn next_document<'v>(rest: &mut &'v [u8]) -> Option<Doc<'v>> {
+pub(crate) fn next_document<'v>(rest: &mut &'v [u8]) -> Option<Doc<'v>> {
     let len = u32::from_le_bytes(*rest.first_chunk::<4>()?) as usize;
     let (doc, behind) = rest.split_at_checked(len)?;
     *rest = behind;

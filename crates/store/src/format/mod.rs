@@ -8,9 +8,10 @@ pub mod keys;
 pub(crate) mod log;
 pub mod meta;
 pub mod record;
+pub(crate) mod references;
 pub mod segment;
 mod segment_column;
 mod table;
 
 /// Version of the layout as a whole; a server refuses a newer one.
-pub const LAYOUT_VERSION: u32 = 5;
+pub const LAYOUT_VERSION: u32 = 6;

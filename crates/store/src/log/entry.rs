@@ -1,10 +1,12 @@
-//! Writes log entries into the batch of their change. Promises: an inserted document is copied once
-//! more, into the batch; no tree of values is made. Must not know: locks, how a change came about.
+//! Writes log entries into the batch of their change. Promises: a large inserted document is
+//! referred to, a small one copied once more, into the batch; no tree of values is made. Must not
+//! know: locks, how a change came about.
 
 use super::concerned::NamespaceHash;
 use super::times::{Log, ReservedTimes};
 use crate::commit::Stamp;
 use crate::format::log as row;
+use crate::format::{record, references};
 use model::{Binary, Doc, DocBuf, DocWriter, Namespace, Timestamp};
 use smallvec::SmallVec;
 use storage::{PutOffsets, Table, WriteBatch};
@@ -108,6 +110,27 @@ fn put_ns(w: &mut DocWriter<'_>, ns: &Namespace) {
     w.put("ns", std::str::from_utf8(&name).unwrap_or_default());
 }
 
+/// An inserted document and its record in the batch.
+#[derive(Clone, Copy)]
+pub(crate) struct NewRecord<'d> {
+    pub(crate) doc: Doc<'d>,
+    /// The record key without ident.
+    pub(crate) key: &'d [u8],
+    /// Where the record lies in the batch, when it has a place for the time of its entry, which
+    /// then refers to it.
+    pub(crate) at: Option<usize>,
+}
+
+/// A record that gets the time of its entry.
+struct TimedRecord {
+    /// Number of its row.
+    row: usize,
+    /// Number of its entry in the row.
+    entry: u64,
+    /// Where it lies in the batch.
+    at: usize,
+}
+
 /// The rows of one commit; their times are filled in at the commit.
 pub(crate) struct LogRows<'l> {
     log: &'l Log,
@@ -115,6 +138,7 @@ pub(crate) struct LogRows<'l> {
     entries: u32,
     bytes: u64,
     concerned: SmallVec<[NamespaceHash; 1]>,
+    records: SmallVec<[TimedRecord; 1]>,
     /// Held until the commit is complete; also released when it unwinds.
     reserved: Option<ReservedTimes<'l>>,
     /// Time of the last entry.
@@ -129,6 +153,7 @@ impl<'l> LogRows<'l> {
             entries: 0,
             bytes: 0,
             concerned,
+            records: SmallVec::new(),
             reserved: None,
             last: 0,
         }
@@ -166,17 +191,53 @@ impl<'l> LogRows<'l> {
         self.put(batch, list.count, [&head[..], &list.bytes].into_iter());
     }
 
-    /// Adds a row of inserts; `common` has the fields that all their entries share.
+    /// Adds a row of inserts into the collection with this identifier; `common` has the fields that
+    /// all their entries share.
     pub(crate) fn inserts<'d>(
         &mut self,
         batch: &mut WriteBatch,
+        ident: u32,
         common: &DocBuf,
-        docs: impl Iterator<Item = Doc<'d>> + Clone,
+        new: impl Iterator<Item = NewRecord<'d>> + Clone,
     ) {
-        let count = docs.clone().count() as u32;
-        let head = row::head(row::INSERTS, count);
-        let before = [&head[..], common.as_bytes()].into_iter();
-        self.put(batch, count, before.chain(docs.map(|d| d.as_bytes())));
+        let count = new.clone().count() as u32;
+        let common = common.as_bytes();
+        if new.clone().all(|n| n.at.is_none()) {
+            let head = row::head(row::INSERTS, count);
+            let before = [&head[..], common].into_iter();
+            return self.put(batch, count, before.chain(new.map(|n| n.doc.as_bytes())));
+        }
+        let (mut items, mut whole) = (Vec::new(), 0);
+        for (n, record) in new.enumerate() {
+            whole += record.doc.len_bytes() as u64;
+            match record.at {
+                Some(at) => {
+                    references::push(&mut items, record.key);
+                    self.records.push(TimedRecord {
+                        row: self.rows.len(),
+                        entry: n as u64,
+                        at,
+                    });
+                }
+                None => items.extend_from_slice(record.doc.as_bytes()),
+            }
+        }
+        let head = row::head(row::REFERENCES, count);
+        let mut start = references::start(ident, 0);
+        // The row counts as one with copies, so that the log keeps as many entries as such a one.
+        let spared = whole.saturating_sub((items.len() + start.len()) as u64);
+        start = references::start(ident, spared);
+        self.put(
+            batch,
+            count,
+            [&head[..], common, &start, &items].into_iter(),
+        );
+        self.bytes += spared;
+    }
+
+    /// Whether some entry refers to a record.
+    pub(crate) fn refers(&self) -> bool {
+        !self.records.is_empty()
     }
 }
 
@@ -191,6 +252,10 @@ impl Stamp for LogRows<'_> {
         late.bytes_total -= self.bytes;
         let rows = self.rows.len() as u64;
         for (n, (at, entries)) in self.rows.iter().enumerate() {
+            for record in self.records.iter().filter(|r| r.row == n) {
+                let time = last + 1 + record.entry;
+                batch.patch(record.at + record::TIME_AT, &time.to_be_bytes());
+            }
             last += u64::from(*entries);
             late.entries_total += u64::from(*entries);
             // The bytes are spread evenly over the rows of one commit; the last row has the exact

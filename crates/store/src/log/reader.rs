@@ -7,6 +7,7 @@ use super::retention::damaged;
 use super::times::Log;
 use crate::error;
 use crate::format::log as row;
+use crate::format::references;
 use model::{Doc, DocWriter, Result, Timestamp};
 use std::sync::Arc;
 use storage::{Cursor, CursorOpts, Engine, KeyRange, Table};
@@ -104,29 +105,42 @@ impl LogReader {
         let Some((cursor, end)) = &mut self.cursor else {
             return Ok(VisitResult::End);
         };
-        let (end, next, buf, images) = (*end, &mut self.next, &mut self.buf, self.images);
-        let (mut wanted, mut sound) = (true, true);
-        let more = cursor
-            .visit(rows_max, &mut |key, value| {
-                let entries = row::time_of(key).and_then(|t| row::Entries::of(t, value));
-                let Some(mut entries) = entries else {
-                    sound = false;
-                    return false;
-                };
-                while let (Some((time, entry)), true) = (entries.next(), wanted) {
-                    if time < *next {
-                        continue;
+        let end = *end;
+        let mut shown = ShownEntries {
+            next: &mut self.next,
+            buf: &mut self.buf,
+            images: self.images,
+            f,
+        };
+        let (mut wanted, mut more, mut rows) = (true, true, 0);
+        while wanted && more && rows < rows_max {
+            let (mut sound, mut referring) = (true, None);
+            more = cursor
+                .visit(rows_max - rows, &mut |key, value| {
+                    rows += 1;
+                    let time = row::time_of(key).unwrap_or(0);
+                    if references::is_row(value) {
+                        referring = Some((time, value.to_vec()));
+                        return false;
                     }
-                    buf.clear();
-                    entry.write(&mut DocWriter::new(buf), images);
-                    *next = time + 1;
-                    wanted = f(Timestamp::from_u64(time), Doc::from_prefix(buf));
-                }
-                wanted
-            })
-            .map_err(error::storage)?;
-        if !sound {
-            return Err(damaged());
+                    match shown.show(time, value) {
+                        Some(more) => wanted = more,
+                        None => sound = false,
+                    }
+                    wanted && sound
+                })
+                .map_err(error::storage)?;
+            if let Some((time, value)) = referring {
+                // Documents are looked up behind the row, not in the middle of a visit.
+                let Some(value) = self.log.readable_row(self.engine.as_ref(), time, value)? else {
+                    self.cursor = None;
+                    return Ok(VisitResult::Lost);
+                };
+                wanted = shown.show(time, &value).ok_or_else(damaged)?;
+            }
+            if !sound {
+                return Err(damaged());
+            }
         }
         if !wanted {
             // The row may have further entries: the cursor is opened at it again.
@@ -143,5 +157,31 @@ impl LogReader {
         } else {
             VisitResult::More
         })
+    }
+}
+
+/// Shows the entries of rows from a time on.
+struct ShownEntries<'s, 'f> {
+    next: &'s mut u64,
+    buf: &'s mut Vec<u8>,
+    images: bool,
+    f: &'s mut LogVisitor<'f>,
+}
+
+impl ShownEntries<'_, '_> {
+    /// Shows the entries of a row; whether more are wanted, or `None` when it is damaged.
+    fn show(&mut self, time: u64, value: &[u8]) -> Option<bool> {
+        let mut entries = row::Entries::of(time, value)?;
+        let mut wanted = true;
+        while let (Some((time, entry)), true) = (entries.next(), wanted) {
+            if time < *self.next {
+                continue;
+            }
+            self.buf.clear();
+            entry.write(&mut DocWriter::new(self.buf), self.images);
+            *self.next = time + 1;
+            wanted = (self.f)(Timestamp::from_u64(time), Doc::from_prefix(self.buf));
+        }
+        Some(wanted)
     }
 }

@@ -7,6 +7,7 @@ use crate::commit::{WriteUnit, commit};
 use crate::error;
 use crate::format::log::{self as row, LogTotals};
 use crate::format::meta;
+use crate::format::references::{self, image_key};
 use model::{MongoError, Result};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -167,7 +168,7 @@ pub(super) fn first_row(
         .cursor(Table::Log, KeyRange::new(&lower, &upper), opts)
         .and_then(|mut cursor| {
             cursor.visit(1, &mut |key, value| {
-                let bytes = value.len() as u64;
+                let bytes = references::counted_bytes(value);
                 let read = row::time_of(key).zip(row::read(value));
                 found = read
                     .map(|(time, (head, _))| Some((time, head.late, head.entries, bytes)))
@@ -186,6 +187,10 @@ pub(super) fn drop_before(engine: &dyn Engine, stored: &StoredRetention) -> Resu
     );
     engine
         .drop_range(Table::Log, KeyRange::new(&lower, &upper))
+        .map_err(error::storage)?;
+    let (first, behind) = (image_key(0), image_key(stored.oldest));
+    engine
+        .drop_range(Table::Log, KeyRange::new(&first, &behind))
         .map_err(error::storage)
 }
 

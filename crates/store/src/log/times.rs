@@ -18,7 +18,7 @@ use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use storage::{Engine, Table};
 
 /// For consumers that are behind, the log may grow to this many times its size.
@@ -50,6 +50,8 @@ pub struct Log {
     drained: Condvar,
     /// Every commit with a time up to here was applied or has failed.
     visible: AtomicU64,
+    /// Whether entries of inserts may refer to records.
+    refers: AtomicBool,
     /// The latest time received from outside, see [`Log::advance`].
     heard: AtomicU64,
     pub(super) retention: Retention,
@@ -122,6 +124,7 @@ impl Log {
             }),
             drained: Condvar::new(),
             visible: AtomicU64::new(last),
+            refers: AtomicBool::new(audience == Audience::Everybody),
             heard: AtomicU64::new(0),
             retention: Retention::open(engine, retention)?,
             consumers: Consumers::open(engine)?,
@@ -290,6 +293,16 @@ impl Log {
             entries.saturating_sub(before.entries_total),
             bytes.saturating_sub(before.bytes_total),
         ))
+    }
+
+    /// Whether entries of inserts may refer to records (ADR 0051).
+    pub(crate) fn refers(&self) -> bool {
+        self.refers.load(Ordering::Relaxed)
+    }
+
+    /// Makes later entries of inserts hold the documents themselves.
+    pub fn copy_documents(&self) {
+        self.refers.store(false, Ordering::Relaxed);
     }
 
     pub(crate) fn uuid(&self) -> [u8; 16] {

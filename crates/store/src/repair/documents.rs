@@ -141,6 +141,7 @@ fn move_record(
         || Header {
             insert_seq: work.highest + 1,
             version: 0,
+            time: 0,
         },
         |whole| whole.header,
     );

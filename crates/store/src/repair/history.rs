@@ -1,12 +1,15 @@
 //! Repairs the log of changes. A log with a gap would mislead its readers, so the log begins after
 //! the last unreadable row, as if everything before had been removed; the readable part of that is
-//! handed to the caller. Must not know: collections.
+//! handed to the caller. A row is unreadable, too, when a document that it refers to is gone. Must
+//! not know: collections.
 
 use super::mender::{RepairContext, Row};
 use crate::format::log as row;
 use crate::format::meta;
+use crate::format::references::{self, References};
+use crate::log::resolve;
 use model::{DocBuf, Namespace, Result};
-use storage::{KeyRange, Table, WriteBatch};
+use storage::{Engine, KeyRange, Table, WriteBatch};
 
 /// Repairs the log.
 pub(super) fn mend(m: &mut RepairContext<'_>) -> Result<()> {
@@ -24,8 +27,8 @@ pub(super) fn mend(m: &mut RepairContext<'_>) -> Result<()> {
     m.each_row(
         Table::Log,
         KeyRange::new(&lower, &upper),
-        &mut |_, key, value| {
-            if entries(key, value).is_none() {
+        &mut |m, key, value| {
+            if entries(m.engine, key, value)?.is_none() {
                 last_damaged = Some(row::time_of(key).unwrap_or(u64::MAX));
             }
             Ok(())
@@ -51,7 +54,7 @@ pub(super) fn mend(m: &mut RepairContext<'_>) -> Result<()> {
 fn take_before(m: &mut RepairContext<'_>, range: KeyRange<'_>) -> Result<()> {
     let ns = Namespace::new("local", "oplog.rs")?;
     m.each_row(Table::Log, range, &mut |m, key, value| {
-        let Some(entries) = entries(key, value) else {
+        let Some(entries) = entries(m.engine, key, value)? else {
             let table = Table::Log;
             return m.take_row(Some(&ns), Row { table, key, value }, "it cannot be read");
         };
@@ -62,9 +65,23 @@ fn take_before(m: &mut RepairContext<'_>, range: KeyRange<'_>) -> Result<()> {
     })
 }
 
-/// The entries of a row; `None` when any of them is damaged.
-fn entries(key: &[u8], value: &[u8]) -> Option<Vec<DocBuf>> {
-    let time = row::time_of(key)?;
+/// The entries of a row; `None` when any of them is damaged, or the document that it refers to is
+/// not there.
+fn entries(engine: &dyn Engine, key: &[u8], value: &[u8]) -> Result<Option<Vec<DocBuf>>> {
+    let Some(time) = row::time_of(key) else {
+        return Ok(None);
+    };
+    if !references::is_row(value) {
+        return Ok(complete(time, value));
+    }
+    if References::of(value).and_then(|r| r.items()).is_none() {
+        return Ok(None);
+    }
+    Ok(resolve(engine, time, value)?.and_then(|value| complete(time, &value)))
+}
+
+/// The entries of a row without references.
+fn complete(time: u64, value: &[u8]) -> Option<Vec<DocBuf>> {
     let (head, _) = row::read(value)?;
     let mut entries = row::Entries::of(time, value)?;
     let mut all = Vec::new();

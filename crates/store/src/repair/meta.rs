@@ -6,6 +6,7 @@ use super::mender::{RepairContext, Row};
 use super::{apart, salvage};
 use crate::catalog::{CatalogRow, IndexRow, Kind};
 use crate::error;
+use crate::format::references::IMAGES;
 use crate::format::{LAYOUT_VERSION, bucket, meta, record};
 use crate::hooks::Hooks;
 use crate::index::Index;
@@ -227,7 +228,8 @@ fn unowned(m: &mut RepairContext<'_>, owners: &mut Owners) -> Result<BTreeMap<u3
     for table in [Table::Doc, Table::Idx, Table::Cap, Table::Log] {
         for ident in idents(m.engine, table)? {
             owners.highest = owners.highest.max(ident);
-            if owners.owns(ident) {
+            let is_images = table == Table::Log && ident == IMAGES && owners.log.is_some();
+            if owners.owns(ident) || is_images {
                 continue;
             }
             match table {

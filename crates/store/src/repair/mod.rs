@@ -4,8 +4,8 @@
 //! can be continued by another one. Must not know: where the caller stores the removed data, which
 //! engine is below.
 //!
-//! First the catalog (`meta`), then the log (`history`), then each collection: its rows
-//! (`documents`, `buckets`) and the references to them (`entries`).
+//! First the catalog (`meta`), then each collection: its rows (`documents`, `buckets`) and the
+//! references to them (`entries`), then the log (`history`), which refers to records.
 
 mod apart;
 mod buckets;
@@ -39,7 +39,6 @@ pub fn repair(
 ) -> Result<RepairReport> {
     let mut mender = RepairContext::new(engine.as_ref(), aside, true);
     meta::mend(&mut mender, hooks.as_ref())?;
-    history::mend(&mut mender)?;
     let shared = Arc::new(Shared::beside_log(Arc::clone(engine), hooks)?);
     for (ns, row) in meta::rows(engine.as_ref())? {
         if row.kind == Kind::Collection {
@@ -47,6 +46,8 @@ pub fn repair(
             documents::mend(&mut mender, &coll)?;
         }
     }
+    // After the collections, because its entries refer to their records.
+    history::mend(&mut mender)?;
     let done = mender.done;
     engine.flush().map_err(error::storage)?;
     Ok(done)

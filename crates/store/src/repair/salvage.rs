@@ -4,7 +4,7 @@ use crate::format::record;
 use model::{Doc, DocBuf};
 
 /// Longest header before the document of a record.
-const HEADER_MAX: usize = 2 + 10 + 10;
+const HEADER_MAX: usize = 2 + 8 + 10 + 10;
 
 /// The fields of a document up to the first damaged one; a wrong length at the beginning is
 /// ignored.
@@ -73,6 +73,7 @@ mod tests {
         let header = record::Header {
             insert_seq: 300,
             version: 7,
+            time: 0,
         };
         let mut value = Vec::new();
         record::write(&mut value, header, whole.as_bytes());

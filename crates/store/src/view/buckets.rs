@@ -344,6 +344,7 @@ impl SeriesScan {
                 let header = record::Header {
                     insert_seq: m.insert_seq,
                     version: 0,
+                    time: 0,
                 };
                 let row = Row {
                     key: &key,

@@ -254,6 +254,7 @@ impl IndexScan {
                 let header = record::Header {
                     insert_seq: 0,
                     version: 0,
+                    time: 0,
                 };
                 let score = 0.0;
                 return Ok(f(Row {

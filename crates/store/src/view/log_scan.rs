@@ -164,18 +164,23 @@ impl LogScan {
             let mut cursor = engine
                 .cursor(Table::Log, range, opts)
                 .map_err(error::storage)?;
-            let mut found = Vec::new();
+            let (mut found, mut read) = (Vec::new(), None);
             cursor
                 .visit(1, &mut |key, value| {
-                    let entries = row::time_of(key).and_then(|t| row::Entries::of(t, value));
-                    if let Some(mut entries) = entries {
-                        while let Some((time, entry)) = entries.next() {
-                            found.push((time, DocBuf::build(|w| entry.write(w, false))));
-                        }
-                    }
+                    read = row::time_of(key).map(|last| (last, value.to_vec()));
                     false
                 })
                 .map_err(error::storage)?;
+            if let Some((last, value)) = read {
+                let Some(value) = self.log.readable_row(engine, last, value)? else {
+                    return Ok(None);
+                };
+                if let Some(mut entries) = row::Entries::of(last, &value) {
+                    while let Some((time, entry)) = entries.next() {
+                        found.push((time, DocBuf::build(|w| entry.write(w, false))));
+                    }
+                }
+            }
             if found.first().is_some_and(|(first, _)| *first <= time) {
                 return Ok(Some(found));
             }
@@ -188,6 +193,7 @@ fn header(time: Timestamp) -> Header {
     Header {
         insert_seq: time.as_u64(),
         version: 0,
+        time: 0,
     }
 }
 

@@ -168,6 +168,13 @@ impl DocumentsCommit<'_> {
         if let Some(catalog) = self.catalog.as_deref_mut() {
             unit = unit.then(catalog);
         }
-        self.shared.commit(unit)
+        let result = self.shared.commit(unit);
+        // A failed commit may have been applied.
+        if let Some(rows) = self.rows.as_ref().filter(|rows| rows.refers()) {
+            let time = rows.last();
+            let collections = self.deltas.iter().map(|delta| delta.coll);
+            collections.for_each(|coll| coll.live.note_referenced(time));
+        }
+        result
     }
 }

@@ -130,12 +130,15 @@ impl Fill<'_, '_, '_, '_> {
     fn put_change(&mut self, old: &StoredDocument<'_>, new: Option<Doc<'_>>) -> Result<()> {
         self.put_entry_changes(old, new)?;
         let old_bytes = old.doc.len_bytes() as i64;
+        self.coll
+            .save_referenced(&mut self.s.batch, old.header, old.doc);
         let (s, filled) = (&mut *self.s, &mut self.filled);
         match new {
             Some(d) => {
                 s.value.clear();
                 let header = record::Header {
                     version: self.coll.shared.next_version(),
+                    time: 0,
                     ..old.header
                 };
                 record::write(&mut s.value, header, d.as_bytes());

@@ -36,6 +36,8 @@ const CHUNK_DOCS: usize = 128;
 const CHUNK_BYTES: usize = 1 << 20;
 /// Bytes of index keys after which a commit takes no further document.
 const CHUNK_KEY_BYTES: usize = 8 << 20;
+/// Documents below this size are copied into the log.
+const REFERENCED_BYTES_MIN: usize = 200;
 /// Sequence numbers reserved at a time by collections whose ids arrive out of order.
 pub(super) const SEQ_BLOCK: u64 = 1 << 16;
 /// Buffers of a thread that are larger than this are freed after use.
@@ -108,6 +110,8 @@ struct ChunkBatch {
     positions: SmallVec<[usize; 8]>,
     /// Multikey bits that the entries need, for each index.
     multikey: SmallVec<[u32; 8]>,
+    /// Where the record of each accepted document lies in the batch, when the log refers to it.
+    records_at: SmallVec<[Option<usize>; 8]>,
 }
 
 impl Collection {
@@ -304,6 +308,7 @@ impl Writer<'_> {
             first_seq,
             record_keys: &s.record_keys,
             key_ends: &s.key_ends,
+            records_at: &written.records_at,
         });
         if let Some(old) = &old {
             unit = unit.changing(old.of_unit(&mut s.old.log));
@@ -476,6 +481,7 @@ impl Writer<'_> {
             multikey: SmallVec::from_elem(0, indexes.len()),
             ..ChunkBatch::default()
         };
+        let refers = self.is_referred_to(chunk.state, reads);
         let mut refused = chunk.refused.into_iter().peekable();
         let mut start = 0;
         for n in 0..chunk.usable {
@@ -503,16 +509,17 @@ impl Writer<'_> {
                 accepted_ids.insert(key);
             }
             let seq = first_seq + n as u64;
+            let referred = refers && is_worth_a_reference(doc, key);
             s.value.clear();
-            record::write(
-                &mut s.value,
-                record::Header {
-                    insert_seq: seq,
-                    version: 0,
-                },
-                doc.as_bytes(),
-            );
-            s.batch.put(Table::Doc, key, &s.value);
+            let header = record::Header {
+                insert_seq: seq,
+                version: 0,
+                time: if referred { record::TIME_LATER } else { 0 },
+            };
+            record::write(&mut s.value, header, doc.as_bytes());
+            let record = std::iter::once(s.value.as_slice());
+            let at = s.batch.put_parts(Table::Doc, key, record);
+            written.records_at.push(referred.then_some(at.value));
             if chunk.state.capped.is_some() {
                 s.batch
                     .put(Table::Cap, &order_key(self.ident, seq), &key[4..]);
@@ -527,6 +534,12 @@ impl Writer<'_> {
         }
         Ok(written)
     }
+}
+
+/// Whether the log refers to a document instead of copying it: a reference costs a read when it is
+/// followed, and must spare most of the bytes.
+fn is_worth_a_reference(doc: Doc<'_>, key: &[u8]) -> bool {
+    doc.len_bytes() >= REFERENCED_BYTES_MIN && key.len() <= doc.len_bytes() / 2
 }
 
 /// The key of a document without an `_id`: unique at each call, in the order of time.

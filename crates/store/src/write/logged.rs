@@ -4,9 +4,13 @@
 use crate::catalog::{Collection, State};
 use crate::format::diff::{ChangedPaths, diff};
 use crate::format::log::PRE_IMAGE;
-use crate::log::{EntryList, LogRows, NamespaceHash, SessionFields, common, operation};
+use crate::format::record::Header;
+use crate::log::{
+    EntryList, LogRows, NamespaceHash, NewRecord, SessionFields, common, operation, put_image,
+};
 use crate::write::change::Change;
 use crate::write::mode::Mode;
+use crate::write::reads::WriteReader;
 use model::{Doc, DocWriter};
 use smallvec::SmallVec;
 use storage::WriteBatch;
@@ -37,12 +41,31 @@ impl Collection {
         rows: &mut LogRows<'_>,
         batch: &mut WriteBatch,
         log: &InsertLog<'_>,
-        docs: impl Iterator<Item = Doc<'d>> + Clone,
+        new: impl Iterator<Item = NewRecord<'d>> + Clone,
     ) {
         let series = state.options.doc().contains("timeseries");
         let session = log.session.as_ref();
         let shared = common(&self.ns, &self.uuid, session, log.statements, series);
-        rows.inserts(batch, &shared, docs);
+        rows.inserts(batch, self.ident, &shared, new);
+    }
+
+    /// Whether entries for inserts by this statement may refer to records: nothing removes records
+    /// of the collection without saving what is referred to, and no other process changes them.
+    pub(super) fn is_referred_to(&self, state: &State, reads: &WriteReader<'_>) -> bool {
+        let is_plain = state.capped.is_none() && state.series.is_none();
+        is_plain
+            && !reads.is_transaction()
+            && !reads.is_checked()
+            && !self.is_uncommitted()
+            && self.log_in(state).is_some_and(|log| log.refers())
+    }
+
+    /// Saves a document that is replaced or deleted, when an entry of the log refers to its record.
+    pub(super) fn save_referenced(&self, batch: &mut WriteBatch, header: Header, old: Doc<'_>) {
+        let oldest = self.shared.feed.as_ref().map(|log| log.oldest().as_u64());
+        if header.time != 0 && oldest.is_some_and(|oldest| header.time >= oldest) {
+            put_image(batch, header.time, old.as_bytes());
+        }
     }
 
     /// Adds the operations of inserted documents to those of a transaction.

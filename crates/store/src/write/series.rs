@@ -338,6 +338,7 @@ impl Writer<'_> {
             let header = record::Header {
                 insert_seq,
                 version: 0,
+                time: 0,
             };
             value.clear();
             record::write(&mut value, header, doc.as_bytes());
@@ -364,6 +365,7 @@ impl Writer<'_> {
             first_seq: 0,
             record_keys: &[],
             key_ends: &[],
+            records_at: &[],
         };
         let unit = DocumentUnit::new(*self, state).inserting(new);
         unit.commit(batch, mode, decided_by)

@@ -5,7 +5,7 @@
 
 use crate::catalog::State;
 use crate::catalog::live::InsertedKeys;
-use crate::log::{EntryList, LogRows};
+use crate::log::{EntryList, LogRows, NewRecord};
 use crate::write::end::{Delta, DocumentsCommit, TransactionChanges};
 use crate::write::logged::{InsertLog, statements_at};
 use crate::write::mode::Mode;
@@ -29,6 +29,9 @@ pub(super) struct NewDocuments<'d> {
     pub(super) record_keys: &'d [u8],
     /// Where the key of each document of the chunk ends.
     pub(super) key_ends: &'d [usize],
+    /// Where the record of each accepted document lies in the batch, when the log refers to it;
+    /// none is referred to when this is empty.
+    pub(super) records_at: &'d [Option<usize>],
 }
 
 impl<'d> NewDocuments<'d> {
@@ -36,6 +39,20 @@ impl<'d> NewDocuments<'d> {
         self.accepted
             .iter()
             .filter_map(move |n| self.docs.get(*n).copied())
+    }
+
+    /// The documents with what the log needs to refer to their records.
+    fn records(self) -> impl Iterator<Item = NewRecord<'d>> + Clone {
+        self.accepted.iter().enumerate().filter_map(move |(i, n)| {
+            Some(NewRecord {
+                doc: self.docs.get(*n).copied()?,
+                key: self
+                    .key(*n)
+                    .and_then(|key| key.get(4..))
+                    .unwrap_or_default(),
+                at: self.records_at.get(i).copied().flatten(),
+            })
+        })
     }
 
     fn bytes(self) -> i64 {
@@ -239,7 +256,7 @@ impl<'u> DocumentUnit<'u> {
                 statements: ids.as_deref().unwrap_or_default(),
             };
             self.writer
-                .log_inserts(self.state, &mut rows, batch, &log, new.iter());
+                .log_inserts(self.state, &mut rows, batch, &log, new.records());
         }
         Some(rows)
     }
