@@ -10,6 +10,7 @@ mod history;
 mod log;
 mod mended;
 mod on_disk;
+mod references;
 mod regressions;
 mod repairs;
 mod schema;
