@@ -196,11 +196,11 @@ fn change(numbers: &mut Numbers, sides: &mut [Side; 2]) {
         8..=11 => {
             let pad = "y".repeat(numbers.below(600) as usize);
             let ids = [id, id + 1, id + 5];
-            sides
-                .iter()
-                .for_each(|s| s.modify(name, &ids, Some(&pad)));
+            sides.iter().for_each(|s| s.modify(name, &ids, Some(&pad)));
         }
-        12..=14 => sides.iter().for_each(|s| s.modify(name, &[id, id + 2], None)),
+        12..=14 => sides
+            .iter()
+            .for_each(|s| s.modify(name, &[id, id + 2], None)),
         15 | 16 => {
             let (doc, commits) = (new_document(numbers, id), numbers.below(3) > 0);
             let other = numbers.below(60) as i32;
@@ -221,7 +221,9 @@ fn change(numbers: &mut Numbers, sides: &mut [Side; 2]) {
         }
         _ => match numbers.below(2) {
             0 => sides.iter_mut().for_each(Side::reopen),
-            _ => sides.iter().for_each(|s| _ = s.store.truncate_log().unwrap()),
+            _ => sides
+                .iter()
+                .for_each(|s| _ = s.store.truncate_log().unwrap()),
         },
     }
 }
@@ -270,7 +272,9 @@ fn a_document_that_is_not_changed_is_written_once() {
     side.modify("a", &[1], None);
     assert_eq!(side.rows(), (1, 1), "later ones do not");
     let all = side.entries(0);
-    let inserted = all.iter().find(|e| e.doc().field("op").as_str() == Some("i"));
+    let inserted = all
+        .iter()
+        .find(|e| e.doc().field("op").as_str() == Some("i"));
     let o = inserted.and_then(|e| e.doc().field("o").as_doc().map(|o| o.to_buf()));
     assert_eq!(o.as_ref(), Some(&docs[0]));
 }
@@ -293,5 +297,6 @@ fn a_drop_while_documents_are_referred_to_keeps_their_entries() {
     assert_eq!(after.get(..before.len()), Some(before.as_slice()));
     assert!(side.store.truncate_log().unwrap());
     let (references, images) = side.rows();
-    assert!(references < 20 && images < 200, "{references} {images}");
+    // The log is cut between rows, which have up to 128 entries.
+    assert!(references < 20 && images < 128 * 3, "{references} {images}");
 }
