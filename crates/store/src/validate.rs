@@ -5,6 +5,7 @@ use crate::catalog::collection::{Collection, State};
 use crate::error;
 use crate::format::{bucket, keys, meta, record};
 use crate::index::{Index, KeySet};
+use crate::log::{Log, LogReader, VisitResult};
 use model::{Doc, Result, Value};
 use operation::{Operation, SystemClock};
 use std::sync::Arc;
@@ -90,6 +91,10 @@ impl Collection {
             }
             v.index_entries.push((index.name().to_owned(), entries));
         }
+        if let Some(log) = self.as_log() {
+            self.check_log(log, go_on, &mut v)?;
+            return Ok(v);
+        }
         if v.documents != self.count() || v.bytes != self.size_bytes() {
             v.errors.push(format!(
                 "the counters say {} documents of {} bytes, there are {} of {}",
@@ -100,6 +105,40 @@ impl Collection {
             ));
         }
         Ok(v)
+    }
+
+    /// Checks that all entries of the log can be read, with the documents that they refer to.
+    fn check_log(
+        &self,
+        log: &Arc<Log>,
+        go_on: &dyn Fn() -> Result<()>,
+        v: &mut Validation,
+    ) -> Result<()> {
+        let (mut last, end) = (log.oldest(), log.visible());
+        loop {
+            let engine = Arc::clone(&self.shared.engine);
+            let mut reader = LogReader::new(engine, Arc::clone(log), last.max(log.oldest()));
+            loop {
+                go_on()?;
+                let read = reader.visit(256, &mut |_, entry| {
+                    v.documents += 1;
+                    v.bytes += entry.len_bytes() as u64;
+                    true
+                });
+                last = reader.next();
+                match read {
+                    Ok(VisitResult::More) if last <= end => {}
+                    // It was cut meanwhile.
+                    Ok(VisitResult::Lost) => break,
+                    Ok(_) => return Ok(()),
+                    Err(e) => {
+                        let at = last.as_u64();
+                        v.errors.push(format!("the log from time {at} on: {e}"));
+                        return Ok(());
+                    }
+                }
+            }
+        }
     }
 
     /// Reads all documents and returns the entries that each index must have.

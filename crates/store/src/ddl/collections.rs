@@ -88,11 +88,11 @@ impl CatalogWriter<'_> {
                 return Ok(None);
             };
             self.check_write(ns)?;
-            self.save_referenced(&c, Writers::Inside)?;
+            self.save_referenced(Some(&c), Writers::Inside)?;
             // Writers inside finish first, later ones get an error that it is gone. Nothing else is
             // locked during the wait, so that only users of this collection wait.
             let closed = c.close(self.operation)?;
-            let referred = self.save_referenced(&c, Writers::Out)?;
+            let referred = self.save_referenced(Some(&c), Writers::Out)?;
             if let Some(indexes) = self.drop_alone(ns, &c, closed, referred)? {
                 return Ok(Some(indexes));
             }
@@ -125,8 +125,7 @@ impl CatalogWriter<'_> {
         let mut rows =
             self.shared
                 .log_command(&mut batch, ns.db(), ns.coll(), Some(&c.uuid), &note);
-        let unit = WriteUnit::stamped(&mut batch, &mut rows);
-        let unit = if referred { unit.durable() } else { unit };
+        let unit = WriteUnit::stamped(&mut batch, &mut rows).durable_if(referred);
         let pos = self.commit(unit.then(gone))?;
         drop(closed);
         self.shared.remove_leftovers(leftovers, pos);
@@ -167,8 +166,7 @@ impl CatalogWriter<'_> {
         }
         self.check_write(from)?;
         self.check_write(to)?;
-        let dropped = target.as_deref();
-        dropped.map_or(Ok(false), |t| self.save_referenced(t, Writers::Inside))?;
+        self.save_referenced(target.as_deref(), Writers::Inside)?;
         // As for a drop, nothing else is locked while writers are waited for. Gates are closed in
         // the order of names, so that two renames of the same pair cannot wait for each other.
         let mut both: Vec<&Collection> = [Some(&c), target.as_ref()]
@@ -181,7 +179,7 @@ impl CatalogWriter<'_> {
             .iter()
             .map(|c| c.close(self.operation))
             .collect::<Result<Vec<ClosingGuard>>>()?;
-        let referred = dropped.map_or(Ok(false), |t| self.save_referenced(t, Writers::Out))?;
+        let referred = self.save_referenced(target.as_deref(), Writers::Out)?;
         let catalog = self.lock_catalog();
         let same = |ns: &Namespace, seen: Option<&Arc<Collection>>| -> Result<bool> {
             let now = self.open_locked(&catalog, ns)?;
@@ -215,8 +213,7 @@ impl CatalogWriter<'_> {
             .shared
             .log_command(&mut batch, from.db(), from.coll(), Some(&c.uuid), &note)
             .map(|rows| rows.concerning(NamespaceHash::by(to.db(), Some(to.coll()))));
-        let unit = WriteUnit::stamped(&mut batch, &mut rows);
-        let unit = if referred { unit.durable() } else { unit };
+        let unit = WriteUnit::stamped(&mut batch, &mut rows).durable_if(referred);
         let pos = self.commit(unit.then(renamed))?;
         drop(closed);
         self.shared.remove_leftovers(leftovers, pos);

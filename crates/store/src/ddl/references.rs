@@ -38,7 +38,7 @@ struct Saving<'s> {
 }
 
 impl CatalogWriter<'_> {
-    /// Saves the documents of a collection that the log refers to. Called once while others write,
+    /// Saves the documents of a collection, if there is one, that the log refers to. Called once while others write,
     /// when most of the work is done, and again behind the closed gate, before the drop. A document
     /// that is saved in vain does no harm.
     ///
@@ -51,13 +51,17 @@ impl CatalogWriter<'_> {
     ///
     /// # Errors
     /// The reason when the operation is interrupted; engine failures.
-    pub(super) fn save_referenced(&self, coll: &Collection, writers: Writers) -> Result<bool> {
-        let Some(log) = self.shared.feed.as_deref().filter(|_| !coll.is_log()) else {
+    pub(super) fn save_referenced(
+        &self,
+        coll: Option<&Collection>,
+        writers: Writers,
+    ) -> Result<bool> {
+        let Some((log, coll)) = self.shared.feed.as_deref().zip(coll) else {
             return Ok(false);
         };
         let oldest = log.oldest().as_u64();
         let saved = coll.live.saved();
-        if coll.is_view() || coll.live.referenced() < oldest {
+        if coll.is_view() || coll.is_log() || coll.live.referenced() < oldest {
             return Ok(false);
         }
         // Commits up to here were applied. Behind the gate that is true of all of this collection.

@@ -188,6 +188,9 @@ pub(super) fn drop_before(engine: &dyn Engine, stored: &StoredRetention) -> Resu
     engine
         .drop_range(Table::Log, KeyRange::new(&lower, &upper))
         .map_err(error::storage)?;
+    if stored.oldest == 0 {
+        return Ok(());
+    }
     let (first, behind) = (image_key(0), image_key(stored.oldest));
     engine
         .drop_range(Table::Log, KeyRange::new(&first, &behind))

@@ -5,7 +5,7 @@ use crate::log::open;
 use crate::own;
 use model::{Doc, DocBuf, Namespace, Timestamp, Value, doc};
 use std::sync::Arc;
-use storage::{CursorOpts, KeyRange, MemoryEngine, Reader, Table};
+use storage::{CursorOpts, Durability, Engine, KeyRange, MemoryEngine, Reader, Table, WriteBatch};
 use store::{Change, Collection, ReadView, SessionRecord, Store, VisitResult};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -233,6 +233,10 @@ fn compare(sides: &[Side; 2]) {
     let from = oldest[0].max(oldest[1]).as_u64();
     let [referring, copying] = sides.each_ref().map(|s| s.entries(from));
     assert_eq!(referring, copying);
+    let ns = Namespace::new("local", "oplog.rs").unwrap();
+    let log = sides[0].store.collection(&ns).unwrap().unwrap();
+    let validation = log.validate().unwrap();
+    assert_eq!(validation.errors, Vec::<String>::new());
     let [referring, copying] = sides.each_ref().map(Side::backwards);
     let number = referring.len().min(copying.len());
     assert_eq!(referring[..number], copying[..number]);
@@ -299,4 +303,18 @@ fn a_drop_while_documents_are_referred_to_keeps_their_entries() {
     let (references, images) = side.rows();
     // The log is cut between rows, which have up to 128 entries.
     assert!(references < 20 && images < 128 * 3, "{references} {images}");
+}
+
+#[test]
+fn validate_follows_references() {
+    let side = Side::new(false);
+    let pad = "v".repeat(500);
+    side.insert("a", &[doc! { "_id": 1i32, "pad": pad.as_str() }]);
+    let ns = Namespace::new("local", "oplog.rs").unwrap();
+    let log = side.store.collection(&ns).unwrap().unwrap();
+    assert_eq!(log.validate().unwrap().errors, Vec::<String>::new());
+    let mut lost = WriteBatch::new();
+    lost.delete(Table::Doc, &key(&side.collection("a"), 1));
+    side.engine.apply(&lost, Durability::Buffered).unwrap();
+    assert_eq!(log.validate().unwrap().errors.len(), 1);
 }
