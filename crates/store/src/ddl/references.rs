@@ -38,7 +38,8 @@ struct Saving<'s> {
 }
 
 impl CatalogWriter<'_> {
-    /// Saves the documents of a collection, if there is one, that the log refers to. Called once while others write,
+    /// Saves the documents of a collection, if there is one, that the log refers to. Called once
+    /// while others write,
     /// when most of the work is done, and again behind the closed gate, before the drop. A document
     /// that is saved in vain does no harm.
     ///

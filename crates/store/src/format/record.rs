@@ -1,6 +1,7 @@
 //! A stored document: `format(1) flags(1) [time(8)] insert_seq(varint) version(varint) BSON`.
 //!
-//! With flag 01 there is a time: that of the entry of the log which refers to the record (ADR 0051).
+//! With flag 01 there is a time: that of the entry of the log which refers to the record
+//! (ADR 0051).
 //! insert_seq gives natural order and the reported record id; version is drawn under the document's
 //! lock at each write and lets a transaction see whether the document changed since its snapshot.
 
