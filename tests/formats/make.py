@@ -107,7 +107,10 @@ def fill(client):
     gridfs.GridFS(d).put(bytes(range(256)), _id="file", filename="bytes")
     d.old.insert_one({"_id": 1})
     d.old.rename("renamed")
-    d.gone.insert_one({"_id": 1})
+    # The log refers to documents of 200 bytes or more, until something changes or drops them.
+    d.gone.insert_many([{"_id": n, "pad": f"gone {n} " * (10 + n)} for n in range(30)])
+    d.gone.update_many({"_id": {"$lt": 5}}, {"$set": {"pad": "changed"}})
+    d.gone.delete_many({"_id": {"$gte": 25}})
     d.gone.drop()
     with client.start_session() as session, session.start_transaction():
         d.birds.insert_one(bird(900), session=session)
@@ -166,13 +169,13 @@ def commands(collections):
 
 
 def answers(client, log):
-    """A line for each command; with `log`, also what the log of changes says of a collection."""
+    """A line for each command; with `log`, also what the log of changes says of some collections."""
     names = sorted(n for n in client.d.list_collection_names() if not n.startswith("system."))
     lines = []
     asked = list(commands(names))
     asked.append(({"listCollections": 1, "filter": {"name": {"$not": Regex("^system")}}, "nameOnly": True, "cursor": {"batchSize": 100}, "$db": "d"}, "cursor.firstBatch"))
     if log:
-        asked.append(({"find": "oplog.rs", "filter": {"ns": "d.birds"}, "sort": {"ts": 1}, "batchSize": 10_000, "$db": "local"}, "cursor.firstBatch"))
+        asked.append(({"find": "oplog.rs", "filter": {"ns": {"$in": ["d.birds", "d.gone", "d.types"]}}, "sort": {"ts": 1}, "batchSize": 10_000, "$db": "local"}, "cursor.firstBatch"))
     for command, part in asked:
         try:
             answer = client[command["$db"]].command({k: v for k, v in command.items() if k != "$db"}, codec_options=PLAIN)

@@ -48,7 +48,7 @@ pub use index::{
 };
 pub use log::{
     Audience, ConsumerState, Lifetime, Log, LogConsumer, LogReader, LogSettings, LogVisitor,
-    NamespaceHash, VisitResult, Waker, WakerGuard, Watch,
+    NamespaceHash, ReferenceCounts, VisitResult, Waker, WakerGuard, Watch,
 };
 pub use names::CollectionEntry;
 pub use released::Registration;

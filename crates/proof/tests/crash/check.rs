@@ -7,7 +7,7 @@ use commands::{StoreHooks, SystemClock};
 use model::{DocBuf, Namespace, doc};
 use operation::Operation;
 use proof::{Event, Image, Loss, Random};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,11 +31,16 @@ pub(crate) fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
+/// Entries of the log by their times.
+pub(crate) type LogEntries = BTreeMap<u64, DocBuf>;
+
 /// The recorded calls on a directory and on its engine.
 struct Run {
     seed: u64,
     events: Vec<Event>,
     history: History,
+    /// The entries that the log had at the end, by their times.
+    entries: LogEntries,
     open: OpenFn,
     folder: PathBuf,
 }
@@ -101,6 +106,7 @@ fn record(seed: u64, open: OpenFn, folder: &Path) -> Run {
         client.replies
     );
     drop(client);
+    let entries = read_log(&store).expect("a log");
     let _ = store.close();
     drop(store);
     let events = recorder::end();
@@ -108,6 +114,7 @@ fn record(seed: u64, open: OpenFn, folder: &Path) -> Run {
         seed,
         events,
         history: History::of(observed.observer()),
+        entries,
         open,
         folder: folder.to_owned(),
     }
@@ -193,7 +200,8 @@ impl Run {
             ));
         };
         if seen.lock().insert(state) {
-            check_store(opened).map_err(|e| format!("{what}, after {state} commits: {e}"))?;
+            check_store(opened, &self.entries)
+                .map_err(|e| format!("{what}, after {state} commits: {e}"))?;
         } else {
             drop(opened);
         }
@@ -227,10 +235,19 @@ pub(crate) fn start_system_anew(image: &mut Image) {
     }
 }
 
-/// Checks that all stored data is consistent and that the store accepts writes.
-pub(crate) fn check_store(engine: EngineRef) -> std::result::Result<(), String> {
+/// Checks that all stored data is consistent, that entries of the log equal those known, and that
+/// the store accepts writes.
+pub(crate) fn check_store(
+    engine: EngineRef,
+    known: &LogEntries,
+) -> std::result::Result<(), String> {
     let text = |e: model::MongoError| e.to_string();
     let store = open_store(engine).map_err(text)?;
+    for (time, entry) in read_log(&store)? {
+        if known.get(&time).is_some_and(|known| *known != entry) {
+            return Err(format!("the entry with time {time} is {entry:?}"));
+        }
+    }
     for round in 0..2 {
         for db in store.list_databases().map_err(text)? {
             for entry in store.list_collections(&db).map_err(text)? {
@@ -246,7 +263,7 @@ pub(crate) fn check_store(engine: EngineRef) -> std::result::Result<(), String> 
                 }
             }
         }
-        check_log(&store)?;
+        read_log(&store)?;
         if round == 0 {
             let ns = Namespace::new("d", "after").map_err(text)?;
             let operation = Operation::detached(Arc::new(SystemClock::default()));
@@ -262,27 +279,31 @@ pub(crate) fn check_store(engine: EngineRef) -> std::result::Result<(), String> 
     store.close().map_err(text)
 }
 
-/// Checks that the times of the log grow, and that it can be read to its end.
-fn check_log(store: &Store) -> std::result::Result<(), String> {
+/// Reads the log to its end and checks that its times grow.
+fn read_log(store: &Store) -> std::result::Result<LogEntries, String> {
     let ns = Namespace::new("local", "oplog.rs").map_err(|e| e.to_string())?;
     let log = store.collection(&ns).map_err(|e| e.to_string())?;
     let log = log.ok_or("there is no log")?;
-    let mut times = Vec::new();
+    let (mut entries, mut wrong, mut last) = (LogEntries::new(), None, 0);
     let mut scan = log.scan(&ReadView::LATEST, false);
     while scan
         .visit(100, &mut |row| {
-            times.push(match row.doc.field("ts") {
-                model::Value::Timestamp(at) => Some(at),
-                _ => None,
-            });
+            match row.doc.field("ts") {
+                model::Value::Timestamp(at) if at.as_u64() > last => {
+                    last = at.as_u64();
+                    entries.insert(last, row.doc.to_buf());
+                }
+                other => wrong = Some(format!("{other:?} follows the time {last} in the log")),
+            }
             true
         })
         .map_err(|e| e.to_string())?
     {
         scan.pause();
     }
-    match times.iter().any(Option::is_none) || !times.is_sorted() || times.is_empty() {
-        true => Err(format!("the times of the log: {times:?}")),
-        false => Ok(()),
+    match wrong {
+        Some(wrong) => Err(wrong),
+        None if entries.is_empty() => Err("the log is empty".to_owned()),
+        None => Ok(entries),
     }
 }

@@ -3,7 +3,9 @@
 //! or refuse; data reported as durable must be there when the directory is opened again, after the
 //! end of the process and after a loss of power.
 
-use crate::check::{OpenFn, check_store, folder, number, open_store, start_system_anew};
+use crate::check::{
+    LogEntries, OpenFn, check_store, folder, number, open_store, start_system_anew,
+};
 use crate::history::{History, HistoryRecorder};
 use crate::recorder::{self, Fault, FaultCount, Kind};
 use crate::workload::Client;
@@ -72,7 +74,7 @@ fn check(left: &Path, open: OpenFn, run: &Run) -> Result<(), String> {
             "holds the rows of commits {states:?}, not of one from {least} to {most}"
         ));
     }
-    check_store(engine)
+    check_store(engine, &LogEntries::new())
 }
 
 /// Number of calls of a kind in a run without faults.

@@ -178,6 +178,8 @@ impl Client {
         let tags: Vec<String> = (0..r.below(4)).map(|_| r.below(6).to_string()).collect();
         let long = match r.below(30) {
             0 => 30_000 + r.below(20_000),
+            // The log refers to documents of 200 bytes or more.
+            1..=9 => 200 + r.below(400),
             _ => r.below(60),
         };
         let (a, text) = (r.below(40), "wind and sea ".repeat(long / 13 + 1));

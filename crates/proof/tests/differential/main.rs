@@ -3,9 +3,11 @@
 //! the same (ADR 0078). The documents selected by a predicate and the others are all documents
 //! (TLP), and a count equals the number found by evaluating the predicate on each document (NoREC).
 //! A difference is reduced by removing documents, changes and indexes, and printed with its seed.
+//! The log by reference is compared with one by copies (ADR 0051).
 //! `QUARRY_ROUNDS=n` runs n rounds, `QUARRY_SEED=n` begins with another seed.
 
 mod generate;
+mod references;
 mod scenario;
 mod servers;
 
@@ -17,9 +19,12 @@ use std::time::Instant;
 
 const ROUNDS: u64 = 20;
 
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
 #[test]
 fn engines_plans_and_threads_agree() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
     let (first, rounds) = (
         number("QUARRY_SEED").unwrap_or(1),
         number("QUARRY_ROUNDS").unwrap_or(ROUNDS),

@@ -27,7 +27,7 @@ pub(crate) struct Servers {
     databases: usize,
 }
 
-fn folder() -> tempfile::TempDir {
+pub(crate) fn folder() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let made = match memory.is_dir() {
         true => tempfile::tempdir_in(memory),
@@ -36,7 +36,7 @@ fn folder() -> tempfile::TempDir {
     made.expect("a folder")
 }
 
-fn rocksdb(path: &Path) -> Arc<dyn Engine> {
+pub(crate) fn rocksdb(path: &Path) -> Arc<dyn Engine> {
     let config = engine_rocksdb::Config {
         statistics: false,
         cache_kind: CacheKind::Lru,
@@ -47,7 +47,7 @@ fn rocksdb(path: &Path) -> Arc<dyn Engine> {
     Arc::new(RocksEngine::open(config).expect("an empty directory"))
 }
 
-fn lmdb(path: &Path) -> Arc<dyn Engine> {
+pub(crate) fn lmdb(path: &Path) -> Arc<dyn Engine> {
     let config = engine_lmdb::Config {
         map_bytes: 1 << 30,
         ..engine_lmdb::Config::at(path)

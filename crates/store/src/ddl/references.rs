@@ -8,7 +8,7 @@ use crate::ddl::writer::CatalogWriter;
 use crate::error;
 use crate::format::log as row;
 use crate::format::record;
-use crate::log::{Log, put_image, records_of_row};
+use crate::log::{Log, records_of_row};
 use model::Result;
 use storage::{Cursor, CursorOpts, KeyRange, Table, WriteBatch};
 
@@ -96,7 +96,7 @@ impl Saving<'_> {
     fn scan_records(&mut self) -> Result<()> {
         let (lower, upper) = self.coll.key_bounds();
         let mut cursor = self.cursor(Table::Doc, KeyRange::new(&lower, &upper))?;
-        let (from, mut more) = (self.from, true);
+        let (log, from, mut more) = (self.log, self.from, true);
         while more {
             self.catalog.operation().check()?;
             let batch = &mut self.batch;
@@ -105,7 +105,7 @@ impl Saving<'_> {
                     if let Some((header, doc)) = record::read(value)
                         && header.time >= from
                     {
-                        put_image(batch, header.time, doc.as_bytes());
+                        log.save(batch, header.time, doc.as_bytes());
                     }
                     batch.byte_len() < BATCH_BYTES
                 })
@@ -121,14 +121,15 @@ impl Saving<'_> {
         let (lower, upper) = (row::key(ident, self.from), (ident + 1).to_be_bytes());
         let mut cursor = self.cursor(Table::Log, KeyRange::new(&lower, &upper))?;
         let engine = &self.catalog.shared.engine;
-        let (of, mut more, mut done) = (self.coll.ident, true, Ok(()));
+        let (log, of) = (self.log, self.coll.ident);
+        let (mut more, mut done) = (true, Ok(()));
         while more {
             self.catalog.operation().check()?;
             let batch = &mut self.batch;
             more = cursor
                 .visit(ROWS_MAX, &mut |key, value| {
                     let last = row::time_of(key).unwrap_or(0);
-                    let each = &mut |time: u64, doc: &[u8]| put_image(batch, time, doc);
+                    let each = &mut |time: u64, doc: &[u8]| log.save(batch, time, doc);
                     done = records_of_row(engine.as_ref(), of, last, value, each);
                     done.is_ok() && batch.byte_len() < BATCH_BYTES
                 })

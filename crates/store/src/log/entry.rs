@@ -235,9 +235,9 @@ impl<'l> LogRows<'l> {
         self.bytes += spared;
     }
 
-    /// Whether some entry refers to a record.
-    pub(crate) fn refers(&self) -> bool {
-        !self.records.is_empty()
+    /// Number of entries that refer to a record.
+    pub(crate) fn references(&self) -> usize {
+        self.records.len()
     }
 }
 

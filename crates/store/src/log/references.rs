@@ -21,7 +21,7 @@ const CAPACITY_MAX: usize = 1 << 20;
 type EachDocument<'f> = dyn FnMut(u64, &[u8]) + 'f;
 
 /// Saves a document whose record, which the entry with this time refers to, changes with the batch.
-pub(crate) fn put_image(batch: &mut WriteBatch, time: u64, doc: &[u8]) {
+fn put_image(batch: &mut WriteBatch, time: u64, doc: &[u8]) {
     batch.put(Table::Log, &image_key(time), doc);
 }
 
@@ -146,6 +146,12 @@ pub(crate) fn records_of_row(
 }
 
 impl Log {
+    /// Saves a document for the entry with this time.
+    pub(crate) fn save(&self, batch: &mut WriteBatch, time: u64, doc: &[u8]) {
+        put_image(batch, time, doc);
+        self.references.add_saved(1);
+    }
+
     /// A row as its readers need it: with documents in place of references. `None` when its entries
     /// were removed meanwhile.
     ///
@@ -160,6 +166,8 @@ impl Log {
         if !is_row(&value) {
             return Ok(Some(value));
         }
+        let entries = References::of(&value).map_or(0, |r| u64::from(r.head.entries));
+        self.references.add_followed(entries);
         match resolve(engine, last, &value)? {
             Some(row) => Ok(Some(row)),
             // Documents are missing only behind the beginning of the log, which was raised before.

@@ -10,6 +10,7 @@ use super::audience::Audience;
 use super::concerned::NamespaceHash;
 use super::due::TruncationTrigger;
 use super::positions::Consumers;
+use super::reference_counters::{ReferenceCounters, ReferenceCounts};
 use super::retention::{Retention, StoredRetention, last_row};
 use super::watch::{Watch, Watches};
 use crate::format::log::LogTotals;
@@ -52,6 +53,7 @@ pub struct Log {
     visible: AtomicU64,
     /// Whether entries of inserts may refer to records.
     refers: AtomicBool,
+    pub(crate) references: ReferenceCounters,
     /// The latest time received from outside, see [`Log::advance`].
     heard: AtomicU64,
     pub(super) retention: Retention,
@@ -125,6 +127,7 @@ impl Log {
             drained: Condvar::new(),
             visible: AtomicU64::new(last),
             refers: AtomicBool::new(audience == Audience::Everybody),
+            references: ReferenceCounters::default(),
             heard: AtomicU64::new(0),
             retention: Retention::open(engine, retention)?,
             consumers: Consumers::open(engine)?,
@@ -293,6 +296,11 @@ impl Log {
             entries.saturating_sub(before.entries_total),
             bytes.saturating_sub(before.bytes_total),
         ))
+    }
+
+    /// What was referred to, saved and looked up since the start.
+    pub fn reference_counts(&self) -> ReferenceCounts {
+        self.references.counts()
     }
 
     /// Whether entries of inserts may refer to records (ADR 0051).

@@ -170,10 +170,13 @@ impl DocumentsCommit<'_> {
         }
         let result = self.shared.commit(unit);
         // A failed commit may have been applied.
-        if let Some(rows) = self.rows.as_ref().filter(|rows| rows.refers()) {
+        if let Some(rows) = self.rows.as_ref().filter(|rows| rows.references() > 0) {
             let time = rows.last();
             let collections = self.deltas.iter().map(|delta| delta.coll);
             collections.for_each(|coll| coll.live.note_referenced(time));
+            if let Some(log) = &self.shared.feed {
+                log.references.add_made(rows.references());
+            }
         }
         result
     }

@@ -5,9 +5,7 @@ use crate::catalog::{Collection, State};
 use crate::format::diff::{ChangedPaths, diff};
 use crate::format::log::PRE_IMAGE;
 use crate::format::record::Header;
-use crate::log::{
-    EntryList, LogRows, NamespaceHash, NewRecord, SessionFields, common, operation, put_image,
-};
+use crate::log::{EntryList, LogRows, NamespaceHash, NewRecord, SessionFields, common, operation};
 use crate::write::change::Change;
 use crate::write::mode::Mode;
 use crate::write::reads::WriteReader;
@@ -62,9 +60,9 @@ impl Collection {
 
     /// Saves a document that is replaced or deleted, when an entry of the log refers to its record.
     pub(super) fn save_referenced(&self, batch: &mut WriteBatch, header: Header, old: Doc<'_>) {
-        let oldest = self.shared.feed.as_ref().map(|log| log.oldest().as_u64());
-        if header.time != 0 && oldest.is_some_and(|oldest| header.time >= oldest) {
-            put_image(batch, header.time, old.as_bytes());
+        let log = self.shared.feed.as_ref().filter(|_| header.time != 0);
+        if let Some(log) = log.filter(|log| header.time >= log.oldest().as_u64()) {
+            log.save(batch, header.time, old.as_bytes());
         }
     }
 
