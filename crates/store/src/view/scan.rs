@@ -15,6 +15,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use storage::{Cursor, CursorOpts, KeyRange, Table};
 
+/// A visit of at most so many documents reads them from the device at once.
+const AHEAD_DOCS_MAX: usize = 128;
+/// It reads at most so many bytes ahead.
+const AHEAD_BYTES_MAX: usize = 64 << 10;
+
 /// A scan of all documents.
 pub struct Scan {
     coll: Arc<Collection>,
@@ -198,7 +203,7 @@ impl Scan {
 
     fn visit_keys(&mut self, max: usize, f: &mut RowVisitor<'_>) -> Result<bool> {
         if self.cursor.is_none() {
-            self.cursor = Some(self.open_cursor()?);
+            self.cursor = Some(self.open_cursor(max)?);
         }
         let Some(cursor) = self.cursor.as_mut() else {
             return Ok(false);
@@ -253,7 +258,8 @@ impl Scan {
         }
     }
 
-    fn open_cursor(&mut self) -> Result<Box<dyn Cursor>> {
+    /// A cursor behind the last document, for a visit of up to `max`.
+    fn open_cursor(&mut self, max: usize) -> Result<Box<dyn Cursor>> {
         if let Some(last) = &self.last {
             if self.reverse {
                 self.upper.clone_from(last);
@@ -267,6 +273,7 @@ impl Scan {
         let opts = CursorOpts {
             reverse: self.reverse,
             limit_hint: if is_remote { self.taken } else { 0 },
+            readahead_bytes: self.bytes_ahead(max),
             ..CursorOpts::default()
         };
         self.taken = 0;
@@ -276,6 +283,19 @@ impl Scan {
         };
         self.view
             .cursor(self.coll.shared.engine.as_ref(), Table::Doc, range, opts)
+    }
+
+    /// How many bytes a visit of a few documents reads ahead: about those of the documents, so that
+    /// they need one read of the device when they lie in several blocks. For one document, and for
+    /// many, the engine chooses (0).
+    fn bytes_ahead(&self, max: usize) -> usize {
+        if self.reverse || !(2..=AHEAD_DOCS_MAX).contains(&max) {
+            return 0;
+        }
+        let live = &self.coll.live;
+        let average = live.bytes() / live.docs().max(1);
+        let average = usize::try_from(average).unwrap_or(AHEAD_BYTES_MAX);
+        AHEAD_BYTES_MAX.min(average.saturating_mul(max))
     }
 
     /// Finds the insertion order of the documents after `after`: the collection knows it already,
@@ -302,7 +322,7 @@ impl Scan {
 
     fn read_sequences(&mut self) -> Result<BTreeMap<u64, Box<[u8]>>> {
         let mut keys = BTreeMap::new();
-        let mut cursor = self.open_cursor()?;
+        let mut cursor = self.open_cursor(usize::MAX)?;
         let each = &mut |key: &[u8], value: &[u8]| {
             if let Some((h, _)) = record::read(value) {
                 keys.insert(h.insert_seq, Box::from(key));

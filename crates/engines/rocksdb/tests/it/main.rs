@@ -16,3 +16,4 @@ mod kept_small;
 mod overwritten;
 mod salvaged;
 mod schedules;
+mod short_scans;
