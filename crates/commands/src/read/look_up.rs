@@ -5,7 +5,7 @@ use model::{DocBuf, FieldPath, Result, Value};
 use operators::expr::ParseCx;
 use query::exec::{BatchStream, ExecContext, MatchFilter, ReadRequest, SortPattern};
 use query::physical::{CollectionRead, ReadOptions, open_read};
-use query::plan::Plan;
+use query::plan::{Hint, Plan};
 use std::sync::Arc;
 use store::{Collection, Index, ReadView};
 
@@ -68,11 +68,15 @@ pub(super) fn open(
     Ok(open_read(coll, &read, options, exec.env)?.docs)
 }
 
-/// The direction in which a lookup reads its index; `None` unless exactly one index is possible and
-/// its order is certain.
-fn direction_of(coll: &Collection, options: &ReadOptions<'_>, field: &FieldPath) -> Option<i32> {
+/// The index that a lookup reads, by name, and its direction; `None` unless exactly one index is
+/// possible and its order is certain.
+fn certain_index(
+    coll: &Collection,
+    options: &ReadOptions<'_>,
+    field: &FieldPath,
+) -> Option<(String, i32)> {
     if field.as_str() == "_id" {
-        return Some(1);
+        return Some(("_id_".to_owned(), 1));
     }
     let indexes = coll.readable_indexes(options.view);
     let mut found = indexes.iter().filter(|i| can_find(i, field));
@@ -83,7 +87,8 @@ fn direction_of(coll: &Collection, options: &ReadOptions<'_>, field: &FieldPath)
         .key_pattern()
         .first()
         .filter(|_| !index.is_multikey())?;
-    Some(if direction.as_f64()? < 0.0 { -1 } else { 1 })
+    let direction = if direction.as_f64()? < 0.0 { -1 } else { 1 };
+    Some((index.name().to_owned(), direction))
 }
 
 /// Opens a read of all documents in the order of [`open`]; `None` when that order is not certain.
@@ -93,8 +98,14 @@ pub(super) fn open_all(
     field: &FieldPath,
     exec: &ExecContext<'_>,
 ) -> Result<Option<Box<dyn BatchStream>>> {
-    let Some(direction) = direction_of(&coll, options, field) else {
+    let Some((index, direction)) = certain_index(&coll, options, field) else {
         return Ok(None);
+    };
+    // Sorting a scan may cost less, but documents with equal values would come in another order.
+    let hint = Hint::Own(index);
+    let options = &ReadOptions {
+        hint: Some(&hint),
+        ..*options
     };
     let mut order = DocBuf::new();
     order.put(field.as_str(), direction);

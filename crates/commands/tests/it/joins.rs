@@ -100,6 +100,35 @@ fn a_small_foreign_side_is_read_once_and_gives_the_same() {
     }
 }
 
+/// The planner would read this foreign side by a scan and sort it, which is another order.
+#[test]
+fn a_foreign_side_of_a_thousand_documents_is_read_once() {
+    let mut server = Server::new();
+    let local: Vec<Json> = (0..20_000)
+        .map(|i| json!({ "_id": i, "g": i % 1000 }))
+        .collect();
+    let foreign: Vec<Json> = (0..1000)
+        .map(|i| json!({ "_id": i, "g": i, "name": format!("customer {i}") }))
+        .collect();
+    server.send(&json!({ "insert": "local", "documents": local }));
+    server.send(&json!({ "insert": "foreign", "documents": foreign }));
+    let index = json!({ "key": { "g": 1 }, "name": "g" });
+    server.send(&json!({ "createIndexes": "foreign", "indexes": [index] }));
+    server.send(&json!({ "profile": 2 }));
+    let found = server.joined("foreign");
+    let found = found.as_array().expect("docs");
+    assert_eq!(found.len(), 20_000);
+    for one in found {
+        assert_eq!(one["f"][0]["g"], one["g"], "{one}");
+    }
+    let seen = server.send(&json!({ "find": "system.profile",
+        "filter": { "command.aggregate": "local" } }));
+    let docs = seen["cursor"]["firstBatch"][0]["docsExamined"]["$numberLong"].as_str();
+    let docs: u64 = docs.and_then(|n| n.parse().ok()).expect("a number");
+    // By lookups only, the foreign documents alone would be 20,000.
+    assert!(docs < 25_000, "{docs}");
+}
+
 #[test]
 fn what_is_found_is_unwound_as_by_a_stage_of_its_own() {
     let mut server = filled(json!({ "g": 1 }));
