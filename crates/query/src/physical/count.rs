@@ -113,6 +113,16 @@ impl Count {
         Count::over(Source::Counter(coll, view_of(request)), 0, None)
     }
 
+    /// Counts the entries of a plan that needs no documents; see [`counts_entries`].
+    pub(crate) fn by_entries(
+        coll: Arc<Collection>,
+        plan: Plan,
+        filter: Option<Arc<MatchFilter>>,
+    ) -> Count {
+        let read = CollectionRead::new(coll, plan, filter, None);
+        Count::over(Source::Entries(Box::new(read)), 0, None)
+    }
+
     /// Prepares for a run that explain will not show: the bounds are dropped.
     #[must_use]
     pub fn for_running(mut self) -> Count {

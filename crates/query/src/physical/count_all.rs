@@ -1,5 +1,5 @@
-//! The output of a stage that needs only the number of its input documents, over a whole
-//! collection: the collection's counter gives the number, and no document is read.
+//! The output of a stage that needs only the number of its input documents: the collection's
+//! counter gives the number, or the entries of an index are counted. No document is read.
 
 use super::count::Count;
 use super::operator::Operator;
@@ -17,7 +17,7 @@ pub(crate) struct CountAll {
 }
 
 impl CountAll {
-    /// `count` must answer by the counter; see [`Count::is_by_counter`].
+    /// `count` answers by the counter or by entries; see [`Count::is_by_counter`].
     pub(crate) fn new(count: Count, stage: CountOutput) -> CountAll {
         CountAll {
             count,

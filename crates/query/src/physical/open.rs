@@ -9,6 +9,7 @@ use super::loose::LooseScan;
 use super::operator::Operator;
 use super::parts::has_parts;
 use super::read::CollectionRead;
+use super::reader::counts_entries;
 use crate::exec::{AllowedIndexes, BatchStream, CountOutput, GroupEnd, OpenRead, ReadRequest};
 use crate::plan::{
     Access, GroupedPlan, Hint, PlanRequest, RequiredOutput, columns, distinct_plan, group_end_plan,
@@ -120,6 +121,18 @@ pub fn open_read(
         });
     }
     let mut plan = plan_read(&coll, &request)?;
+    if let Some(stage) = read.number.filter(|_| !read.row_metadata)
+        && request.limit.is_none()
+        && request.near.is_none()
+        && counts_entries(&plan)
+    {
+        let mut count = Count::by_entries(coll, plan, read.filter.cloned());
+        count.begin(env);
+        return Ok(OpenRead {
+            folded: true,
+            ..matching(Box::new(CountAll::new(count, stage.clone())))
+        });
+    }
     if let (Some(series), Some(fields), false) = (&mut plan.series, read.fields, read.row_metadata)
     {
         series.fields = columns(read.filter.map(Arc::as_ref), fields);
