@@ -153,6 +153,13 @@ impl Side {
         all
     }
 
+    /// Entries and bytes of the log, which decide when it is cut.
+    fn size(&self) -> (u64, u64) {
+        let ns = Namespace::new("local", "oplog.rs").unwrap();
+        let log = self.store().collection(&ns).unwrap().unwrap();
+        (log.count(), log.size_bytes())
+    }
+
     /// Numbers of rows of references, and of saved documents.
     fn rows(&self) -> (usize, usize) {
         let mut cursor = self
@@ -272,6 +279,8 @@ fn compare_logs(seed: u64, opens: [OpenFn; 2]) -> (usize, usize) {
     let (mut references, mut images) = (0, 0);
     for step in 0..STEPS {
         change(&mut random, &mut sides);
+        let [referring, copying] = sides.each_ref().map(Side::size);
+        assert_eq!(referring, copying, "entries and bytes after step {step}");
         if step % 7 == 0 {
             compare(&sides);
             let (made, saved) = sides[0].rows();
