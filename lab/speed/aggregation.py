@@ -92,8 +92,8 @@ def best(rounds, pids, work):
 
 
 class Quarry:
-    def __init__(self, folder):
-        self.folder, self.process, self.port = folder, None, 0
+    def __init__(self, folder, *options):
+        self.folder, self.options, self.process, self.port = folder, options, None, 0
 
     def start(self):
         self.port = free_port()
@@ -108,6 +108,7 @@ class Quarry:
                 "--memory",
                 "4G",
                 "--nounixsocket",
+                *self.options,
             ],
             stdout=subprocess.DEVNULL,
         )

@@ -1,5 +1,5 @@
-//! The log by reference (ADR 0051): what is written once, what is saved, and that nothing is lost. A
-//! random comparison with a log by copies is in `crates/proof`.
+//! The log by reference (ADR 0051): what is written once, what is saved, and that nothing is lost.
+//! A random comparison with a log by copies is in `crates/proof`.
 
 use crate::log::open;
 use crate::own;
