@@ -516,3 +516,28 @@ fn a_standalone_server_has_no_streams() {
     let mut c = Client::new(&s);
     assert_eq!(code(&watch(&mut c, &doc! {})), 40_573);
 }
+
+#[test]
+fn status_counts_what_the_log_refers_to() {
+    let s = service();
+    let mut c = Client::new(&s);
+    let counts = |c: &mut Client| {
+        let status = c.send(&doc! { "serverStatus": 1i32, "$db": "admin" });
+        let quarry = status.doc().field("quarry").as_doc().unwrap();
+        let counts = quarry.field("logReferences").as_doc().unwrap();
+        ["made", "saved", "followed"].map(|name| counts.field(name).as_i64_exact().unwrap())
+    };
+    let pad = "p".repeat(1000);
+    c.send(&doc! { "insert": "c", "documents": [{ "_id": 1i32, "pad": pad.as_str() }] });
+    let [made, saved, followed] = counts(&mut c);
+    assert_eq!((made, saved), (1, 0));
+    c.send(&doc! { "delete": "c", "deletes": [{ "q": {}, "limit": 0i32 }] });
+    let inserts =
+        doc! { "find": "oplog.rs", "filter": { "op": "i", "ns": "db.c" }, "$db": "local" };
+    let found = batch(&c.send(&inserts));
+    assert_eq!(found.len(), 1, "{found:?}");
+    let o = found[0].doc().field("o").as_doc().unwrap();
+    assert_eq!(o.field("pad").as_str(), Some(pad.as_str()));
+    assert_eq!(counts(&mut c)[..2], [1, 1]);
+    assert!(counts(&mut c)[2] > followed);
+}

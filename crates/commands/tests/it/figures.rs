@@ -49,6 +49,10 @@ const STILL: &[(&str, &str)] = &[
         "this server has no log; tested with search indexes",
     ),
     (
+        "serverStatus.quarry.logReferences",
+        "this server has no log; tested with a log",
+    ),
+    (
         "serverStatus.quarry.search",
         "no collection here has a search index; tested with search indexes",
     ),
