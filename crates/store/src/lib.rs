@@ -52,7 +52,7 @@ pub use log::{
 };
 pub use names::CollectionEntry;
 pub use released::Registration;
-pub use repair::{DamagedRow, RepairReport, SalvageSink, check_catalog, repair};
+pub use repair::{DamagedRow, RepairReport, SalvageSink, check_catalog, check_log, repair};
 pub use store::Store;
 pub use validate::Validation;
 pub use view::ReadView;

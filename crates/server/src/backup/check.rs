@@ -181,6 +181,10 @@ fn check_engine(
     checked.map_err(fail)?;
     catalog.0.iter().for_each(|line| tell(line));
     findings.append(&mut catalog.0);
+    // The log is checked before the store, which has none, ends it. Its rows refer to records, so
+    // the cause of its findings comes first.
+    let mut log = Findings::default();
+    store::check_log(source.engine.as_ref(), &mut log).map_err(fail)?;
     let store = Store::open(Arc::clone(&source.engine), hooks).map_err(fail)?;
     let mut checked = CheckCounts::default();
     for db in store.list_databases().map_err(fail)? {
@@ -207,6 +211,8 @@ fn check_engine(
             checked.index_entries += entries;
         }
     }
+    log.0.iter().for_each(|line| tell(line));
+    findings.append(&mut log.0);
     match findings.as_slice() {
         [] => Ok(checked),
         [one] => Err(Failure::of_data(one.clone())),

@@ -53,8 +53,8 @@ pub fn repair(
     Ok(done)
 }
 
-/// Reports what [`repair`] would repair outside of collections, changing nothing;
-/// [`Collection::validate`] checks the collections.
+/// Reports what [`repair`] would repair in the catalog, changing nothing; [`Collection::validate`]
+/// checks the collections, [`check_log`] the log.
 ///
 /// # Errors
 /// As [`repair`].
@@ -65,6 +65,16 @@ pub fn check_catalog(
 ) -> Result<RepairReport> {
     let mut mender = RepairContext::new(engine, aside, false);
     meta::mend(&mut mender, hooks)?;
+    Ok(mender.done)
+}
+
+/// Reports what [`repair`] would repair in the log, changing nothing. Of a row that refers to a
+/// damaged document the collection has the cause.
+///
+/// # Errors
+/// As [`repair`].
+pub fn check_log(engine: &dyn Engine, aside: &mut dyn SalvageSink) -> Result<RepairReport> {
+    let mut mender = RepairContext::new(engine, aside, false);
     history::mend(&mut mender)?;
     Ok(mender.done)
 }

@@ -124,6 +124,8 @@ fn check(engine: &Arc<MemoryEngine>, name: &str, expected: &[DocBuf]) -> Arc<Col
     let mut apart = SalvageLog::default();
     let told = store::check_catalog(engine.as_ref(), &NoHooks, &mut apart).unwrap();
     assert!(told.is_clean(), "{:?}", apart.lines);
+    let told = store::check_log(engine.as_ref(), &mut apart).unwrap();
+    assert!(told.is_clean(), "{:?}", apart.lines);
     let store = open(engine);
     let c = store.collection(&ns(name)).unwrap().unwrap();
     let v = c.validate().unwrap();
