@@ -371,7 +371,7 @@ fn the_second_backup_moves_what_has_changed() {
     assert!(read < 0.04, "{first:?} {second:?}");
     let mut copy = restored(&place, "rocksdb", "copy");
     let count = copy.ok(&doc! { "count": "c", "$db": "d" });
-    assert_eq!(int(&count, "n"), 40_400);
+    assert_eq!(int(&count, "n"), 50_500);
     copy.validate("c");
 }
 
