@@ -57,7 +57,7 @@ impl Repository {
         each: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
         let name = object(&piece.sha256);
-        let shown = self.shelf().shown(&name);
+        let shown = self.shelf().full_name(&name);
         let altered =
             |what: &str| BackupError::new(format!("{shown}, a piece of file {of}, {what}"));
         let Some((bytes, mut contents)) = self.shelf().read(&name)? else {

@@ -177,8 +177,8 @@ impl Repository {
     }
 
     /// Its location, for messages.
-    pub fn shown(&self) -> String {
-        self.shelf.shown("").trim_end_matches('/').to_owned()
+    pub fn location(&self) -> String {
+        self.shelf.full_name("").trim_end_matches('/').to_owned()
     }
 
     /// Its folder; `None` for a bucket.
@@ -222,7 +222,7 @@ impl Repository {
     /// There is no such backup, or its manifest is altered; the line names the file.
     pub fn manifest(&self, id: Option<&str>) -> Result<Manifest> {
         let mut names = self.manifests()?;
-        let shown = self.shown();
+        let shown = self.location();
         let found = match id {
             None => names.pop(),
             Some(id) => names.into_iter().find(|name| name.id == id),
@@ -238,7 +238,7 @@ impl Repository {
 
     fn read(&self, name: &ManifestName) -> Result<Manifest> {
         let path = format!("{BACKUPS}/{}", name.file);
-        let shown = self.shelf.shown(&path);
+        let shown = self.shelf.full_name(&path);
         let missing = || BackupError::new(format!("{shown} is missing"));
         let bytes = self.get(&path)?.ok_or_else(missing)?;
         if Digest::of(&bytes) != name.sha256 {
@@ -285,7 +285,7 @@ impl Repository {
     }
 
     /// The record of an interrupted backup.
-    pub fn held(&self) -> Option<String> {
+    pub fn read_interrupted(&self) -> Option<String> {
         fs::read_to_string(self.incoming.join(HELD)).ok()
     }
 
@@ -306,7 +306,7 @@ impl Repository {
         match contents.read_to_end(&mut bytes) {
             Ok(_) => Ok(Some(bytes)),
             Err(e) => {
-                let shown = self.shelf.shown(name);
+                let shown = self.shelf.full_name(name);
                 Err(BackupError::new(format!("cannot read {shown}: {e}")))
             }
         }
@@ -365,7 +365,7 @@ fn refuse_content(repository: &Repository) -> Result<()> {
         None => Ok(()),
         Some(name) => Err(BackupError::new(format!(
             "{} holds {name:?} and is not a repository of backups; choose an empty folder",
-            repository.shown()
+            repository.location()
         ))),
     }
 }
@@ -386,12 +386,12 @@ fn create(repository: &Repository) -> Result<()> {
 
 fn check_format(repository: &Repository) -> Result<()> {
     let Some(bytes) = repository.get(MARKER)? else {
-        let shown = repository.shown();
+        let shown = repository.location();
         let line = format!("{shown} is not a repository of backups: it holds no {MARKER}");
         return Err(BackupError::new(line));
     };
     let text = String::from_utf8_lossy(&bytes);
-    let shown = repository.shelf.shown(MARKER);
+    let shown = repository.shelf.full_name(MARKER);
     let number = text.lines().find_map(|line| line.strip_prefix("format "));
     match number.and_then(|number| number.trim().parse::<u32>().ok()) {
         Some(FORMAT) => Ok(()),
@@ -434,6 +434,6 @@ fn open_lock(path: &Path) -> Result<File> {
 }
 
 fn busy(repository: &Repository, why: &str) -> BackupError {
-    let shown = repository.shown();
+    let shown = repository.location();
     BackupError::new(format!("{shown} is in use: {why}; try again later"))
 }

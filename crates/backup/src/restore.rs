@@ -78,7 +78,7 @@ pub fn link(
     let Some(folder) = repository.folder() else {
         return Err(BackupError::new(format!(
             "{} is not a folder, so its files cannot be linked; restore the backup",
-            repository.shown()
+            repository.location()
         )));
     };
     prepare(target, manifest)?;

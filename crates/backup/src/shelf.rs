@@ -32,7 +32,7 @@ pub type TransferCallback<'m> = dyn FnMut(u64) -> Result<()> + 'm;
 /// Storage for contents. Errors are one line with the name.
 pub trait ObjectStore: std::fmt::Debug + Send + Sync {
     /// The full name of an object, for messages.
-    fn shown(&self, name: &str) -> String;
+    fn full_name(&self, name: &str) -> String;
 
     /// All objects below a folder, in any depth.
     ///
@@ -122,7 +122,7 @@ impl Folder {
 }
 
 impl ObjectStore for Folder {
-    fn shown(&self, name: &str) -> String {
+    fn full_name(&self, name: &str) -> String {
         self.at(name).display().to_string()
     }
 

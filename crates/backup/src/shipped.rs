@@ -115,7 +115,7 @@ impl Repository {
             return Err(BackupError::new(format!(
                 "{}, a part of the log, is altered or truncated: its contents do not have the \
                  digest in its name",
-                self.shelf().shown(&segment.path())
+                self.shelf().full_name(&segment.path())
             )));
         }
         Ok(Some(bytes))
@@ -131,7 +131,7 @@ impl Repository {
         };
         let place = serde_json::from_slice::<ShipPosition>(&text);
         let mut place = place.map_err(|e| {
-            let shown = self.shelf().shown(PLACE);
+            let shown = self.shelf().full_name(PLACE);
             BackupError::new(format!("{shown} is damaged ({e}); remove it to go on"))
         })?;
         // The last segment may have been added before an interruption.

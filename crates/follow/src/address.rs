@@ -72,7 +72,7 @@ impl Address {
 
     /// Its hosts, for people.
     pub(crate) async fn hosts(&self) -> Result<String> {
-        Ok(shown(&self.options().await?))
+        Ok(describe_hosts(&self.options().await?))
     }
 
     /// The error of a string that the driver rejects. The string is parsed again without its
@@ -101,7 +101,7 @@ impl Address {
 }
 
 /// The hosts of an address, for people.
-pub(crate) fn shown(options: &ClientOptions) -> String {
+pub(crate) fn describe_hosts(options: &ClientOptions) -> String {
     let hosts = options.hosts.iter().map(ToString::to_string);
     hosts.collect::<Vec<_>>().join(",")
 }

@@ -24,7 +24,7 @@ impl Connections {
     /// One line.
     pub(crate) async fn connect(&self, address: &Address) -> Result<Server> {
         let options = address.options().await?;
-        let shown = address::shown(&options);
+        let shown = address::describe_hosts(&options);
         let client = Client::with_options(options).map_err(|e| within(&shown, e.into()))?;
         self.open().push(client.clone());
         Server::greet(client, &shown).await

@@ -286,7 +286,7 @@ impl Control {
             progress.insert("appliedPerSecond", rates.applied as i64);
             progress.insert(
                 "compared",
-                self.pace.seen().saturating_sub(self.pace.bytes()) as i64,
+                self.pace.total_bytes().saturating_sub(self.pace.bytes()) as i64,
             );
             progress.insert("bound", self.pace.bound().map(|bound| bound as i64));
             let fields = doc! { "heartbeat": DateTime::now(), "progress": progress };

@@ -313,7 +313,7 @@ impl FollowContext {
         let mut stream = Stream {
             applier,
             steps,
-            verification: self.verify(VerifyResult::kept(&migration.document)),
+            verification: self.verify(VerifyResult::from_migration(&migration.document)),
             mending: Vec::new(),
             received: Vec::new(),
             counts: Arc::clone(&self.counts),
@@ -496,7 +496,7 @@ async fn begin(
     pair: Option<&Pair>,
     tell: LineSink<'_>,
 ) -> Result<()> {
-    let names = aligner.names.kept();
+    let names = aligner.names.encode();
     let migration = aligner.state.migration().await?;
     let is_over = migration.as_ref().is_some_and(|m| m.phase == Phase::Done);
     if let (Some(pair), false) = (pair, is_over) {

@@ -122,7 +122,7 @@ impl Names {
     }
 
     /// The choice as stored in the state, to check that a migration continues with the same one.
-    pub(crate) fn kept(&self) -> String {
+    pub(crate) fn encode(&self) -> String {
         let pairs = |from: &dyn fmt::Display, to: &dyn fmt::Display| format!("{from}={to}");
         let renames = self.databases.iter().map(|(a, b)| pairs(a, b));
         let renames = renames.chain(self.collections.iter().map(|(a, b)| pairs(a, b)));

@@ -67,7 +67,7 @@ impl Pace {
     }
 
     /// Bytes copied or compared.
-    pub(crate) fn seen(&self) -> u64 {
+    pub(crate) fn total_bytes(&self) -> u64 {
         self.seen.load(Ordering::Relaxed)
     }
 

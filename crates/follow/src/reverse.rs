@@ -74,7 +74,7 @@ pub(crate) async fn prepare(aligner: &Aligner, entries: &[Entry]) -> Result<()> 
 
 async fn begin(back: &State, names: &Names, start: Timestamp, from: &Server) -> Result<()> {
     let fields = doc! {
-        "version": 1, "phase": Phase::Following.name(), "names": names.kept(), "start": start,
+        "version": 1, "phase": Phase::Following.name(), "names": names.encode(), "start": start,
         "source": &from.shown, "begun": DateTime::now(), "copiedAt": DateTime::now(),
         "byLog": false, "users": false, "standby": false, "reverse": true,
     };

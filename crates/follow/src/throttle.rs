@@ -51,10 +51,10 @@ fn next_rate(rate: u64, is_slow: bool) -> u64 {
 /// Adjusts the rate until it is cancelled.
 pub(crate) async fn keep(source: Server, pace: Arc<Pace>, most: Duration) {
     let mut earlier: Option<WriteCounters> = None;
-    let mut passed = pace.seen();
+    let mut passed = pace.total_bytes();
     loop {
         tokio::time::sleep(EVERY).await;
-        let now_passed = pace.seen();
+        let now_passed = pace.total_bytes();
         let rate = now_passed.saturating_sub(passed);
         passed = now_passed;
         let status = source.run("admin", doc! { "serverStatus": 1 }).await;

@@ -89,7 +89,7 @@ pub(crate) async fn keep_verifying(verifier: Verifier, found: watch::Sender<Opti
 impl VerifyResult {
     /// The result of an earlier follower's pass. It stays valid, because all changes since were
     /// applied.
-    pub(crate) fn kept(migration: &Document) -> Option<VerifyResult> {
+    pub(crate) fn from_migration(migration: &Document) -> Option<VerifyResult> {
         let kept = migration.get_document("verified").ok()?;
         let is_clean = integer(kept, "differences") == 0 && integer(kept, "unsettled") == 0;
         is_clean.then(VerifyResult::default)

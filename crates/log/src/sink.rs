@@ -324,7 +324,7 @@ mod tests {
         }
     }
 
-    fn others(dir: &Path) -> Vec<PathBuf> {
+    fn list_other_files(dir: &Path) -> Vec<PathBuf> {
         let mut all: Vec<PathBuf> = std::fs::read_dir(dir)
             .unwrap()
             .map(|e| e.unwrap().path())
@@ -364,13 +364,13 @@ mod tests {
                 .0,
         );
         assert!(read().contains("Renamed existing log file"), "{}", read());
-        let before = others(dir.path()).len();
+        let before = list_other_files(dir.path()).len();
         std::fs::rename(&path, dir.path().join("mine.1")).unwrap();
         assert_eq!(log.rotate().unwrap(), None);
         say(&log, "third");
         log.flush(Duration::from_secs(10));
         assert!(read().contains("third"));
-        assert_eq!(others(dir.path()).len(), before + 1);
+        assert_eq!(list_other_files(dir.path()).len(), before + 1);
     }
 
     #[test]

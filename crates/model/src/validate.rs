@@ -48,7 +48,7 @@ fn check_doc(bytes: &[u8], depth: usize) -> Result<()> {
         utf8(e.name)?;
         check_payload(e.tag, e.payload, depth)?;
     }
-    match it.rest().split_first() {
+    match it.unread_bytes().split_first() {
         None => Ok(()),
         Some((&t, rest)) => Err(report_invalid(&match payload_len(Tag(t), rest) {
             None if Tag(t).name() == "invalid" || t == 0 => format!("unknown type byte 0x{t:02x}"),

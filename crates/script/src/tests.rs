@@ -19,10 +19,10 @@ fn env(engine: &Arc<Engine>) -> Env {
 }
 
 fn call(env: &Env, source: &str, this: Option<Doc<'_>>, args: &[Value<'_>]) -> Result<OwnedValue> {
-    wanted(env, source, this, args, CallResult::Value)
+    call_script(env, source, this, args, CallResult::Value)
 }
 
-fn wanted(
+fn call_script(
     env: &Env,
     source: &str,
     this: Option<Doc<'_>>,
@@ -127,7 +127,7 @@ fn what_scripts_may_be_and_what_truth_is() {
     let env = env(&engine);
     let d = doc! { "a": 2i32, "s": "x" };
     let truth = |source: &str| {
-        let v = wanted(&env, source, Some(d.doc()), &[], CallResult::Truth);
+        let v = call_script(&env, source, Some(d.doc()), &[], CallResult::Truth);
         v.map(|v| v.get().as_bool() == Some(true))
             .map_err(|e| e.code())
     };
@@ -376,12 +376,12 @@ fn emit_and_fold() {
     let e = env(&engine);
     let d = doc! { "k": "a", "n": 4i32, "list": [1i32, 2i32] };
     let map = "function() { for (const x of this.list) emit(this.k, x); emit(undefined, this) }";
-    let got = wanted(&e, map, Some(d.doc()), &[], CallResult::Emitted).unwrap();
+    let got = call_script(&e, map, Some(d.doc()), &[], CallResult::Emitted).unwrap();
     let want = doc! { "": [{ "k": "a", "v": 1.0 }, { "k": "a", "v": 2.0 },
     { "k": Value::Null, "v": { "k": "a", "n": 4i32, "list": [1i32, 2i32] } }] };
     same(got.get(), want.doc().field(""), map);
     for (source, code) in [("emit(1)", 31220), ("emit(1, 2, 3)", 31220)] {
-        let got = wanted(&e, source, Some(d.doc()), &[], CallResult::Emitted);
+        let got = call_script(&e, source, Some(d.doc()), &[], CallResult::Emitted);
         assert_eq!(got.map_err(|e| e.code()).err(), Some(code));
     }
     let misplaced = call(&e, "emit(1, 2)", None, &[]).map_err(|e| e.code());
@@ -392,11 +392,11 @@ fn emit_and_fold() {
     });
     let e = env(&engine);
     let much = "while (true) { try { emit(1, 'x'.repeat(100)) } catch (e) {} }";
-    let got = wanted(&e, much, Some(d.doc()), &[], CallResult::Emitted);
+    let got = call_script(&e, much, Some(d.doc()), &[], CallResult::Emitted);
     assert_eq!(got.map_err(|e| e.code()).err(), Some(31292));
     let calls = doc! { "": [[1i32, 2i32], [3i32, 4i32]] };
     let args = [Value::Double(10.0), calls.doc().field("")];
-    let got = wanted(&e, "(s, a, b) => s + a * b", None, &args, CallResult::Fold).unwrap();
+    let got = call_script(&e, "(s, a, b) => s + a * b", None, &args, CallResult::Fold).unwrap();
     same(got.get(), Value::Double(24.0), "fold");
 }
 

@@ -19,7 +19,7 @@ impl Frames {
     }
 
     /// The number of missing bytes of the current message; `None` until its length has arrived.
-    pub(crate) fn left(&self) -> Option<usize> {
+    pub(crate) fn missing_bytes(&self) -> Option<usize> {
         (self.rest > 0).then_some(self.rest)
     }
 

@@ -54,7 +54,7 @@ struct Vault<'s> {
 }
 
 impl VaultSettings {
-    fn shown(&self) -> String {
+    fn describe(&self) -> String {
         format!("Vault at {}:{}", self.server, self.port)
     }
 
@@ -114,7 +114,7 @@ impl VaultSettings {
         let newest = newest.ok_or_else(|| {
             format!(
                 "{} has no secret {}, and the data in {} is encrypted",
-                self.shown(),
+                self.describe(),
                 self.secret,
                 directory.display()
             )
@@ -158,7 +158,7 @@ impl VaultSettings {
         format!(
             "the secret {} of {} holds no key: its field {FIELD:?} must be 32 bytes in base64",
             self.secret,
-            self.shown()
+            self.describe()
         )
     }
 }
@@ -198,7 +198,7 @@ impl Vault<'_> {
                 let version = metadata(&answer).filter(|v| *v > 0).ok_or_else(|| {
                     format!(
                         "{} does not answer as KV version 2 does for {}",
-                        self.settings.shown(),
+                        self.settings.describe(),
                         self.settings.secret
                     )
                 })?;
@@ -225,7 +225,7 @@ impl Vault<'_> {
             return Err(format!(
                 "{} refused a new version of {}: it is not a secret of KV version 2, or another \
                  client has changed it meanwhile",
-                self.settings.shown(),
+                self.settings.describe(),
                 self.settings.secret
             ));
         }
@@ -240,7 +240,7 @@ impl Vault<'_> {
         there.filter(|key| key.is(&made)).ok_or_else(|| {
             format!(
                 "{} accepted a new version of {} but does not return it",
-                self.settings.shown(),
+                self.settings.describe(),
                 self.settings.secret
             )
         })
@@ -251,7 +251,7 @@ impl Vault<'_> {
         &self,
         result: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
     ) -> Result<(u16, Value), String> {
-        let shown = self.settings.shown();
+        let shown = self.settings.describe();
         let mut response =
             result.map_err(|e| format!("cannot reach {shown}: {}", describe_error(&e)))?;
         let status = response.status().as_u16();
@@ -263,7 +263,7 @@ impl Vault<'_> {
     }
 
     fn refused(&self, status: u16) -> String {
-        let (shown, secret) = (self.settings.shown(), &self.settings.secret);
+        let (shown, secret) = (self.settings.describe(), &self.settings.secret);
         match status {
             401 | 403 => format!(
                 "{shown} does not allow the token in {} to use {secret} (status {status})",

@@ -63,7 +63,7 @@ impl Collection {
         let _alone = self.close(operation)?;
         let state = self.state();
         if state.dropped {
-            return Err(self.gone());
+            return Err(self.gone_error());
         }
         let mut v = Validation::default();
         // An index that is being built does not have all its entries yet and is not read.

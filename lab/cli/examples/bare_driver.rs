@@ -29,7 +29,7 @@ struct Arguments {
     time: Duration,
 }
 
-fn given() -> Option<Arguments> {
+fn parse_arguments() -> Option<Arguments> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [
         uri,
@@ -130,7 +130,7 @@ async fn run(given: &'static Arguments) -> Result<(), Box<dyn std::error::Error 
 }
 
 fn main() -> ExitCode {
-    let Some(given) = given() else {
+    let Some(given) = parse_arguments() else {
         eprintln!("bare_driver URI DATABASE COLLECTION point|update-inc ROWS CLIENTS RATE SECONDS");
         return ExitCode::from(2);
     };

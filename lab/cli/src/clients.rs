@@ -150,7 +150,7 @@ impl<S: Session> Client<S> {
             unfinished.begun = Some(begun);
         });
         let from = self.window.map_or(Duration::ZERO, |(from, _)| from);
-        self.rest(from, begun).await;
+        self.wait_until(from, begun).await;
         let end = self.repeat(begun, &mut progress).await;
         if end == ClientEnd::Done {
             self.share(|unfinished| unfinished.begun = None);
@@ -222,14 +222,14 @@ impl<S: Session> Client<S> {
     /// Waits after a refusal.
     async fn wait_to_retry(&mut self, begun: Instant, progress: &mut Progress) {
         if let Some(time) = progress.to_wait.take() {
-            self.rest(begun.elapsed() + time, begun).await;
+            self.wait_until(begun.elapsed() + time, begun).await;
             // The wait belongs to the client and does not count as lateness of the lab.
             progress.free_since = Some(Instant::now());
         }
     }
 
     /// Waits until the time `until` after the beginning, or until the step is over.
-    async fn rest(&mut self, until: Duration, begun: Instant) {
+    async fn wait_until(&mut self, until: Duration, begun: Instant) {
         while !self.is_over(begun) {
             let left = until.saturating_sub(begun.elapsed());
             if left.is_zero() {

@@ -105,7 +105,7 @@ fn begin(arguments: &RunArguments) -> Result<(), LabError> {
     }
     if arguments.plan {
         let words: Vec<String> = std::env::args().skip(1).collect();
-        print_line!("{}", sweep::shown(&words));
+        print_line!("{}", sweep::hide_passwords(&words));
         return Ok(());
     }
     run_plan(RunPlan {

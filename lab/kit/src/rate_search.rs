@@ -159,15 +159,15 @@ impl RateSearch {
     }
 
     /// The highest passing rate below every failing rate.
-    pub fn kept(&self) -> Option<f64> {
-        let lost = self.lost().unwrap_or(f64::INFINITY);
+    pub fn highest_passing(&self) -> Option<f64> {
+        let lost = self.lowest_failing().unwrap_or(f64::INFINITY);
         self.rates(true)
             .filter(|rate| *rate < lost)
             .reduce(f64::max)
     }
 
     /// The lowest failing rate.
-    pub fn lost(&self) -> Option<f64> {
+    pub fn lowest_failing(&self) -> Option<f64> {
         self.rates(false).reduce(f64::min)
     }
 
@@ -181,7 +181,7 @@ impl RateSearch {
     /// The rate to try next, or `None` when the search is over.
     pub fn next_rate(&self) -> Option<f64> {
         let all = self.closed_loop_rate;
-        let rate = match (self.kept(), self.lost()) {
+        let rate = match (self.highest_passing(), self.lowest_failing()) {
             (None, None) => all / 2.0,
             (None, Some(lost)) => lost / 2.0,
             (Some(kept), None) if kept < all => all,
@@ -196,7 +196,7 @@ impl RateSearch {
     pub fn outcome(&self) -> String {
         let number = crate::format::number;
         let text = &self.condition.text;
-        match (self.kept(), self.lost()) {
+        match (self.highest_passing(), self.lowest_failing()) {
             (Some(kept), Some(lost)) => format!(
                 "{text} is kept up to {} calls a second and no longer at {}.",
                 number(kept),
@@ -247,7 +247,10 @@ mod tests {
     fn the_rate_is_found_within_five_percent_and_a_few_tries() {
         for limit in [30.0, 123.0, 480.0, 990.0, 1_800.0] {
             let (found, count) = search(1_000.0, |rate| rate <= limit);
-            let (kept, lost) = (found.kept().unwrap(), found.lost().unwrap());
+            let (kept, lost) = (
+                found.highest_passing().unwrap(),
+                found.lowest_failing().unwrap(),
+            );
             assert!(
                 kept <= limit && lost > limit && lost / kept <= 1.06,
                 "{limit}: {kept} {lost}"
@@ -255,9 +258,11 @@ mod tests {
             assert!(count <= 14, "{limit}: {count} tries");
         }
         let (none, _) = search(1_000.0, |_| false);
-        assert!(none.kept().is_none() && none.outcome().contains("not kept at any rate"));
+        assert!(
+            none.highest_passing().is_none() && none.outcome().contains("not kept at any rate")
+        );
         let (all, _) = search(1_000.0, |_| true);
-        assert!(all.lost().is_none() && all.outcome().contains("every rate"));
+        assert!(all.lowest_failing().is_none() && all.outcome().contains("every rate"));
     }
 
     #[test]

@@ -139,7 +139,7 @@ impl ExpiryLog {
 mod tests {
     use super::*;
 
-    fn given(events: &[(u64, u64)]) -> Deliveries {
+    fn deliver_events(events: &[(u64, u64)]) -> Deliveries {
         let mut out = Deliveries::of(2);
         for (client, sequence) in events {
             let event = Event::Inserted {
@@ -153,22 +153,22 @@ mod tests {
 
     #[test]
     fn events_of_several_writers_interleave_but_each_is_in_order() {
-        let all = given(&[(0, 1), (1, 1), (1, 2), (0, 2), (0, 3), (1, 3)]);
+        let all = deliver_events(&[(0, 1), (1, 1), (1, 2), (0, 2), (0, 3), (1, 3)]);
         assert_eq!((all.in_order, all.repeated, all.foreign), (6, 0, 0));
     }
 
     #[test]
     fn a_lost_a_doubled_and_a_swapped_event_show() {
-        assert_eq!(given(&[(0, 1), (0, 3)]).in_order, 2);
-        let doubled = given(&[(0, 1), (0, 2), (0, 2), (0, 3)]);
+        assert_eq!(deliver_events(&[(0, 1), (0, 3)]).in_order, 2);
+        let doubled = deliver_events(&[(0, 1), (0, 2), (0, 2), (0, 3)]);
         assert_eq!((doubled.in_order, doubled.repeated), (3, 1));
-        let swapped = given(&[(0, 2), (0, 1), (0, 3)]);
+        let swapped = deliver_events(&[(0, 2), (0, 1), (0, 3)]);
         assert_eq!((swapped.in_order, swapped.repeated), (2, 1));
     }
 
     #[test]
     fn events_of_nothing_that_was_written_show() {
-        let found = given(&[(0, 1), (0, 4), (2, 1)]);
+        let found = deliver_events(&[(0, 1), (0, 4), (2, 1)]);
         assert_eq!((found.in_order, found.foreign), (1, 2));
         let mut found = Deliveries::of(1);
         found.take(Event::Other, true);

@@ -35,12 +35,12 @@ impl AccessCollection {
         Namespace::new("admin", self.coll)
     }
 
-    fn existing(self, store: &Store) -> Result<Option<Arc<Collection>>> {
+    fn find_existing(self, store: &Store) -> Result<Option<Arc<Collection>>> {
         store.collection(&self.ns()?)
     }
 
-    fn made(self, store: &CatalogWriter<'_>) -> Result<Arc<Collection>> {
-        if let Some(coll) = self.existing(store)? {
+    fn open_or_create(self, store: &CatalogWriter<'_>) -> Result<Arc<Collection>> {
+        if let Some(coll) = self.find_existing(store)? {
             return Ok(coll);
         }
         let ns = self.ns()?;
@@ -67,12 +67,12 @@ impl AccessCollection {
 
     /// Whether the collection contains no documents.
     pub(crate) fn is_empty(self, store: &Store) -> Result<bool> {
-        Ok(self.existing(store)?.is_none_or(|c| c.count() == 0))
+        Ok(self.find_existing(store)?.is_none_or(|c| c.count() == 0))
     }
 
     /// The document with this `_id`.
     pub(crate) fn get(self, store: &Store, id: &str) -> Result<Option<DocBuf>> {
-        let Some(coll) = self.existing(store)? else {
+        let Some(coll) = self.find_existing(store)? else {
             return Ok(None);
         };
         let mut found = None;
@@ -85,7 +85,7 @@ impl AccessCollection {
 
     /// All documents in the order of `_id`.
     pub(crate) fn all(self, store: &Store) -> Result<Vec<DocBuf>> {
-        let Some(coll) = self.existing(store)? else {
+        let Some(coll) = self.find_existing(store)? else {
             return Ok(Vec::new());
         };
         let mut all = Vec::new();
@@ -99,7 +99,7 @@ impl AccessCollection {
 
     /// Adds a document. Returns false when its `_id` exists already.
     pub(crate) fn add(self, store: &CatalogWriter<'_>, doc: Doc<'_>) -> Result<bool> {
-        let coll = self.made(store)?;
+        let coll = self.open_or_create(store)?;
         let mut done = coll.writer(store.operation()).insert(&[doc], true)?;
         match done.errors.pop() {
             None => Ok(true),
@@ -116,7 +116,7 @@ impl AccessCollection {
         id: &str,
         change: &mut dyn FnMut(Doc<'_>) -> Result<Option<DocBuf>>,
     ) -> Result<bool> {
-        let Some(coll) = self.existing(store)? else {
+        let Some(coll) = self.find_existing(store)? else {
             return Ok(false);
         };
         let mut key = Vec::new();

@@ -257,7 +257,7 @@ fn level_to_set(value: Value<'_>) -> Option<i32> {
 
 /// Reading the level needs fewer rights than setting it.
 fn needs_of_profile(asked: &RightsRequest<'_, '_>) -> Result<()> {
-    let given = |name: &str| !matches!(asked.args.given(name), Value::Missing);
+    let given = |name: &str| !matches!(asked.args.raw_value(name), Value::Missing);
     let sets = level_to_set(asked.value).is_some()
         || ["slowms", "sampleRate", "filter"].into_iter().any(given);
     let log = Target::Collection(asked.db, "system.profile");
@@ -270,7 +270,7 @@ fn needs_of_profile(asked: &RightsRequest<'_, '_>) -> Result<()> {
 fn profile(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let state = &cx.service.state;
     let level = level_to_set(cx.value());
-    let filter = match cx.args.given("filter") {
+    let filter = match cx.args.raw_value("filter") {
         Value::Missing => None,
         Value::String("unset") => Some(None),
         Value::Document(d) => Some(Some(d.to_buf())),

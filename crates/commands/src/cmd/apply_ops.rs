@@ -66,7 +66,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     check_options(&cx.args)?;
     let checked = operations(cx.value())?;
     cx.reported.writes_somewhere();
-    let mut done = cx.progress.done::<ApplyProgress>();
+    let mut done = cx.progress.take_or_default::<ApplyProgress>();
     let result = apply_all(cx, &checked, &mut done);
     let (ApplyProgress { results, .. }, result) = cx.progress.settle(done, ended(result))?;
     if let Err(e) = result {

@@ -170,7 +170,7 @@ fn message(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let entry = Entry::info(id::APPLICATION_MESSAGE, component::CONTROL, &context, shown);
     let service = cx.service;
     service.tell(&entry.attr(|w| {
-        w.put("msg", service.shown(text));
+        w.put("msg", service.redact(text));
     }));
     service.audit(cx.operation.connection(), "applicationMessage", 0, |w| {
         let detail = service.detail(model::doc! { "msg": text }.doc());

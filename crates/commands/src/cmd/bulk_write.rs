@@ -85,7 +85,7 @@ struct BulkProgress {
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let a = BulkArgs::of(&cx.args)?;
-    let mut written = cx.progress.done::<BulkProgress>();
+    let mut written = cx.progress.take_or_default::<BulkProgress>();
     let result = all(cx, &a, &mut written);
     let (written, ()) = cx.progress.settle(written, result)?;
     let info = CursorInfo {

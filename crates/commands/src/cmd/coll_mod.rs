@@ -126,7 +126,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         cx.service
             .modified(cx.operation.connection(), &ns.to_string(), command.doc());
     }
-    let mut done = cx.progress.done::<CollModProgress>();
+    let mut done = cx.progress.take_or_default::<CollModProgress>();
     if !done.options && (options != *c.options() || change.is_none()) {
         let writer = c.writer(&cx.operation);
         writer.set_options(options, Some(command.clone()))?;

@@ -201,7 +201,7 @@ fn drop_database(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         cx.service
             .drops_database(cx.operation.connection(), cx.db, None);
     }
-    let mut dropped = cx.progress.done::<usize>();
+    let mut dropped = cx.progress.take_or_default::<usize>();
     let result = drop_all(cx, &mut dropped);
     let (dropped, ()) = cx.progress.settle(dropped, result)?;
     cx.service

@@ -95,7 +95,7 @@ fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
 }
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let mut written = cx.progress.done::<InsertProgress>();
+    let mut written = cx.progress.take_or_default::<InsertProgress>();
     let result = insert_all(cx, &mut written);
     let (written, ()) = cx.progress.settle(written, result)?;
     reply(cx, &written);
@@ -189,7 +189,7 @@ fn ready<'a>(
     for (i, d) in documents.iter().enumerate().skip(from) {
         let id = ids.get(i).copied();
         if let (Some(r), Some(id)) = (&mut cx.retry, id)
-            && r.done(id).is_some()
+            && r.find_effect(id).is_some()
         {
             ready.known.push(i);
             continue;
@@ -240,7 +240,7 @@ fn restore(
         cx.operation.check()?;
         let mut ids = StatementIds::new();
         if let (Some(r), Some(id)) = (&mut cx.retry, all_ids.get(i)) {
-            if r.done(*id).is_some() {
+            if r.find_effect(*id).is_some() {
                 written.known += 1;
                 written.ended = i + 1;
                 continue;
@@ -320,7 +320,7 @@ fn reply(cx: &mut Ctx<'_, '_>, written: &InsertProgress) {
     cx.failed |= cx.transaction.is_some() && !errors.is_empty();
     // A refused document reports what others wrote, a retry what its first attempt wrote.
     if !errors.is_empty() || *known > 0 {
-        cx.reported.others();
+        cx.reported.add_other_data();
     }
 }
 

@@ -159,7 +159,7 @@ impl ModifyProgress {
 }
 
 fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let mut written = cx.progress.done::<ModifyProgress>();
+    let mut written = cx.progress.take_or_default::<ModifyProgress>();
     let result = update_all(cx, &mut written);
     let (written, ()) = cx.progress.settle(written, result)?;
     if !cx.is_unacknowledged() {
@@ -218,7 +218,7 @@ fn update_all(cx: &mut Ctx<'_, '_>, written: &mut ModifyProgress) -> Result<()> 
 }
 
 fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let mut written = cx.progress.done::<ModifyProgress>();
+    let mut written = cx.progress.take_or_default::<ModifyProgress>();
     let result = delete_all(cx, &mut written);
     let (written, ()) = cx.progress.settle(written, result)?;
     if !cx.is_unacknowledged() {
@@ -421,7 +421,7 @@ fn find_and_modify(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     };
     report(&mut cx.reported, &result, false);
     put_image(cx, &env, &a, shape.as_ref(), result?)?;
-    if cx.retry.as_ref().is_some_and(|r| r.retried(&ids)) {
+    if cx.retry.as_ref().is_some_and(|r| r.is_retried(&ids)) {
         cx.reply
             .put("retriedStmtId", ids.first().copied().unwrap_or(0));
     }

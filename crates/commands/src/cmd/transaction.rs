@@ -46,7 +46,7 @@ fn commit(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         cx.operation.check_write()?;
     }
     let durable_reads = session.durable_reads();
-    let made = session.made();
+    let made = session.created_collections();
     let pos = session.commit(
         &cx.service.store.writer(&cx.operation),
         number,
@@ -58,7 +58,7 @@ fn commit(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     cx.reported.own_write(pos);
     if durable_reads {
-        cx.reported.others();
+        cx.reported.add_other_data();
     }
     Ok(Outcome::Reply)
 }

@@ -60,7 +60,7 @@ impl Sequences {
         start..self.bytes.len()
     }
 
-    pub(crate) fn shown(&self) -> SmallVec<[Sequence<'_>; 2]> {
+    pub(crate) fn sequences(&self) -> SmallVec<[Sequence<'_>; 2]> {
         let at = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
         let parts = self.parts.iter().map(|(name, documents)| Sequence {
             name: std::str::from_utf8(at(name)).unwrap_or_default(),

@@ -35,7 +35,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// What the previous runs have done; the empty value in the first run.
-    pub(crate) fn done<T: Any + Default>(&mut self) -> T {
+    pub(crate) fn take_or_default<T: Any + Default>(&mut self) -> T {
         self.take().unwrap_or_default()
     }
 

@@ -21,7 +21,7 @@ impl ReplyState {
     }
     /// The reply reports more than its own writes: data that was found, not found, refused or left
     /// unchanged.
-    pub fn others(&mut self) {
+    pub fn add_other_data(&mut self) {
         self.others = true;
     }
     /// The command writes or may have written, at an unknown position.

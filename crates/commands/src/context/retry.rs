@@ -54,7 +54,7 @@ impl<'r> Retry<'r> {
     }
 
     /// The effect of the statement if it was executed in an earlier attempt.
-    pub fn done(&mut self, statement: i32) -> Option<Effect> {
+    pub fn find_effect(&mut self, statement: i32) -> Option<Effect> {
         if self.fresh {
             return None;
         }
@@ -76,7 +76,7 @@ impl<'r> Retry<'r> {
     }
 
     /// Whether the only statement of a command was found to be done and not run again.
-    pub fn retried(&self, ids: &[i32]) -> bool {
+    pub fn is_retried(&self, ids: &[i32]) -> bool {
         ids.first().is_some_and(|id| self.retried.contains(id))
     }
 

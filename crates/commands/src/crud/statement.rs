@@ -268,7 +268,7 @@ fn delete_once(
 
 /// The effect of a statement in an earlier attempt.
 pub(crate) fn earlier_effect(retry: &mut Option<Retry<'_>>, id: &[i32]) -> Option<Effect> {
-    retry.as_mut()?.done(*id.first()?)
+    retry.as_mut()?.find_effect(*id.first()?)
 }
 
 /// Records what the reply reports of one statement. A statement that changed its only document
@@ -282,7 +282,7 @@ pub(crate) fn report(reported: &mut ReplyState, result: &Result<WriteOutcome>, m
         reported.own_write(pos);
     }
     if multi || pos == CommitPos::default() {
-        reported.others();
+        reported.add_other_data();
     }
 }
 

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
     use model::doc;
 
-    fn made(spec: DocBuf) -> std::result::Result<DocBuf, i32> {
+    fn normalize_spec(spec: DocBuf) -> std::result::Result<DocBuf, i32> {
         let key = spec.doc().field("key").as_doc().unwrap();
         TextIndex::parse(spec.doc(), key)
             .map_err(|e| e.code())
@@ -225,14 +225,14 @@ mod tests {
         };
         let given = doc! { "key": { "a": 1i32, "c": "text", "b": "text", "z": -1i32 },
         "weights": { "d": 2i32, "b": 7.0 }, "default_language": "none" };
-        assert_eq!(made(given).unwrap(), wanted);
+        assert_eq!(normalize_spec(given).unwrap(), wanted);
         assert_eq!(
-            made(wanted.clone()).unwrap(),
+            normalize_spec(wanted.clone()).unwrap(),
             wanted,
             "what listIndexes shows makes the same index"
         );
         assert_eq!(
-            made(doc! { "key": { "$**": "text" } })
+            normalize_spec(doc! { "key": { "$**": "text" } })
                 .unwrap()
                 .doc()
                 .field("weights")
@@ -275,7 +275,7 @@ mod tests {
                 67,
             ),
         ] {
-            assert_eq!(made(spec.clone()), Err(code), "{spec:?}");
+            assert_eq!(normalize_spec(spec.clone()), Err(code), "{spec:?}");
         }
     }
 }

@@ -73,11 +73,11 @@ impl FinishedOperation<'_> {
         self.count_documents(&service.counters.documents, scanned, conn.examined());
         let is_shown = !conn.is_secret;
         if awaited && is_shown {
-            let seen = self.seen(conn, took_us);
-            conn.held = Some(Box::new(self.held(seen, now_us)));
+            let seen = self.collect_stats(conn, took_us);
+            conn.held = Some(Box::new(self.into_unsent_reply(seen, now_us)));
         } else {
             if is_shown && service.state.profile.concerns(took_us) {
-                let seen = self.seen(conn, took_us);
+                let seen = self.collect_stats(conn, took_us);
                 self.report(&seen).record(service, conn);
             }
             *conn.info.spare.lock() = (self.op.db, self.op.body);
@@ -85,7 +85,7 @@ impl FinishedOperation<'_> {
         conn.queued_us = None;
     }
 
-    fn seen(&self, conn: &Connection, took_us: u64) -> OperationStats {
+    fn collect_stats(&self, conn: &Connection, took_us: u64) -> OperationStats {
         OperationStats {
             examined: conn.examined(),
             plan: conn.operation.reads().take_paths(),
@@ -100,7 +100,7 @@ impl FinishedOperation<'_> {
     }
 
     /// Keeps the ended operation until its reply is sent.
-    fn held(self, seen: OperationStats, ended_us: u64) -> UnsentReply {
+    fn into_unsent_reply(self, seen: OperationStats, ended_us: u64) -> UnsentReply {
         let FinishedOperation {
             request,
             row,
@@ -209,7 +209,7 @@ pub(super) fn released<'r>(
             body: body
                 .as_ref()
                 .map_or_else(|| Doc::from_prefix(&op.body), DocBuf::doc),
-            sequences: &sequences.shown(),
+            sequences: &sequences.sequences(),
             is_legacy,
             error: error.as_ref(),
             seen: &seen,

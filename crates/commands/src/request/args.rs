@@ -309,7 +309,7 @@ impl<'a> Args<'a> {
             .map_or(Value::Missing, |(_, v, _)| *v)
     }
     /// The value as it was given; may be null.
-    pub fn given(&self, name: &str) -> Value<'a> {
+    pub fn raw_value(&self, name: &str) -> Value<'a> {
         self.values
             .iter()
             .find(|(n, ..)| *n == name)

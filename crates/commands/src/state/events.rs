@@ -60,7 +60,7 @@ impl Service {
 
     /// A text or value of a client as the log may show it; a placeholder when the log redacts
     /// client data.
-    pub(crate) fn shown<'t>(&self, text: &'t str) -> &'t str {
+    pub(crate) fn redact<'t>(&self, text: &'t str) -> &'t str {
         if self.config.log.redacts() {
             REDACTED
         } else {
@@ -466,7 +466,7 @@ impl Service {
                 .put("index", spec.field("name"))
                 .put("durationMillis", time_ms);
             if let Err(e) = result {
-                w.put("error", self.shown(&format_error(e)));
+                w.put("error", self.redact(&format_error(e)));
             }
         }));
     }

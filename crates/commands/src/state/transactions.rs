@@ -279,8 +279,9 @@ impl SessionWrites {
     }
 
     /// Collections that the open transaction has created.
-    pub fn made(&self) -> Vec<Arc<Collection>> {
-        self.running().map_or_else(Vec::new, |(_, t)| t.made())
+    pub fn created_collections(&self) -> Vec<Arc<Collection>> {
+        self.running()
+            .map_or_else(Vec::new, |(_, t)| t.created_collections())
     }
 
     /// Charges the memory that the open transaction uses; called after a statement.

@@ -58,7 +58,7 @@ pub(crate) fn names(reply: &DocBuf) -> Vec<String> {
 }
 
 /// The documents of a first batch as text; for an error, its code.
-pub(crate) fn found(s: &Arc<Dispatcher>, command: &str) -> Vec<String> {
+pub(crate) fn read_batch(s: &Arc<Dispatcher>, command: &str) -> Vec<String> {
     let reply = ask(s, command);
     match code_of(&reply) {
         0 => batch(&reply).iter().map(|d| format!("{d:?}")).collect(),
@@ -66,9 +66,9 @@ pub(crate) fn found(s: &Arc<Dispatcher>, command: &str) -> Vec<String> {
     }
 }
 
-/// The documents of a pipeline over `c`, as [`found`].
-fn over(s: &Arc<Dispatcher>, pipeline: &str) -> Vec<String> {
-    found(
+/// The documents of a pipeline over `c`, as [`read_batch`].
+fn run_pipeline(s: &Arc<Dispatcher>, pipeline: &str) -> Vec<String> {
+    read_batch(
         s,
         &format!(r#"{{"aggregate": "c", "pipeline": {pipeline}, "cursor": {{}}}}"#),
     )
@@ -106,16 +106,16 @@ fn views_over_views_share_a_collation() {
         0
     );
     let both = [r#"{ _id: 1, x: "a" }"#, r#"{ _id: 2, x: "A" }"#];
-    assert_eq!(found(&s, r#"{"find": "v2"}"#), both);
+    assert_eq!(read_batch(&s, r#"{"find": "v2"}"#), both);
     assert_eq!(
-        found(
+        read_batch(
             &s,
             &format!(r#"{{"aggregate": "v2", "pipeline": [], "cursor": {{}}, {folded}}}"#)
         ),
         both
     );
     assert_eq!(
-        found(
+        read_batch(
             &s,
             r#"{"aggregate": "v2", "pipeline": [], "cursor": {}, "collation": {"locale": "fr"}}"#
         ),
@@ -131,7 +131,7 @@ fn views_over_views_share_a_collation() {
 fn variables_of_the_command_reach_inner_pipelines() {
     let s = letters();
     let with = |stages: &str| {
-        found(
+        read_batch(
             &s,
             &format!(
                 r#"{{"aggregate": "c", "pipeline": [{{"$limit": 1}}, {stages}], "cursor": {{}},
@@ -162,7 +162,7 @@ fn variables_of_the_command_reach_inner_pipelines() {
     with(merge);
     with(merge);
     assert_eq!(
-        found(&s, r#"{"find": "m"}"#),
+        read_batch(&s, r#"{"find": "m"}"#),
         [r#"{ _id: 1, x: "a", z: "a", k: 3 }"#]
     );
 }
@@ -171,7 +171,7 @@ fn variables_of_the_command_reach_inner_pipelines() {
 fn a_missing_collection_gives_nothing_to_a_union() {
     let s = letters();
     let union = |inner: &str| {
-        over(
+        run_pipeline(
             &s,
             &format!(
                 r#"[{{"$limit": 1}}, {{"$unionWith": {{"coll": "nope", "pipeline": [{inner}]}}}}]"#
@@ -191,7 +191,7 @@ fn a_missing_collection_gives_nothing_to_a_union() {
     assert_eq!(union(r#"{"$nope": 1}"#), ["40324"], "it is still checked");
     let long = "x".repeat(300);
     assert_eq!(
-        over(
+        run_pipeline(
             &s,
             &format!(r#"[{{"$limit": 1}}, {{"$unionWith": "{long}"}}]"#)
         ),
@@ -208,7 +208,7 @@ fn samples_are_distinct_and_no_larger_than_the_collection() {
         &format!(r#"{{"insert": "c", "documents": [{}]}}"#, docs.join(",")),
     );
     let sample = |n: u32| {
-        over(
+        run_pipeline(
             &s,
             &format!(
                 r#"[{{"$sample": {{"size": {n}}}}}, {{"$group": {{"_id": "$_id"}}}},
@@ -224,7 +224,7 @@ fn samples_are_distinct_and_no_larger_than_the_collection() {
             vec!["{ n: 200 }".to_owned()]
         )
     );
-    let order = || over(&s, r#"[{"$sample": {"size": 20}}]"#);
+    let order = || run_pipeline(&s, r#"[{"$sample": {"size": 20}}]"#);
     assert_ne!(
         order(),
         order(),
@@ -246,16 +246,16 @@ fn results_past_16_megabytes_are_refused_at_the_end_only() {
         );
     }
     let push = r#"{"$group": {"_id": null, "a": {"$push": "$s"}}}"#;
-    assert_eq!(over(&s, &format!(r#"[{push}]"#)), ["10334"]);
+    assert_eq!(run_pipeline(&s, &format!(r#"[{push}]"#)), ["10334"]);
     assert_eq!(
-        over(
+        run_pipeline(
             &s,
             &format!(r#"[{push}, {{"$project": {{"n": {{"$size": "$a"}}}}}}]"#)
         ),
         ["{ _id: null, n: 18 }"]
     );
     assert_eq!(
-        over(
+        run_pipeline(
             &s,
             r#"[{"$facet": {"a": [{"$match": {}}]}}, {"$project": {"n": {"$size": "$a"}}}]"#
         ),
@@ -263,7 +263,7 @@ fn results_past_16_megabytes_are_refused_at_the_end_only() {
     );
     let lookup = r#"{"$limit": 1}, {"$lookup": {"from": "c", "pipeline": [], "as": "j"}}"#;
     assert_eq!(
-        over(
+        run_pipeline(
             &s,
             &format!(r#"[{lookup}, {{"$unwind": "$j"}}, {{"$count": "n"}}]"#)
         ),
@@ -271,7 +271,7 @@ fn results_past_16_megabytes_are_refused_at_the_end_only() {
     );
     // The cursor returns many documents, none of them too large.
     assert_eq!(
-        over(
+        run_pipeline(
             &s,
             r#"[{"$sort": {"s": 1, "_id": 1}}, {"$project": {"n": {"$strLenBytes": "$s"}}},
                 {"$limit": 1}]"#
@@ -289,7 +289,7 @@ fn a_graph_is_walked_once_whatever_its_cycles() {
             "to": [1]}, {"_id": 4, "to": [4]}]}"#,
     );
     let graph = |id: i32, more: &str| {
-        over(
+        run_pipeline(
             &s,
             &format!(
                 r#"[{{"$match": {{"_id": {id}}}}}, {{"$graphLookup": {{"from": "c",
@@ -341,12 +341,12 @@ fn dates_are_counted_by_the_calendar() {
         "{ _id: 3, s: [ 1, 2, 3 ] }",
         "{ _id: 4, s: [ 2, 3, 4 ] }",
     ];
-    assert_eq!(over(&s, window), want);
+    assert_eq!(run_pipeline(&s, window), want);
     let dense = r#"[{"$match": {"_id": {"$in": [0, 4]}}}, {"$densify": {"field": "t",
         "range": {"step": 1, "unit": "month", "bounds": "full"}}},
         {"$project": {"_id": 0, "t": {"$dateToString": {"date": "$t", "format": "%Y-%m-%d"}}}}]"#;
     assert_eq!(
-        over(&s, dense),
+        run_pipeline(&s, dense),
         [
             r#"{ t: "2024-01-31" }"#,
             r#"{ t: "2024-02-29" }"#,
@@ -360,7 +360,7 @@ fn dates_are_counted_by_the_calendar() {
         {"$fill": {"sortBy": {"t": 1}, "output": {"v": {"method": "linear"}}}},
             {"$project": {"v": 1}}]"#;
     assert_eq!(
-        over(&s, fill),
+        run_pipeline(&s, fill),
         [
             "{ _id: 0, v: 0 }",
             "{ _id: 1, v: 10.0 }",
@@ -370,7 +370,7 @@ fn dates_are_counted_by_the_calendar() {
         ]
     );
     assert_eq!(
-        over(
+        run_pipeline(
             &s,
             r#"[{"$densify": {"field": "t", "range": {"step": 1, "bounds": "full"}}}]"#
         ),
@@ -394,7 +394,7 @@ fn buckets_get_their_bounds_from_preferred_numbers() {
         &format!(r#"{{"insert": "c", "documents": [{}]}}"#, docs.join(",")),
     );
     let bounds = |granularity: &str| {
-        over(
+        run_pipeline(
             &s,
             &format!(
                 r#"[{{"$bucketAuto": {{"groupBy": "$p", "buckets": 4,
@@ -545,14 +545,14 @@ fn a_hint_of_a_partial_index_shows_what_the_index_has() {
         r#"{"insert": "c", "documents": [{"_id": 1, "a": 3}, {"_id": 2, "a": 7}]}"#,
     );
     assert_eq!(
-        found(
+        read_batch(
             &s,
             r#"{"find": "c", "filter": {"a": {"$gt": 2}}, "hint": "a_1"}"#
         ),
         ["{ _id: 2, a: 7 }"]
     );
     assert_eq!(
-        found(&s, r#"{"find": "c", "filter": {"a": {"$gt": 2}}}"#),
+        read_batch(&s, r#"{"find": "c", "filter": {"a": {"$gt": 2}}}"#),
         ["{ _id: 1, a: 3 }", "{ _id: 2, a: 7 }"]
     );
 }

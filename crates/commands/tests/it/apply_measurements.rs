@@ -28,14 +28,14 @@ fn run(s: &Dispatcher, db: &str, command: &DocBuf) -> DocBuf {
     send(s, &mut s.connect("127.0.0.1:1"), db, command.doc())
 }
 
-fn done(s: &Dispatcher, db: &str, command: &DocBuf) -> DocBuf {
+fn run_ok(s: &Dispatcher, db: &str, command: &DocBuf) -> DocBuf {
     let reply = run(s, db, command);
     assert!(reply.doc().field("ok").truthy(), "{:?}", reply.doc());
     reply
 }
 
 fn batch(s: &Dispatcher, db: &str, command: &DocBuf) -> Vec<DocBuf> {
-    let reply = done(s, db, command);
+    let reply = run_ok(s, db, command);
     let cursor = reply.doc().field("cursor").as_doc().unwrap();
     let batch = cursor.field("firstBatch").as_array().unwrap();
     batch.iter().map(|d| d.as_doc().unwrap().to_buf()).collect()
@@ -43,7 +43,7 @@ fn batch(s: &Dispatcher, db: &str, command: &DocBuf) -> Vec<DocBuf> {
 
 fn create(s: &Dispatcher) {
     let options = doc! { "create": "series", "timeseries": { "timeField": "t", "metaField": "m" } };
-    done(s, "d", &options);
+    run_ok(s, "d", &options);
 }
 
 fn measurement(n: i32) -> DocBuf {
@@ -56,7 +56,7 @@ fn insert(s: &Dispatcher, docs: impl Iterator<Item = DocBuf>) {
         let mut list = w.array("documents");
         docs.for_each(|d| _ = list.push(d.doc()));
     });
-    done(s, "d", &command);
+    run_ok(s, "d", &command);
 }
 
 fn all(s: &Dispatcher) -> Vec<DocBuf> {
@@ -81,10 +81,10 @@ fn the_log_of_a_time_series_is_played_with_few_steps_for_each_entry() {
     }
     let delete = doc! { "delete": "series", "deletes": [{ "q": { "v": { "$lt": 40i32 } },
     "limit": 0i32 }] };
-    done(&source, "d", &delete);
+    run_ok(&source, "d", &delete);
     let update = doc! { "update": "series", "updates": [{ "q": { "m": 2i32 },
     "u": { "$set": { "m": 9i32 } }, "multi": true }] };
-    let changed = done(&source, "d", &update);
+    let changed = run_ok(&source, "d", &update);
     assert!(changed.doc().field("nModified").truthy(), "{changed:?}");
     let find = doc! { "find": "oplog.rs", "filter": { "op": { "$in": ["i", "d"] },
     "ns": "d.series" }, "sort": { "ts": 1i32 }, "batchSize": 100_000i32 };
@@ -101,7 +101,7 @@ fn the_log_of_a_time_series_is_played_with_few_steps_for_each_entry() {
     create(&target);
     let before = engine.observer().0.load(Ordering::Relaxed);
     for part in entries.chunks(500) {
-        done(&target, "admin", &apply(part));
+        run_ok(&target, "admin", &apply(part));
     }
     let steps = engine.observer().0.load(Ordering::Relaxed) - before;
     let most = entries.len() as u64 / 4;
@@ -110,7 +110,7 @@ fn the_log_of_a_time_series_is_played_with_few_steps_for_each_entry() {
     let updates = doc! { "find": "oplog.rs", "filter": { "op": "u", "ns": "d.series" },
     "sort": { "ts": 1i32 }, "batchSize": 100_000i32 };
     for part in batch(&source, "local", &updates).chunks(500) {
-        done(&target, "admin", &apply(part));
+        run_ok(&target, "admin", &apply(part));
     }
     assert_eq!(all(&target), all(&source));
     // Applying entries twice has the same result, if nothing was changed since.
@@ -125,7 +125,7 @@ fn the_log_of_a_time_series_is_played_with_few_steps_for_each_entry() {
             != Some(2)
     };
     let again: Vec<DocBuf> = entries[3000..].iter().filter(same).cloned().collect();
-    done(&target, "admin", &apply(&again));
+    run_ok(&target, "admin", &apply(&again));
     assert_eq!(all(&target), kept);
 }
 
@@ -146,17 +146,17 @@ fn entries_of_one_id_and_entries_without_a_time() {
     // far apart.
     let inserted = [of(1, 1), of(1, 2), of(1, 2), of(2, 9), of(3, 400)];
     let entries: Vec<DocBuf> = inserted.iter().map(|o| entry("i", o.doc())).collect();
-    let reply = done(&s, "admin", &apply(&entries));
+    let reply = run_ok(&s, "admin", &apply(&entries));
     assert_eq!(reply.doc().field("applied").as_i64_exact(), Some(5));
     assert_eq!(all(&s), [of(1, 1), of(1, 2), of(2, 9), of(3, 400)]);
     // Each delete removes one measurement. A missing `_id` is no failure, and 1.0 equals 1.
     let one = doc! { "_id": 1.0 };
     let deletes = [one.doc(), key(7).doc(), key(3).doc()].map(|o| entry("d", o));
-    done(&s, "admin", &apply(&deletes));
+    run_ok(&s, "admin", &apply(&deletes));
     assert_eq!(all(&s), [of(1, 2), of(2, 9)]);
     // A delete with a time: a measurement with another time is a different one.
     let (wrong, right) = (of(2, 1), of(2, 9));
-    done(&s, "admin", &apply(&[entry("d", wrong.doc())]));
+    run_ok(&s, "admin", &apply(&[entry("d", wrong.doc())]));
     assert_eq!(all(&s).len(), 2);
     let mixed = [
         entry("d", right.doc()),
@@ -166,7 +166,7 @@ fn entries_of_one_id_and_entries_without_a_time() {
         entry("i", of(1, 1).doc()),
         entry("d", key(4).doc()),
     ];
-    done(&s, "admin", &apply(&mixed));
+    run_ok(&s, "admin", &apply(&mixed));
     assert_eq!(all(&s), [of(1, 1), of(5, 5)]);
 }
 
@@ -176,7 +176,7 @@ fn the_first_that_is_refused_ends_it() {
     create(&s);
     let index = doc! { "createIndexes": "series", "indexes": [{ "key": { "at": "2dsphere" },
     "name": "at" }] };
-    done(&s, "d", &index);
+    run_ok(&s, "d", &index);
     let at = |n: i32, at: Value<'_>| {
         let mut one = measurement(n);
         one.put("at", at);

@@ -207,13 +207,14 @@ fn transaction_of(case: &Json) -> Option<i64> {
 }
 
 /// The areas of commands; the crates below run those of operators.
-fn wanted(area: &str) -> bool {
+fn is_command_area(area: &str) -> bool {
     area.starts_with("system/") || area.starts_with("core/cursors/") || area.contains("/commands/")
 }
 
 #[test]
 fn recorded_cases() {
-    let Some(areas) = recorded::run_areas(&wanted, &|case| run_case(case, Profile::V8_2)) else {
+    let Some(areas) = recorded::run_areas(&is_command_area, &|case| run_case(case, Profile::V8_2))
+    else {
         return;
     };
     for (area, excused, _) in COMPLETE {

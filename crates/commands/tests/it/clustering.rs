@@ -25,7 +25,7 @@ fn filled() -> Standalone {
     server
 }
 
-fn found(server: &mut Standalone, find: &Json) -> Json {
+fn find_documents(server: &mut Standalone, find: &Json) -> Json {
     server.ok(find)["cursor"]["firstBatch"].take()
 }
 
@@ -42,20 +42,26 @@ fn ranges_are_answered_without_reading_documents() {
     let mut server = filled();
     let filter = json!({ "a": { "$gte": 3, "$lt": 5 } });
     let order = json!({ "a": 1, "_id": -1 });
-    let by_index = found(
+    let by_index = find_documents(
         &mut server,
         &find(&filter, &json!({ "sort": order, "hint": "whole" })),
     );
     let looked = server.examined();
     assert_eq!((looked.keys, looked.docs), (30, 0));
     let by_scan = json!({ "sort": order, "hint": { "$natural": 1 } });
-    assert_eq!(by_index, found(&mut server, &find(&filter, &by_scan)));
+    assert_eq!(
+        by_index,
+        find_documents(&mut server, &find(&filter, &by_scan))
+    );
     // Fields that are not in the key, and paths inside them.
     let deep = json!({ "a": 3, "in.n": { "$gt": 100 } });
-    let by_index = found(&mut server, &find(&deep, &json!({ "sort": { "_id": 1 } })));
+    let by_index = find_documents(&mut server, &find(&deep, &json!({ "sort": { "_id": 1 } })));
     assert_eq!(server.examined().docs, 0);
     let by_scan = json!({ "sort": { "_id": 1 }, "hint": { "$natural": 1 } });
-    assert_eq!(by_index, found(&mut server, &find(&deep, &by_scan)));
+    assert_eq!(
+        by_index,
+        find_documents(&mut server, &find(&deep, &by_scan))
+    );
     let explained = server.ok(&json!({ "explain": find(&deep, &json!({})),
         "verbosity": "executionStats" }));
     assert_eq!(explained["queryPlanner"]["winningPlan"]["stage"], "IXSCAN");
@@ -72,12 +78,12 @@ fn stored_fields_cover_queries_that_need_no_other_field() {
             json!({ "projection": projection, "sort": { "_id": 1 },
             "hint": hint })
         };
-        let by_index = found(&mut server, &find(&filter, &more(&json!("some"))));
+        let by_index = find_documents(&mut server, &find(&filter, &more(&json!("some"))));
         // 25 documents, and 27 more with a second entry; each is read once.
         assert_eq!(server.examined().docs, docs, "{projection}");
         assert_eq!(
             by_index,
-            found(&mut server, &find(&filter, &more(&natural)))
+            find_documents(&mut server, &find(&filter, &more(&natural)))
         );
     }
     let pipeline = json!([{ "$match": { "tags": { "$gte": 0 } } },
@@ -86,9 +92,9 @@ fn stored_fields_cover_queries_that_need_no_other_field() {
         json!({ "aggregate": "c", "pipeline": pipeline, "cursor": {},
         "hint": hint })
     };
-    let by_index = found(&mut server, &grouped(&json!("some")));
+    let by_index = find_documents(&mut server, &grouped(&json!("some")));
     assert_eq!(server.examined().docs, 0);
-    assert_eq!(by_index, found(&mut server, &grouped(&natural)));
+    assert_eq!(by_index, find_documents(&mut server, &grouped(&natural)));
 }
 
 #[test]
@@ -101,9 +107,9 @@ fn every_change_of_a_document_is_in_its_entries() {
     server.ok(&json!({ "delete": "c", "deletes": [{ "q": { "_id": 47 }, "limit": 1 }] }));
     for filter in [json!({ "a": 7 }), json!({ "a": 0 })] {
         let more = |hint: Json| json!({ "sort": { "_id": 1 }, "hint": hint });
-        let by_index = found(&mut server, &find(&filter, &more(json!("whole"))));
+        let by_index = find_documents(&mut server, &find(&filter, &more(json!("whole"))));
         assert_eq!(server.examined().docs, 0);
-        let by_scan = found(&mut server, &find(&filter, &more(json!({ "$natural": 1 }))));
+        let by_scan = find_documents(&mut server, &find(&filter, &more(json!({ "$natural": 1 }))));
         assert_eq!(by_index, by_scan);
     }
     let valid = server.ok(&json!({ "validate": "c", "full": true }));
@@ -128,14 +134,14 @@ fn collations_and_hashes_carry_documents_too() {
         { "key": { "n": "hashed" }, "name": "h", "clustering": ["w"] },
     ] }));
     let more = json!({ "collation": collation, "sort": { "_id": 1 }, "hint": "w" });
-    let by_index = found(&mut server, &find(&json!({ "w": "A" }), &more));
+    let by_index = find_documents(&mut server, &find(&json!({ "w": "A" }), &more));
     assert_eq!(server.examined().docs, 0);
     assert_eq!(
         by_index,
         json!([{ "_id": 0, "w": "a", "n": 0 }, { "_id": 1, "w": "A", "n": 1 }])
     );
     let more = json!({ "projection": { "w": 1 }, "hint": "h" });
-    let by_hash = found(&mut server, &find(&json!({ "n": 3 }), &more));
+    let by_hash = find_documents(&mut server, &find(&json!({ "n": 3 }), &more));
     assert_eq!(server.examined().docs, 0);
     assert_eq!(by_hash, json!([{ "_id": 3, "w": "B" }]));
 }

@@ -57,7 +57,7 @@ fn number(of: &Json) -> f64 {
     text.map_or(0.0, |text| text.parse().expect("a number"))
 }
 
-fn shown(server: &mut Server, command: &Json) -> ExplainOutput {
+fn explain_command(server: &mut Server, command: &Json) -> ExplainOutput {
     let reply = server.ok(&json!({ "explain": command, "verbosity": "executionStats" }));
     let whole = match reply.get("stages") {
         Some(stages) => stages[0]["$cursor"].clone(),
@@ -100,9 +100,9 @@ fn costs_least(shown: &ExplainOutput, others: &[&str]) {
 #[test]
 fn a_selective_index_is_read_rather_than_columns() {
     let mut server = wide();
-    let one = shown(&mut server, &group(json!({ "r": 17 })));
+    let one = explain_command(&mut server, &group(json!({ "r": 17 })));
     assert_eq!((&one.stage[..], one.keys, one.docs), ("IXSCAN", 1, 1));
-    let most = shown(&mut server, &group(json!({ "r": { "$gte": 300 } })));
+    let most = explain_command(&mut server, &group(json!({ "r": { "$gte": 300 } })));
     assert_eq!(
         (&most.stage[..], most.keys, most.docs),
         ("COLUMN_SCAN", 0, 0)
@@ -114,7 +114,7 @@ fn a_selective_index_is_read_rather_than_columns() {
 #[test]
 fn columns_are_read_rather_than_wide_documents() {
     let mut server = wide();
-    let all = shown(&mut server, &group(json!({})));
+    let all = explain_command(&mut server, &group(json!({})));
     assert_eq!(
         (&all.stage[..], all.docs, all.rows),
         ("COLUMN_SCAN", 0, 3000)
@@ -122,7 +122,7 @@ fn columns_are_read_rather_than_wide_documents() {
     assert_eq!((all.rows_expected, all.docs_expected), (3000.0, 0.0));
     costs_least(&all, &["COLLSCAN"]);
     // The value ranges of five segments exclude them, which the estimate takes into account.
-    let some = shown(
+    let some = explain_command(
         &mut server,
         &group(json!({ "a": { "$gte": 1100, "$lt": 1200 } })),
     );
@@ -140,14 +140,14 @@ fn documents_are_read_where_most_were_touched() {
         server.ok(&json!({ "update": "c", "updates": [change] }));
     };
     touch(&mut server, json!([0]));
-    let few = shown(&mut server, &group(json!({})));
+    let few = explain_command(&mut server, &group(json!({})));
     assert_eq!(
         (&few.stage[..], few.docs, few.rows),
         ("COLUMN_SCAN", 429, 2571)
     );
     assert_eq!((few.rows_expected, few.docs_expected), (3000.0, 429.0));
     touch(&mut server, json!([0, 1, 2]));
-    let many = shown(&mut server, &group(json!({})));
+    let many = explain_command(&mut server, &group(json!({})));
     assert_eq!(
         (&many.stage[..], many.docs, many.rows),
         ("COLLSCAN", 3000, 0)
@@ -155,7 +155,7 @@ fn documents_are_read_where_most_were_touched() {
     let names: Vec<&str> = many.rejected.iter().map(|(name, _)| &name[..]).collect();
     assert_eq!(names, ["COLUMN_SCAN"]);
     server.work();
-    let again = shown(&mut server, &group(json!({})));
+    let again = explain_command(&mut server, &group(json!({})));
     assert_eq!(
         (&again.stage[..], again.docs, again.rows),
         ("COLUMN_SCAN", 0, 3000)
@@ -167,7 +167,7 @@ fn finds_counts_and_values_are_read_from_columns() {
     let mut server = wide();
     let range = json!({ "a": { "$gte": 1100, "$lt": 1200 } });
     let find = json!({ "find": "c", "filter": range, "projection": { "k": 1, "a": 1 } });
-    let found = shown(&mut server, &find);
+    let found = explain_command(&mut server, &find);
     assert_eq!(
         (&found.stage[..], found.docs, found.rows),
         ("COLUMN_SCAN", 0, 500)
@@ -181,14 +181,14 @@ fn finds_counts_and_values_are_read_from_columns() {
         (first.to_owned(), int(1199))
     );
     let count = json!({ "count": "c", "query": { "k": 3 } });
-    let counted = shown(&mut server, &count);
+    let counted = explain_command(&mut server, &count);
     assert_eq!(
         (&counted.stage[..], counted.docs, counted.rows),
         ("COLUMN_SCAN", 0, 3000)
     );
     assert_eq!(server.ok(&count)["n"], int(429));
     let distinct = json!({ "distinct": "c", "key": "k", "query": range });
-    let values = shown(&mut server, &distinct);
+    let values = explain_command(&mut server, &distinct);
     assert_eq!(
         (&values.stage[..], values.docs, values.rows),
         ("COLUMN_SCAN", 0, 500)
@@ -197,16 +197,16 @@ fn finds_counts_and_values_are_read_from_columns() {
     assert_eq!(server.ok(&distinct)["values"], json!(all));
     // A few of many documents are taken from a scan; the largest values are found in columns.
     let few = json!({ "find": "c", "projection": { "k": 1 }, "limit": 5 });
-    assert_eq!(shown(&mut server, &few).stage, "COLLSCAN");
+    assert_eq!(explain_command(&mut server, &few).stage, "COLLSCAN");
     let top = json!({ "find": "c", "projection": { "a": 1 }, "sort": { "a": -1 }, "limit": 2 });
-    let shown_top = shown(&mut server, &top);
+    let shown_top = explain_command(&mut server, &top);
     assert_eq!((&shown_top.stage[..], shown_top.docs), ("COLUMN_SCAN", 0));
     assert_eq!(server.ok(&top)["cursor"]["firstBatch"][1]["a"], int(2998));
     // Fields without a column are read from documents.
     let whole = json!({ "find": "c", "filter": { "k": 1 } });
-    assert_eq!(shown(&mut server, &whole).stage, "COLLSCAN");
+    assert_eq!(explain_command(&mut server, &whole).stage, "COLLSCAN");
     let other = json!({ "find": "c", "projection": { "k": 1, "pad": 1 } });
-    assert_eq!(shown(&mut server, &other).stage, "COLLSCAN");
+    assert_eq!(explain_command(&mut server, &other).stage, "COLLSCAN");
 }
 
 fn int(n: i32) -> Json {
@@ -214,7 +214,7 @@ fn int(n: i32) -> Json {
 }
 
 /// The `_id` values of all documents that a cursor still returns.
-fn rest(server: &mut Server, cursor: &Json) -> Vec<Json> {
+fn drain_cursor(server: &mut Server, cursor: &Json) -> Vec<Json> {
     let (mut id, mut all) = (cursor.clone(), Vec::new());
     while id["$numberLong"] != json!("0") {
         let next = json!({ "getMore": id, "collection": "c", "batchSize": 250 });
@@ -241,7 +241,7 @@ fn more_cursors_than_may_keep_a_segment_go_on_where_they_were() {
     server.ok(&json!({ "createIndexes": "c", "indexes": [index] }));
     server.work();
     let find = json!({ "find": "c", "projection": { "pad": 1 }, "batchSize": 7 });
-    assert_eq!(shown(&mut server, &find).stage, "COLUMN_SCAN");
+    assert_eq!(explain_command(&mut server, &find).stage, "COLUMN_SCAN");
     let cursors: Vec<Json> = (0..CURSORS)
         .map(|_| server.ok(&find)["cursor"]["id"].clone())
         .collect();
@@ -253,6 +253,6 @@ fn more_cursors_than_may_keep_a_segment_go_on_where_they_were() {
     server.work();
     let wanted: Vec<Json> = (7..600).filter(|i| *i != 450).map(int).collect();
     for cursor in cursors {
-        assert_eq!(rest(&mut server, &cursor), wanted);
+        assert_eq!(drain_cursor(&mut server, &cursor), wanted);
     }
 }

@@ -36,7 +36,7 @@ fn cursor(d: &DocBuf) -> (i64, Vec<String>) {
     )
 }
 
-fn shown(s: &Dispatcher, command: &str) -> Vec<String> {
+fn find_documents(s: &Dispatcher, command: &str) -> Vec<String> {
     let (id, batch) = cursor(&run(s, command));
     assert_eq!(id, 0, "{command}");
     batch
@@ -147,7 +147,7 @@ fn natural_order_both_ways() {
         ),
     ] {
         assert_eq!(
-            shown(&s, &format!(r#"{{"find": "c", {project}, {option}}}"#)),
+            find_documents(&s, &format!(r#"{{"find": "c", {project}, {option}}}"#)),
             expected,
             "{option}"
         );
@@ -221,7 +221,7 @@ fn min_and_max_are_index_bounds() {
         ),
     ] {
         let expected: Vec<String> = expected.iter().map(|i| format!("{{ _id: {i} }}")).collect();
-        assert_eq!(shown(&s, &find(options)), expected, "{options}");
+        assert_eq!(find_documents(&s, &find(options)), expected, "{options}");
     }
     for (options, expected) in [
         (r#""min": {"a": 2}"#, 51_173),
@@ -289,7 +289,7 @@ fn return_key_and_record_ids() {
         ),
     ] {
         assert_eq!(
-            shown(&s, &format!(r#"{{"find": "c", {options}}}"#)),
+            find_documents(&s, &format!(r#"{{"find": "c", {options}}}"#)),
             expected,
             "{options}"
         );

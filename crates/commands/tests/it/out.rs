@@ -281,7 +281,7 @@ fn merge_keeps_the_id_of_a_match() {
         "on": "k"}}], "cursor": {}}"#;
     assert_eq!(code(&s, fine), 0);
     assert_eq!(
-        crate::aggregation::found(&s, r#"{"find": "t"}"#),
+        crate::aggregation::read_batch(&s, r#"{"find": "t"}"#),
         [r#"{ _id: 1, k: "a", v: 2 }"#]
     );
 }
@@ -350,7 +350,7 @@ fn time_series_are_written_by_their_rules() {
         "{ at: new Date(5), m: 4, _id: 1 }",
         "{ at: new Date(5), m: 4, _id: 2, v: 1 }",
     ];
-    assert_eq!(crate::aggregation::found(&s, r#"{"find": "t"}"#), read);
+    assert_eq!(crate::aggregation::read_batch(&s, r#"{"find": "t"}"#), read);
 }
 
 #[test]

@@ -245,7 +245,7 @@ impl Pair {
 }
 
 /// The parts of a reply that depend on data.
-fn told(reply: Doc<'_>) -> DocBuf {
+fn remove_times(reply: Doc<'_>) -> DocBuf {
     DocBuf::build(|w| {
         for (name, value) in reply.iter() {
             if !["operationTime", "$clusterTime"].contains(&name) {
@@ -315,7 +315,8 @@ fn each_change_is_in_the_next_read() {
             match p.read("db", read) {
                 Some(found) => {
                     here += 1;
-                    let (found, expected) = (told(found.doc()), told(expected.doc()));
+                    let (found, expected) =
+                        (remove_times(found.doc()), remove_times(expected.doc()));
                     assert_eq!(found, expected, "{read} after {write}");
                 }
                 // The error comes from the holder.

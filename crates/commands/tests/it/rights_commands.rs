@@ -38,7 +38,7 @@ pub(crate) fn command(random: &mut Random, shape: &Shape<'_>) -> (String, Json) 
     match maker.random.below(10) {
         0 => maker.template(),
         1 => maker.any_registered(),
-        _ => maker.made(),
+        _ => maker.draw_command(),
     }
 }
 
@@ -199,7 +199,7 @@ impl CommandGenerator<'_, '_> {
         all
     }
 
-    fn made(&mut self) -> (String, Json) {
+    fn draw_command(&mut self) -> (String, Json) {
         match self.random.below(10) {
             0..=3 => {
                 let own = match self.random.below(10) {

@@ -134,7 +134,7 @@ impl Server {
     }
 
     /// The `_id` values of documents with a word, best first.
-    pub(crate) fn found(&mut self, word: &str) -> Vec<i64> {
+    pub(crate) fn search_word(&mut self, word: &str) -> Vec<i64> {
         let text = doc! { "$search": { "text": { "query": word, "path": "t" } } };
         let docs = self.aggregate("c", &[text]);
         let id = |d: &DocBuf| d.doc().field("_id").as_i64_exact().unwrap_or(-1);
@@ -152,7 +152,7 @@ impl Server {
     }
 
     pub(crate) fn wait_found(&mut self, word: &str, wanted: &[i64]) {
-        self.wait(word, |s| s.found(word) == wanted);
+        self.wait(word, |s| s.search_word(word) == wanted);
     }
 }
 
@@ -186,7 +186,7 @@ fn documents_come_in_the_order_of_their_scores() {
     ]);
     s.create(dynamic());
     s.wait_ready("default");
-    assert_eq!(s.found("red"), [3, 1]);
+    assert_eq!(s.search_word("red"), [3, 1]);
     let shown = s.aggregate(
         "c",
         &[
@@ -222,11 +222,11 @@ fn an_index_follows_every_change() {
     let set = doc! { "q": { "_id": 2i32 }, "u": { "$set": { "t": "four" } } };
     s.ok(&doc! { "update": "c", "updates": [&set] });
     s.wait_found("four", &[2]);
-    assert!(s.found("two").is_empty());
+    assert!(s.search_word("two").is_empty());
     // A deleted document is never returned, even if the index still contains it.
     s.stop();
     s.ok(&doc! { "delete": "c", "deletes": [{ "q": { "_id": 3i32 }, "limit": 1i32 }] });
-    assert!(s.found("three").is_empty());
+    assert!(s.search_word("three").is_empty());
     s.ok(&doc! { "renameCollection": "db.c", "to": "db.d", "$db": "admin" });
     s.ok(&doc! { "insert": "d", "documents": [{ "_id": 5i32, "t": "five" }] });
     s.feed();
@@ -260,11 +260,11 @@ fn changes_of_a_transaction_are_found_after_its_commit() {
     s.ok(&in_transaction(insert, true));
     let delete = doc! { "delete": "c", "deletes": [{ "q": { "_id": 1i32 }, "limit": 1i32 }] };
     s.ok(&in_transaction(delete, false));
-    assert_eq!(s.found("one"), [1]);
+    assert_eq!(s.search_word("one"), [1]);
     let commit = doc! { "commitTransaction": 1i32, "$db": "admin" };
     s.ok(&in_transaction(commit, false));
     s.wait_found("two", &[2]);
-    assert!(s.found("one").is_empty());
+    assert!(s.search_word("one").is_empty());
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn an_index_in_a_folder_goes_on_where_it_was() {
     std::fs::create_dir(folder.path().join("left-over")).expect("a folder");
     let mut s = Server::over(store, Some(folder.path().to_owned()));
     s.wait_ready("default");
-    assert_eq!(s.found("one"), [3, 2]);
+    assert_eq!(s.search_word("one"), [3, 2]);
     s.ok(&doc! { "dropSearchIndex": "c", "name": "default" });
     s.wait("the files go", |_| {
         std::fs::read_dir(folder.path())
@@ -298,7 +298,7 @@ fn an_index_in_a_folder_goes_on_where_it_was() {
             .count()
             == 0
     });
-    assert!(s.found("one").is_empty());
+    assert!(s.search_word("one").is_empty());
 }
 
 /// `serverStatus.quarry.logConsumers`.
@@ -351,7 +351,7 @@ fn the_log_is_held_for_an_index_that_is_behind() {
     // The feeder continues at its position; then the log may be truncated.
     let mut s = Server::over(store.clone(), Some(folder.path().to_owned()));
     s.wait_ready("default");
-    assert!(s.found("first").is_empty());
+    assert!(s.search_word("first").is_empty());
     assert_eq!(s.count("later"), 150);
     assert!(store.truncate_log().expect("no failure"));
     assert!(store.log().expect("a log").oldest() > oldest);
@@ -420,17 +420,17 @@ fn definitions_are_made_changed_and_dropped() {
     assert_eq!(s.code(&update(doc! { "name": "other" })), 27);
     assert_eq!(s.code(&update(doc! {})), 9);
     assert_eq!(s.code(&update(doc! { "name": "default", "id": &id })), 9);
-    assert!(s.found("run").is_empty(), "not stemmed");
+    assert!(s.search_word("run").is_empty(), "not stemmed");
     s.ok(&update(doc! { "id": &id }));
     s.wait_ready("default");
-    assert_eq!(s.found("run"), [1]);
+    assert_eq!(s.search_word("run"), [1]);
     assert_eq!(
         s.code(&doc! { "dropSearchIndex": "c", "name": "other" }),
         27
     );
     s.ok(&doc! { "dropSearchIndex": "c", "name": "default" });
     assert!(s.index("default").is_none());
-    assert!(s.found("run").is_empty());
+    assert!(s.search_word("run").is_empty());
     s.ok(&doc! { "create": "v", "viewOn": "c", "pipeline": [] });
     let of_view = doc! { "createSearchIndexes": "v", "indexes": [&dynamic()] };
     assert_eq!(s.code(&of_view), 166);

@@ -26,15 +26,15 @@ fn a_standalone_server_searches_and_follows_every_change() {
     ]);
     s.create(dynamic());
     s.wait_ready("default");
-    assert_eq!(s.found("one"), [1]);
+    assert_eq!(s.search_word("one"), [1]);
     s.insert(&[doc! { "_id": 3i32, "t": "three" }]);
     s.wait_found("three", &[3]);
     let set = doc! { "q": { "_id": 3i32 }, "u": { "$set": { "t": "four" } } };
     s.ok(&doc! { "update": "c", "updates": [&set] });
     s.wait_found("four", &[3]);
-    assert!(s.found("three").is_empty());
+    assert!(s.search_word("three").is_empty());
     s.ok(&doc! { "delete": "c", "deletes": [{ "q": { "_id": 1i32 }, "limit": 1i32 }] });
-    assert!(s.found("one").is_empty());
+    assert!(s.search_word("one").is_empty());
     s.ok(&doc! { "renameCollection": "db.c", "to": "db.d", "$db": "admin" });
     s.ok(&doc! { "insert": "d", "documents": [{ "_id": 5i32, "t": "five" }] });
     let five = || doc! { "$search": { "text": { "query": "five", "path": "t" } } };
@@ -58,7 +58,7 @@ fn changes_made_while_nobody_feeds_are_caught_up_with() {
     drop(s);
     let mut s = standalone(store, Some(folder.path()));
     s.wait_ready("default");
-    assert_eq!(s.found("one"), [3, 2]);
+    assert_eq!(s.search_word("one"), [3, 2]);
 }
 
 /// Collections without search indexes are not logged, and clients cannot see the log.

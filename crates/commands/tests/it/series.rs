@@ -1,7 +1,7 @@
 //! Time-series collections, as tools see them: the listed options are accepted by create, and
 //! buckets are read and restored under `system.buckets.NAME`.
 
-use crate::aggregation::{ask, ask_on, batch, code, found};
+use crate::aggregation::{ask, ask_on, batch, code, read_batch};
 use crate::protocol::service;
 use commands::Dispatcher;
 use model::{Doc, DocBuf, Value, extjson};
@@ -149,7 +149,7 @@ fn buckets_are_shown_and_restored() {
         reply.doc().field("n").as_i64_exact(),
         Some(i64::from(number))
     );
-    let all = |coll: &str| found(&s, &format!(r#"{{"find": "{coll}", "batchSize": 1000}}"#));
+    let all = |coll: &str| read_batch(&s, &format!(r#"{{"find": "{coll}", "batchSize": 1000}}"#));
     assert_eq!(all("c").len(), 300);
     assert_eq!(all("c"), all("d"));
     assert_eq!(
@@ -242,16 +242,19 @@ fn buckets_are_unpacked_by_a_stage() {
     let s = service();
     create(&s, "c");
     fill(&s, "c");
-    let unpacked = found(
+    let unpacked = read_batch(
         &s,
         r#"{"aggregate": "system.buckets.c", "pipeline": [{"$_internalUnpackBucket":
             {"timeField": "t", "metaField": "m", "bucketMaxSpanSeconds": 3600}}],
             "cursor": {"batchSize": 1000}}"#,
     );
-    assert_eq!(unpacked, found(&s, r#"{"find": "c", "batchSize": 1000}"#));
+    assert_eq!(
+        unpacked,
+        read_batch(&s, r#"{"find": "c", "batchSize": 1000}"#)
+    );
     let only = r#"{"aggregate": "system.buckets.c", "pipeline": [{"$_internalUnpackBucket":
         {"timeField": "t", "metaField": "m", "include": ["v"]}}, {"$limit": 1}], "cursor": {}}"#;
-    assert_eq!(found(&s, only), ["{ v: 0.5 }"]);
+    assert_eq!(read_batch(&s, only), ["{ v: 0.5 }"]);
 }
 
 #[test]
@@ -262,7 +265,10 @@ fn one_id_may_come_twice() {
     let insert = format!(r#"{{"insert": "c", "documents": [{one}, {one}]}}"#);
     assert_eq!(code(&s, &insert), 0);
     assert_eq!(code(&s, &insert), 0);
-    assert_eq!(found(&s, r#"{"find": "c", "filter": {"_id": 1}}"#).len(), 4);
+    assert_eq!(
+        read_batch(&s, r#"{"find": "c", "filter": {"_id": 1}}"#).len(),
+        4
+    );
     let delete = r#"{"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}]}"#;
     assert_eq!(code(&s, delete), 0);
     let count = ask(&s, r#"{"count": "c", "query": {"_id": 1}}"#);
@@ -347,7 +353,10 @@ fn metadata_is_changed_and_measurements_are_deleted() {
     );
     let valid = ask(&s, r#"{"validate": "c"}"#);
     assert_eq!(valid.doc().field("valid").as_bool(), Some(true));
-    assert_eq!(found(&s, r#"{"find": "c", "batchSize": 1000}"#).len(), 150);
+    assert_eq!(
+        read_batch(&s, r#"{"find": "c", "batchSize": 1000}"#).len(),
+        150
+    );
 }
 
 #[test]

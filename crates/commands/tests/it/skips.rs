@@ -35,7 +35,7 @@ fn values() -> Vec<Json> {
 }
 
 /// The ids of the results, and the number of entries and documents examined.
-fn found(server: &mut Standalone, find: &Json) -> (Vec<i64>, u64, u64) {
+fn find_ids(server: &mut Standalone, find: &Json) -> (Vec<i64>, u64, u64) {
     let mut find = find.clone();
     find["batchSize"] = json!(10_000);
     let reply = server.ok(&find);
@@ -46,10 +46,10 @@ fn found(server: &mut Standalone, find: &Json) -> (Vec<i64>, u64, u64) {
 }
 
 fn agrees(server: &mut Standalone, find: &Json) -> (u64, u64) {
-    let (mut ids, keys, docs) = found(server, find);
+    let (mut ids, keys, docs) = find_ids(server, find);
     let mut natural = find.clone();
     natural["hint"] = json!({ "$natural": 1 });
-    let (mut all, _, _) = found(server, &natural);
+    let (mut all, _, _) = find_ids(server, &natural);
     if find.get("sort").is_none() {
         ids.sort_unstable();
         all.sort_unstable();

@@ -212,7 +212,7 @@ impl Client {
     }
 
     /// The results of a read.
-    fn found(&mut self, read: &str) -> String {
+    fn read_results(&mut self, read: &str) -> String {
         let reply = self.run(read);
         assert_eq!(code(&reply), 0, "{read}: {reply:?}");
         match reply.doc().field("cursor").as_doc() {
@@ -225,7 +225,7 @@ impl Client {
     }
 
     fn everything(&mut self) -> Vec<String> {
-        READS.iter().map(|read| self.found(read)).collect()
+        READS.iter().map(|read| self.read_results(read)).collect()
     }
 }
 
@@ -250,7 +250,7 @@ fn read_beside(reads: ReadMode, first: &str, change: &(&str, &[&str])) {
     let expected = s.client().everything();
     let mut reader = s.client();
     reader.reads = reads;
-    reader.found(first);
+    reader.read_results(first);
     s.client().all(commands);
     s.store.sweep_dropped().expect("a sweep");
     assert_same(&reader.everything(), &expected, &what);
@@ -356,7 +356,7 @@ fn a_write_of_a_transaction_to_a_name_that_leads_elsewhere_by_then_conflicts() {
         let s = Server::new();
         let mut writer = s.client();
         writer.reads = ReadMode::Transaction(false);
-        writer.found("{'find': 'unrelated'}");
+        writer.read_results("{'find': 'unrelated'}");
         s.client().all(change.1);
         let before = s.client().run(READS[6]);
         let reply = writer.run(write);
@@ -385,11 +385,14 @@ fn a_collection_made_since_is_not_there_for_a_transaction_and_cannot_be_made_by_
         let s2 = Server::new();
         let mut writer = s2.client();
         writer.reads = ReadMode::Transaction(false);
-        writer.found("{'find': 'unrelated'}");
+        writer.read_results("{'find': 'unrelated'}");
         let insert = format!("{{'insert': 'made{number}', 'documents': [{{'_id': 7}}]}}");
         s2.client().all(&[&insert]);
         let find = format!("{{'find': 'made{number}'}}");
-        assert_eq!(writer.found(&find), s.client().found("{'find': 'missing'}"));
+        assert_eq!(
+            writer.read_results(&find),
+            s.client().read_results("{'find': 'missing'}")
+        );
         assert_eq!(code(&writer.run(write)), 112, "{write}");
     }
 }
@@ -435,14 +438,18 @@ fn capped_and_time_series_collections_are_read_as_they_were() {
                 {'t': {'$date': {'$numberLong': '2000'}}, 'm': 1, 'v': 2},
                 {'t': {'$date': {'$numberLong': '3000'}}, 'm': 2, 'v': 4}]}",
         ]);
-        let expected: Vec<String> = reads.iter().map(|r| s.client().found(r)).collect();
+        let expected: Vec<String> = reads.iter().map(|r| s.client().read_results(r)).collect();
         let mut reader = s.client();
         reader.reads = how;
-        reader.found("{'find': 'unrelated'}");
+        reader.read_results("{'find': 'unrelated'}");
         s.client().all(change);
         s.store.sweep_dropped().expect("a sweep");
         for (read, expected) in reads.iter().zip(&expected) {
-            assert_eq!(reader.found(read), *expected, "{change:?}, {how:?}, {read}");
+            assert_eq!(
+                reader.read_results(read),
+                *expected,
+                "{change:?}, {how:?}, {read}"
+            );
         }
     }
 }
@@ -453,7 +460,7 @@ fn dropped_data_goes_when_the_last_reader_that_sees_it_has_ended() {
     let s = Server::new();
     let mut reader = s.client();
     reader.reads = ReadMode::Transaction(false);
-    reader.found("{'find': 'unrelated'}");
+    reader.read_results("{'find': 'unrelated'}");
     s.client().all(&["{'drop': 'c'}"]);
     let (lower, upper) = ([0; 4], [0xFF; 4]);
     let engine = s.store.engine();

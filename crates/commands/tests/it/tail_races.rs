@@ -94,7 +94,7 @@ fn cursor_id(reply: &DocBuf) -> i64 {
         .unwrap_or_else(|| panic!("{reply:?}"))
 }
 
-fn shown(reply: &DocBuf) -> usize {
+fn count_documents(reply: &DocBuf) -> usize {
     let cursor = reply.doc().field("cursor").as_doc();
     let batch = cursor.and_then(|c| c.field("nextBatch").as_array());
     batch.unwrap_or(Array::EMPTY).len()
@@ -170,7 +170,7 @@ fn comes_at(case: &Case, moment: usize) -> bool {
         request.waited = true;
     }
     let reply = DocBuf::from_bytes(reply).unwrap();
-    let seen = (shown(&reply), code(&reply));
+    let seen = (count_documents(&reply), code(&reply));
     assert_eq!(seen, case.shows, "{reply:?} at moment {moment}");
     assert!(moments.take().is_none(), "{reply:?} at moment {moment}");
     came_inside

@@ -67,7 +67,7 @@ impl Client {
     }
 
     /// How many documents a command finds.
-    fn found(&mut self, db: &str, command: &DocBuf) -> usize {
+    fn count_documents(&mut self, db: &str, command: &DocBuf) -> usize {
         let reply = send(&self.service, &mut self.conn, db, command.doc());
         let cursor = reply.doc().field("cursor").as_doc().expect("a cursor");
         cursor
@@ -78,7 +78,7 @@ impl Client {
     }
 
     fn count(&mut self, command: &str) -> usize {
-        self.found("d", &json(&command.replace('\'', "\"")))
+        self.count_documents("d", &json(&command.replace('\'', "\"")))
     }
 
     /// The same as a statement of the transaction.
@@ -88,7 +88,7 @@ impl Client {
         command.put("lsid", &doc! { "id": Binary { subtype: 4, bytes: &bytes } });
         command.put("txnNumber", self.number);
         command.put("autocommit", false);
-        self.found("d", &command)
+        self.count_documents("d", &command)
     }
 
     fn commit(&mut self) {
@@ -294,8 +294,9 @@ fn the_log_tells_of_a_collection_within_the_entry_of_its_transaction() {
     let wanted = "{'find': 'oplog.rs', 'filter': {'op': 'c', 'o.create': 'n'}}";
     let inner = "{'find': 'oplog.rs', 'filter': {'o.applyOps.0.o.create': 'n',
         'o.applyOps.1.o.createIndexes': 'n', 'o.applyOps.2.op': 'i'}}";
-    let entries =
-        |c: &mut Client, command: &str| c.found("local", &json(&command.replace('\'', "\"")));
+    let entries = |c: &mut Client, command: &str| {
+        c.count_documents("local", &json(&command.replace('\'', "\"")))
+    };
     assert_eq!(entries(&mut c, inner), 0);
     c.commit();
     assert_eq!(entries(&mut c, inner), 1);

@@ -219,7 +219,7 @@ impl<'a> Elements<'a> {
         self.rest.len()
     }
     /// Bytes not yet read.
-    pub(crate) fn rest(&self) -> &'a [u8] {
+    pub(crate) fn unread_bytes(&self) -> &'a [u8] {
         self.rest
     }
     /// Skips at most `max` elements that have the same scalar type and the same length of names,

@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
         let mut elements = Elements::over(self.rest);
         let element = elements.next().filter(|e| e.name.is_empty());
         let element = element.ok_or_else(|| damaged("has a damaged value"))?;
-        self.rest = elements.rest();
+        self.rest = elements.unread_bytes();
         Ok(element)
     }
 }

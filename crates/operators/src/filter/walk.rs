@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use model::{DocBuf, FieldPath, doc};
 
-    fn shown(d: &DocBuf, path: &str, leaf: Leaf) -> Vec<String> {
+    fn collect_values(d: &DocBuf, path: &str, leaf: Leaf) -> Vec<String> {
         let mut out = Vec::new();
         let path = FieldPath::new(path);
         let _ = walk_doc(d.doc(), path.parts(), leaf, None, &mut |v, _| {
@@ -107,22 +107,25 @@ mod tests {
     #[test]
     fn arrays_are_traversed() {
         let d = doc! { "a": [5i32, { "b": 1i32 }, { "c": 2i32 }, [7i32]] };
-        assert_eq!(shown(&d, "a.b", Leaf::Traverse), ["1", "MISSING"]);
+        assert_eq!(collect_values(&d, "a.b", Leaf::Traverse), ["1", "MISSING"]);
         assert_eq!(
-            shown(&d, "a.1.b", Leaf::Traverse),
+            collect_values(&d, "a.1.b", Leaf::Traverse),
             ["MISSING", "1", "MISSING"]
         );
         assert_eq!(
-            shown(&d, "a.0", Leaf::Traverse),
+            collect_values(&d, "a.0", Leaf::Traverse),
             ["5", "MISSING", "MISSING"]
         );
         assert_eq!(
-            shown(&doc! { "a": [1i32] }, "a", Leaf::Traverse),
+            collect_values(&doc! { "a": [1i32] }, "a", Leaf::Traverse),
             ["1", "[ 1 ]"]
         );
-        assert_eq!(shown(&doc! { "a": [1i32] }, "a", Leaf::Whole), ["[ 1 ]"]);
         assert_eq!(
-            shown(&doc! { "a": [[1i32, 2i32]] }, "a.0", Leaf::Traverse),
+            collect_values(&doc! { "a": [1i32] }, "a", Leaf::Whole),
+            ["[ 1 ]"]
+        );
+        assert_eq!(
+            collect_values(&doc! { "a": [[1i32, 2i32]] }, "a.0", Leaf::Traverse),
             ["[ 1, 2 ]"]
         );
     }
@@ -130,10 +133,13 @@ mod tests {
     #[test]
     fn scalars_on_the_way_mean_missing_but_empty_arrays_show_nothing() {
         assert_eq!(
-            shown(&doc! { "a": 1i32 }, "a.b", Leaf::Traverse),
+            collect_values(&doc! { "a": 1i32 }, "a.b", Leaf::Traverse),
             ["MISSING"]
         );
-        assert!(shown(&doc! { "a": [] }, "a.b", Leaf::Traverse).is_empty());
-        assert_eq!(shown(&doc! { "a": [] }, "a", Leaf::Traverse), ["[]"]);
+        assert!(collect_values(&doc! { "a": [] }, "a.b", Leaf::Traverse).is_empty());
+        assert_eq!(
+            collect_values(&doc! { "a": [] }, "a", Leaf::Traverse),
+            ["[]"]
+        );
     }
 }

@@ -12,7 +12,11 @@ struct SupportedLanguage {
     algorithm: Algorithm,
 }
 
-const fn known(name: &'static str, code: &'static str, algorithm: Algorithm) -> SupportedLanguage {
+const fn new_language(
+    name: &'static str,
+    code: &'static str,
+    algorithm: Algorithm,
+) -> SupportedLanguage {
     SupportedLanguage {
         name,
         code,
@@ -21,21 +25,21 @@ const fn known(name: &'static str, code: &'static str, algorithm: Algorithm) -> 
 }
 
 static LANGUAGES: [SupportedLanguage; 15] = [
-    known("danish", "da", Algorithm::Danish),
-    known("dutch", "nl", Algorithm::Dutch),
-    known("english", "en", Algorithm::English),
-    known("finnish", "fi", Algorithm::Finnish),
-    known("french", "fr", Algorithm::French),
-    known("german", "de", Algorithm::German),
-    known("hungarian", "hu", Algorithm::Hungarian),
-    known("italian", "it", Algorithm::Italian),
-    known("norwegian", "nb", Algorithm::Norwegian),
-    known("portuguese", "pt", Algorithm::Portuguese),
-    known("romanian", "ro", Algorithm::Romanian),
-    known("russian", "ru", Algorithm::Russian),
-    known("spanish", "es", Algorithm::Spanish),
-    known("swedish", "sv", Algorithm::Swedish),
-    known("turkish", "tr", Algorithm::Turkish),
+    new_language("danish", "da", Algorithm::Danish),
+    new_language("dutch", "nl", Algorithm::Dutch),
+    new_language("english", "en", Algorithm::English),
+    new_language("finnish", "fi", Algorithm::Finnish),
+    new_language("french", "fr", Algorithm::French),
+    new_language("german", "de", Algorithm::German),
+    new_language("hungarian", "hu", Algorithm::Hungarian),
+    new_language("italian", "it", Algorithm::Italian),
+    new_language("norwegian", "nb", Algorithm::Norwegian),
+    new_language("portuguese", "pt", Algorithm::Portuguese),
+    new_language("romanian", "ro", Algorithm::Romanian),
+    new_language("russian", "ru", Algorithm::Russian),
+    new_language("spanish", "es", Algorithm::Spanish),
+    new_language("swedish", "sv", Algorithm::Swedish),
+    new_language("turkish", "tr", Algorithm::Turkish),
 ];
 
 static STOP_WORDS: LazyLock<Vec<FxHashSet<&'static str>>> = LazyLock::new(|| {
@@ -72,15 +76,16 @@ impl Language {
         u8::try_from(at).ok().map(|at| Language(Some(at)))
     }
 
-    fn known(self) -> Option<&'static SupportedLanguage> {
+    fn supported_language(self) -> Option<&'static SupportedLanguage> {
         LANGUAGES.get(usize::from(self.0?))
     }
     /// The English name in lower case.
     pub fn name(self) -> &'static str {
-        self.known().map_or("none", |k| k.name)
+        self.supported_language().map_or("none", |k| k.name)
     }
     pub(super) fn stemmer(self) -> Option<Stemmer> {
-        self.known().map(|k| Stemmer::create(k.algorithm))
+        self.supported_language()
+            .map(|k| Stemmer::create(k.algorithm))
     }
     pub(super) fn is_stop_word(self, lowered: &str) -> bool {
         self.0

@@ -35,7 +35,7 @@ fn env(command: Doc<'_>) -> Env {
     env
 }
 
-fn known(command: Doc<'_>, fields: &[&str]) -> Option<()> {
+fn require_known_fields(command: Doc<'_>, fields: &[&str]) -> Option<()> {
     command
         .iter()
         .skip(1)
@@ -51,7 +51,7 @@ impl Collections {
         match name {
             "listCollections" => Some(Ok(Reply::Documents(Vec::new()))),
             "insert" => {
-                known(command, &["documents", "ordered"])?;
+                require_known_fields(command, &["documents", "ordered"])?;
                 let docs = command.field("documents").as_array()?;
                 let list = self.collections.entry(coll).or_default();
                 if docs.is_empty() || docs.iter().any(|d| d.as_doc().is_none()) {
@@ -67,7 +67,7 @@ impl Collections {
                 Some(Ok(Reply::Fields(doc! { "n": n, "ok": 1.0 })))
             }
             "create" => {
-                known(command, &[])?;
+                require_known_fields(command, &[])?;
                 Some(Ok(Reply::Fields(doc! { "ok": 1.0 })))
             }
             "createIndexes" => {
@@ -82,7 +82,7 @@ impl Collections {
                 plain.then(|| Ok(Reply::Fields(doc! { "ok": 1.0 })))
             }
             "find" => {
-                known(
+                require_known_fields(
                     command,
                     &[
                         "filter",
@@ -104,7 +104,7 @@ impl Collections {
                 Some(found.map(Reply::Documents))
             }
             "count" => {
-                known(command, &["query"])?;
+                require_known_fields(command, &["query"])?;
                 Some(
                     self.matching(&coll, command.field("query"), command)
                         .map(|d| Reply::Fields(doc! { "n": d.len() as i32, "ok": 1.0 })),
@@ -177,7 +177,7 @@ impl Collections {
     }
 
     fn delete(&mut self, coll: &str, command: Doc<'_>) -> Option<Result<Reply>> {
-        known(command, &["deletes", "ordered"])?;
+        require_known_fields(command, &["deletes", "ordered"])?;
         let mut n = 0;
         for d in command.field("deletes").as_array()?.iter() {
             let d = d.as_doc()?;
@@ -195,7 +195,7 @@ impl Collections {
     }
 
     fn update(&mut self, coll: &str, command: Doc<'_>) -> Option<Result<Reply>> {
-        known(command, &["updates", "ordered", "let"])?;
+        require_known_fields(command, &["updates", "ordered", "let"])?;
         if command.contains("let") && command.field("let").as_doc().is_none()
             || command.field("updates").as_array()?.is_empty()
         {
@@ -298,7 +298,7 @@ impl Collections {
     }
 
     fn aggregate(&self, coll: &str, command: Doc<'_>) -> Option<Result<Reply>> {
-        known(command, &["pipeline", "cursor", "let"])?;
+        require_known_fields(command, &["pipeline", "cursor", "let"])?;
         let stages: Vec<(&str, Value<'_>)> = command
             .field("pipeline")
             .as_array()?

@@ -55,7 +55,7 @@ fn key_of(document: &Json) -> Key {
     document["_id"].as_i64().expect("the key")
 }
 
-fn read_of(document: &Json) -> TransactionOp {
+fn read_operation(document: &Json) -> TransactionOp {
     TransactionOp::Read(key_of(document), list_of(document))
 }
 
@@ -233,7 +233,7 @@ impl Lists {
         }
         let steps = vec![
             TransactionOp::Append(key, value),
-            read_of(&reply.body["value"]),
+            read_operation(&reply.body["value"]),
         ];
         self.note(steps, &reply, &reply, true);
     }
@@ -261,7 +261,12 @@ impl Lists {
             return;
         }
         assert_eq!(reply.batch().len(), 1, "{}", reply.body);
-        self.note(vec![read_of(&reply.batch()[0])], &reply, &reply, true);
+        self.note(
+            vec![read_operation(&reply.batch()[0])],
+            &reply,
+            &reply,
+            true,
+        );
     }
 
     /// Each document has its state at some time during the scan; together they are no single
@@ -280,7 +285,7 @@ impl Lists {
         }
         assert_eq!(reply.batch().len(), KEYS as usize, "{}", reply.body);
         for document in reply.batch() {
-            self.note(vec![read_of(document)], &reply, &reply, true);
+            self.note(vec![read_operation(document)], &reply, &reply, true);
         }
     }
 
@@ -291,7 +296,7 @@ impl Lists {
             return;
         }
         assert_eq!(reply.batch().len(), KEYS as usize, "{}", reply.body);
-        let steps = reply.batch().iter().map(read_of).collect();
+        let steps = reply.batch().iter().map(read_operation).collect();
         self.note(steps, &reply, &reply, true);
     }
 
@@ -309,7 +314,7 @@ impl Lists {
             if !self.succeeds(&last, false) {
                 return;
             }
-            documents.extend(last.batch().iter().map(read_of));
+            documents.extend(last.batch().iter().map(read_operation));
             let id = last.body["cursor"]["id"].as_i64().expect("a cursor");
             if id == 0 {
                 break;
@@ -363,7 +368,7 @@ impl Lists {
             }
             steps.extend(append);
             let value = Some(&reply.body["value"]).filter(|v| v.is_object());
-            steps.extend(reply.batch().iter().chain(value).map(read_of));
+            steps.extend(reply.batch().iter().chain(value).map(read_operation));
         }
         let name = match self.random.chance(80) {
             true => "commitTransaction",

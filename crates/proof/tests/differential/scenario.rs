@@ -43,7 +43,7 @@ fn canonical(v: &Json) -> Json {
 
 /// The content of a reply: documents, values, counts or an error code; unordered documents are
 /// sorted.
-fn told(reply: &Json, ordered: bool) -> Json {
+fn reply_content(reply: &Json, ordered: bool) -> Json {
     if let Some(code) = reply.get("code") {
         return json!({ "code": code });
     }
@@ -111,10 +111,10 @@ impl Scenario {
     fn run_in(&self, db: &str, servers: &mut Servers, asked: &mut QuestionCounts) -> CheckResult {
         self.fill(db, servers);
         for change in &self.changes {
-            let want = told(&servers.plain.send(db, change), true);
+            let want = reply_content(&servers.plain.send(db, change), true);
             for server in &mut servers.others {
                 *asked.entry("engines").or_default() += 1;
-                let got = told(&server.send(db, change), true);
+                let got = reply_content(&server.send(db, change), true);
                 differ(
                     &change.to_string(),
                     &answer("as written", &want),
@@ -170,10 +170,10 @@ impl Scenario {
         asked: &mut QuestionCounts,
     ) -> CheckResult {
         let all = json!({ "find": "c", "sort": { "_id": 1 }, "batchSize": 1000 });
-        let want = told(&servers.plain.send(db, &all), true);
+        let want = reply_content(&servers.plain.send(db, &all), true);
         for server in &mut servers.others {
             *asked.entry("documents").or_default() += 1;
-            let got = told(&server.send(db, &all), true);
+            let got = reply_content(&server.send(db, &all), true);
             differ(
                 "documents after the changes",
                 &answer("as written", &want),
@@ -204,23 +204,23 @@ impl Scenario {
         q: &Json,
     ) -> CheckResult {
         let ordered = is_ordered(q);
-        let want = told(&servers.plain.send(db, q), ordered);
+        let want = reply_content(&servers.plain.send(db, q), ordered);
         // With fewer documents another plan may fail.
         if want.get("code").is_some() {
             return Ok(());
         }
         for server in &mut servers.others {
             *asked.entry("engines").or_default() += 1;
-            let got = told(&server.send(db, q), ordered);
+            let got = reply_content(&server.send(db, q), ordered);
             differ(
                 &q.to_string(),
                 &answer("as written", &want),
                 &answer(server.name, &got),
             )?;
             query::exec::set_scan_threads(1);
-            let alone = told(&server.send(db, q), ordered);
+            let alone = reply_content(&server.send(db, q), ordered);
             query::exec::set_scan_threads(4);
-            let together = told(&server.send(db, q), ordered);
+            let together = reply_content(&server.send(db, q), ordered);
             *asked.entry("threads").or_default() += 1;
             differ(
                 &q.to_string(),
@@ -233,7 +233,7 @@ impl Scenario {
             for index in self.whole_indexes() {
                 let mut hinted = q.clone();
                 hinted["hint"] = index["name"].clone();
-                let got = told(&server.send(db, &hinted), ordered);
+                let got = reply_content(&server.send(db, &hinted), ordered);
                 if got.get("code").is_some() {
                     continue;
                 }
@@ -298,7 +298,7 @@ impl Display for Scenario {
 fn ids(db: &str, server: &mut Server, filter: &Json) -> Vec<Json> {
     let find = json!({ "find": "c", "filter": filter, "projection": { "_id": 1 },
         "batchSize": 1000 });
-    let mut ids = match told(&server.send(db, &find), false) {
+    let mut ids = match reply_content(&server.send(db, &find), false) {
         Json::Array(list) => list,
         other => vec![other],
     };
@@ -367,7 +367,7 @@ fn count_by_row(db: &str, server: &mut Server, p: &Json) -> CheckResult {
     if reply.get("code").is_some() {
         return Ok(());
     }
-    let counted = told(&reply, true)["n"].clone();
+    let counted = reply_content(&reply, true)["n"].clone();
     let mut n = 0;
     for id in ids(db, server, &json!({})) {
         let one = json!({ "$and": [{ "_id": plain_id(&id) }, p] });

@@ -477,7 +477,7 @@ mod tests {
         rows
     }
 
-    fn given(run: &mut Run) -> Vec<DocBuf> {
+    fn collect_rows(run: &mut Run) -> Vec<DocBuf> {
         let (mut out, mut all) = (DocBatch::new(), Vec::new());
         loop {
             out.clear();
@@ -537,7 +537,7 @@ mod tests {
             rows.sort();
             let mut run = Run::new(usize::MAX);
             run.finish(rows);
-            assert_eq!(given(&mut run), want, "{spec:?}");
+            assert_eq!(collect_rows(&mut run), want, "{spec:?}");
         }
     }
 
@@ -564,7 +564,7 @@ mod tests {
         rows.sort();
         let mut run = Run::new(usize::MAX);
         run.finish(rows);
-        let order: Vec<_> = given(&mut run)
+        let order: Vec<_> = collect_rows(&mut run)
             .iter()
             .map(|d| d.doc().field("a").as_i64_exact())
             .collect();
@@ -591,7 +591,7 @@ mod tests {
         rows.truncate(3);
         let mut run = Run::new(3);
         run.finish(rows);
-        let got: Vec<_> = given(&mut run)
+        let got: Vec<_> = collect_rows(&mut run)
             .iter()
             .map(|d| (d.doc().field("a").as_i64_exact(), d.doc().contains("late")))
             .collect();

@@ -46,7 +46,7 @@ impl ExplainedQuery<'_> {
     }
 
     /// The stages with the planner's estimates.
-    fn shown(&self) -> PlanNode {
+    fn describe_plan(&self) -> PlanNode {
         let plan = self.plan.and_then(|p| p.estimate.as_ref());
         self.root.show().expecting(plan)
     }
@@ -68,7 +68,7 @@ impl ExplainedQuery<'_> {
         w.put("maxIndexedAndSolutionsReached", false)
             .put("maxScansToExplodeReached", false);
         w.put("prunedSimilarIndexes", false);
-        let shown = self.shown();
+        let shown = self.describe_plan();
         shown.write_planned(&mut w.doc("winningPlan"), self.is_cached);
         let mut list = w.array("rejectedPlans");
         for r in &self.rejected {
@@ -77,7 +77,7 @@ impl ExplainedQuery<'_> {
     }
 
     fn write_stats(&self, w: &mut DocWriter<'_>, ms: u64, all: bool) {
-        let (shown, examined) = (self.shown(), self.root.examined());
+        let (shown, examined) = (self.describe_plan(), self.root.examined());
         w.put("executionSuccess", true)
             .put("nReturned", count(shown.stats.returned));
         w.put("executionTimeMillis", count(ms));

@@ -244,7 +244,8 @@ impl LooseScan {
         take: &mut dyn FnMut(Doc<'_>) -> Result<bool>,
     ) -> Result<bool> {
         let wanted = self.plan.covered.as_ref();
-        if let Some(doc) = wanted.and_then(|w| self.index.said(w, entry, &mut self.bytes)) {
+        if let Some(doc) = wanted.and_then(|w| self.index.decode_fields(w, entry, &mut self.bytes))
+        {
             self.meter.step(env, 0, keys);
             return take(doc);
         }

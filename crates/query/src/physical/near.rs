@@ -113,7 +113,7 @@ impl<S: Steps> NearScan<S> {
         }
         self.ended = to == f64::INFINITY;
         if let NearMethod::Rings(rings) = &mut self.nearness.by {
-            rings.done(self.rows.len());
+            rings.advance(self.rows.len());
         }
         Ok(())
     }

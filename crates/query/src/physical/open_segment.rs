@@ -112,7 +112,7 @@ impl OpenSegment {
             let Some(ids) = coll.segment_ids(view, index, segment)? else {
                 return Ok(None);
             };
-            open.others = others(&ids, &apart, touched);
+            open.others = list_whole_documents(&ids, &apart, touched);
             open.ids = ids;
         }
         Ok(Some(open))
@@ -232,7 +232,7 @@ fn values_below(column: &Column, path: &FieldPath, above: usize) -> Column {
 
 /// The ids of documents that must be read whole, sorted: those of rows marked [`APART`], and
 /// changed ones.
-fn others(ids: &SegmentColumn, apart: &[usize], touched: &[Vec<u8>]) -> Vec<Vec<u8>> {
+fn list_whole_documents(ids: &SegmentColumn, apart: &[usize], touched: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> = apart.iter().map(|row| ids.long(*row).to_vec()).collect();
     all.extend_from_slice(touched);
     all.sort_unstable();

@@ -191,7 +191,7 @@ impl<'r> Lookup<'r> {
     }
 
     /// The plan for the active entry.
-    pub(super) fn taken(&self, plan: Plan) -> Plan {
+    pub(super) fn mark_cached(&self, plan: Plan) -> Plan {
         Plan {
             cached: self.found.clone(),
             ..plan

@@ -187,7 +187,7 @@ impl IndexChoice<'_> {
         if let Some((lookup, name)) = lookup.as_ref().and_then(|l| Some((l, l.active()?)))
             && let Some(plan) = self.by_name(name, by_id.as_ref())
         {
-            return Ok(Some(lookup.taken(plan)));
+            return Ok(Some(lookup.mark_cached(plan)));
         }
         let ids = by_id.clone();
         let best = best(by_id, self.request, self.root, self.indexes, |_| true);

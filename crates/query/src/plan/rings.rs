@@ -63,7 +63,7 @@ impl Rings {
         &self.index
     }
 
-    /// The next ring; `None` after the last. Until [`Rings::done`] is called it returns the same
+    /// The next ring; `None` after the last. Until [`Rings::advance`] is called it returns the same
     /// ring, with intervals for the present state of the index.
     pub(crate) fn next(&self, near: &Near) -> Option<Ring> {
         if self.from > self.end {
@@ -86,7 +86,7 @@ impl Rings {
     }
 
     /// Notes that the ring was read and had `found` documents.
-    pub(crate) fn done(&mut self, found: usize) {
+    pub(crate) fn advance(&mut self, found: usize) {
         self.from += self.step;
         self.step *= match found {
             0 => 4.0,

@@ -452,7 +452,7 @@ impl Merge {
     }
 
     /// The error for a match that `whenMatched: "fail"` forbids: a duplicate key.
-    fn found(&self, on: &[(&str, Value<'_>)]) -> MongoError {
+    fn match_error(&self, on: &[(&str, Value<'_>)]) -> MongoError {
         let values = DocBuf::build(|w| {
             on.iter().for_each(|(k, v)| {
                 w.put(k, *v);
@@ -494,7 +494,7 @@ impl Merge {
         match &self.matched {
             MatchAction::KeepExisting => merge(&|_| Ok(None)),
             MatchAction::Refused(e) => Err(e.clone()),
-            MatchAction::Fail => merge(&|_| Err(self.found(&on))),
+            MatchAction::Fail => merge(&|_| Err(self.match_error(&on))),
             MatchAction::Replace => merge(&|old| Ok(Some(replaced(old, doc)))),
             MatchAction::Merge => merge(&|old| Ok(Some(merged(old, inserted)))),
             MatchAction::Pipeline(vars, pipeline) => {

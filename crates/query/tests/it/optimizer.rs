@@ -6,7 +6,7 @@ use operators::expr::ParseCx;
 use query::pipeline::Pipeline;
 use query::stages::collection_options;
 
-fn shown(spec: &DocBuf) -> String {
+fn describe_stages(spec: &DocBuf) -> String {
     let env = Env::new(0, 1);
     let options = collection_options(Namespace::new("db", "c").unwrap());
     let p =
@@ -74,6 +74,6 @@ fn stages_merge_and_move() {
             "{ $count: \"n\" }",
         ),
     ] {
-        assert_eq!(shown(&spec), want, "{spec:?}");
+        assert_eq!(describe_stages(&spec), want, "{spec:?}");
     }
 }

@@ -136,15 +136,15 @@ fn plain_word(rest: &str) -> (QueryToken, &str) {
                 return (QueryToken::Term(text, edits), behind);
             }
             c if c.is_whitespace() || "()\"^".contains(c) => {
-                return (known(text), rest.get(at..).unwrap_or_default());
+                return (classify_word(text), rest.get(at..).unwrap_or_default());
             }
             c => text.push(c),
         }
     }
-    (known(text), "")
+    (classify_word(text), "")
 }
 
-fn known(text: String) -> QueryToken {
+fn classify_word(text: String) -> QueryToken {
     match text.as_str() {
         "AND" | "&&" => QueryToken::And,
         "OR" | "||" => QueryToken::Or,

@@ -1,6 +1,6 @@
 //! Custom analyzers: the effect of their parts, tested through search results.
 
-use crate::{found, index_of, search};
+use crate::{index_of, search, search_positions};
 use model::{DocBuf, doc};
 use search::Definition;
 
@@ -24,8 +24,9 @@ fn part(kind: &str, options: &DocBuf) -> DocBuf {
 /// Checks which tokens are found in a text, and which are not.
 fn check(analyzer: &DocBuf, text: &str, there: &[&str], gone: &[&str]) {
     let index = index_of("search", &with_analyzer(analyzer), &[doc! { "t": text }]);
-    let has =
-        |token: &str| !found(&index, &doc! { "text": { "path": "t", "query": token } }).is_empty();
+    let has = |token: &str| {
+        !search_positions(&index, &doc! { "text": { "path": "t", "query": token } }).is_empty()
+    };
     for token in there {
         assert!(has(token), "{analyzer:?} makes {token} of {text}");
     }
@@ -263,9 +264,12 @@ fn phrases_know_where_the_parts_of_a_word_are() {
     let docs = [doc! { "t": "a wi-fi router" }, doc! { "t": "a fi router" }];
     let index = index_of("search", &definition, &docs);
     let phrase = |query: &str| doc! { "phrase": { "path": "t", "query": query } };
-    assert_eq!(found(&index, &phrase("wi fi router")), [0]);
-    assert_eq!(found(&index, &phrase("fi router")), [0, 1]);
-    assert_eq!(found(&index, &phrase("wi router")), [] as [u8; 0]);
+    assert_eq!(search_positions(&index, &phrase("wi fi router")), [0]);
+    assert_eq!(search_positions(&index, &phrase("fi router")), [0, 1]);
+    assert_eq!(
+        search_positions(&index, &phrase("wi router")),
+        [] as [u8; 0]
+    );
 }
 
 #[test]
@@ -278,9 +282,9 @@ fn pairs_of_neighbours_are_found_in_scripts_without_spaces() {
     ];
     let index = index_of("search", &definition, &docs);
     let text = |query: &str| doc! { "text": { "path": "t", "query": query } };
-    assert_eq!(found(&index, &text("\u{6771}\u{4eac}")), [0]);
-    assert_eq!(found(&index, &text("\u{4eac}\u{90fd}")), [0]);
-    assert_eq!(found(&index, &text("hello")), [0]);
+    assert_eq!(search_positions(&index, &text("\u{6771}\u{4eac}")), [0]);
+    assert_eq!(search_positions(&index, &text("\u{4eac}\u{90fd}")), [0]);
+    assert_eq!(search_positions(&index, &text("hello")), [0]);
 }
 
 #[test]
@@ -303,7 +307,7 @@ fn options_of_fields_decide_what_is_kept() {
     ];
     let index = index_of("search", &definition, &docs);
     let text = |path: &str| doc! { "text": { "path": path, "query": "fox" } };
-    assert_eq!(found(&index, &text("short")), [0]);
+    assert_eq!(search_positions(&index, &text("short")), [0]);
     for (path, same) in [("flat", true), ("once", true), ("same", true)] {
         let scores = search(&index, text(path).doc()).expect("found");
         assert_eq!(scores.len(), 2);
@@ -311,11 +315,11 @@ fn options_of_fields_decide_what_is_kept() {
     }
     assert_eq!(search(&index, text("same").doc()).expect("found")[0].1, 1.0);
     let equal = |path: &str, n: f64| doc! { "equals": { "path": path, "value": n } };
-    assert_eq!(found(&index, &equal("whole", 1.0)), [0]);
-    assert_eq!(found(&index, &equal("doubles", 1.0)), [1]);
+    assert_eq!(search_positions(&index, &equal("whole", 1.0)), [0]);
+    assert_eq!(search_positions(&index, &equal("doubles", 1.0)), [1]);
     let ends = |query: &str| doc! { "autocomplete": { "path": "ends", "query": query } };
-    assert_eq!(found(&index, &ends("ick")), [0]);
-    assert_eq!(found(&index, &ends("qui")), [] as [u8; 0]);
+    assert_eq!(search_positions(&index, &ends("ick")), [0]);
+    assert_eq!(search_positions(&index, &ends("qui")), [] as [u8; 0]);
     let phrase = doc! { "phrase": { "path": "once", "query": "fox dog" } };
     let e = search(&index, phrase.doc()).expect_err("refused");
     assert!(e.message().contains("without positions"), "{}", e.message());

@@ -1,6 +1,6 @@
 //! Elements of arrays, each matched by itself.
 
-use crate::{found, index_of, search};
+use crate::{index_of, search, search_positions};
 use model::{DocBuf, doc};
 use search::Index;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ fn all_of_an_operator_is_found_in_one_element() {
             vec![],
         ),
     ] {
-        assert_eq!(found(&index, &spec), wanted, "{spec:?}");
+        assert_eq!(search_positions(&index, &spec), wanted, "{spec:?}");
     }
     assert_eq!(index.documents(), 3, "elements are no documents");
 }
@@ -138,11 +138,11 @@ fn a_changed_document_leaves_no_elements_behind() {
     writer.remove(&[1]);
     writer.commit(2).expect("a commit");
     let named = |name: &str| within("teachers", &text("teachers.first", name));
-    assert_eq!(found(&index, &named("jane")), [] as [u8; 0]);
-    assert_eq!(found(&index, &named("eve")), [0]);
+    assert_eq!(search_positions(&index, &named("jane")), [] as [u8; 0]);
+    assert_eq!(search_positions(&index, &named("eve")), [0]);
     assert_eq!(index.documents(), 2);
     writer.finish().expect("merged");
-    assert_eq!(found(&index, &named("eve")), [0]);
+    assert_eq!(search_positions(&index, &named("eve")), [0]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! An index in a folder: what a commit keeps.
 
-use crate::found;
+use crate::search_positions;
 use model::doc;
 use search::{Definition, Index, IndexLocation};
 use std::sync::Arc;
@@ -29,17 +29,21 @@ fn a_folder_keeps_the_last_commit_and_its_position() {
     assert_eq!((position, index.documents()), (77, 2));
     let red = doc! { "text": { "query": "red", "path": "t" } };
     assert_eq!(
-        found(&index, &red),
+        search_positions(&index, &red),
         [1, 2],
         "what was not committed is gone"
     );
     let mut writer = index.writer().expect("a writer");
     writer.put(&[2], doc! { "t": "green" }.doc()).expect("put");
     writer.commit(78).expect("a commit");
-    assert_eq!(found(&index, &red), [1], "a document has one version");
+    assert_eq!(
+        search_positions(&index, &red),
+        [1],
+        "a document has one version"
+    );
     writer.remove(&[1]);
     writer.commit(79).expect("a commit");
-    assert!(found(&index, &red).is_empty());
+    assert!(search_positions(&index, &red).is_empty());
     let other = doc! { "fields": [{ "type": "vector", "path": "v", "numDimensions": 2i32,
     "similarity": "cosine" }] };
     let other = Definition::parse("vectorSearch", other.doc()).expect("a definition");

@@ -104,7 +104,12 @@ fn build(index: &Index) {
     assert!(index.graph_bytes() > 0, "there is a graph");
 }
 
-fn found(index: &Index, query: &[u8], below: Option<i32>, exact: bool) -> BTreeSet<Vec<u8>> {
+fn search_vectors(
+    index: &Index,
+    query: &[u8],
+    below: Option<i32>,
+    exact: bool,
+) -> BTreeSet<Vec<u8>> {
     let spec = DocBuf::build(|w| {
         w.put("index", "v").put("path", "v").put("limit", 10i32);
         w.put("queryVector", value(query));
@@ -131,8 +136,8 @@ fn recall(index: &Index, below: Option<i32>, encode: &dyn Fn(&[f32]) -> Vec<u8>)
     let (mut hit, mut all) = (0, 0);
     for _ in 0..QUERIES {
         let query = encode(&chance.vector());
-        let wanted = found(index, &query, below, true);
-        let given = found(index, &query, below, false);
+        let wanted = search_vectors(index, &query, below, true);
+        let given = search_vectors(index, &query, below, false);
         hit += wanted.intersection(&given).count();
         all += wanted.len();
     }
@@ -198,11 +203,11 @@ fn a_document_that_is_gone_is_not_found_by_a_graph() {
     build(&index);
     let query = floats(&Rng(5).vector());
     let first = 0u16.to_be_bytes().to_vec();
-    assert!(found(&index, &query, None, false).contains(&first));
+    assert!(search_vectors(&index, &query, None, false).contains(&first));
     let mut writer = index.writer().expect("a writer");
     writer.remove(&first);
     writer.commit(2).expect("a commit");
-    let left = found(&index, &query, None, false);
+    let left = search_vectors(&index, &query, None, false);
     assert!(left.len() == 10 && !left.contains(&first));
 }
 

@@ -44,7 +44,7 @@ fn search(index: &Index, spec: Doc<'_>) -> model::Result<Vec<(u8, f32)>> {
 }
 
 /// Positions of the found documents, ascending.
-fn found(index: &Index, spec: &DocBuf) -> Vec<u8> {
+fn search_positions(index: &Index, spec: &DocBuf) -> Vec<u8> {
     let mut found: Vec<u8> = search(index, spec.doc())
         .unwrap_or_else(|e| panic!("{spec:?}: {}", e.message()))
         .into_iter()

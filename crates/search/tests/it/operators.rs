@@ -1,6 +1,6 @@
 //! Which documents each operator finds, and what it refuses.
 
-use crate::{dynamic, found, index_of, search};
+use crate::{dynamic, index_of, search, search_positions};
 use model::{DocBuf, Value, doc};
 
 fn texts() -> Vec<DocBuf> {
@@ -120,7 +120,7 @@ fn operators_find_what_they_say() {
             vec![0, 2, 4],
         ),
     ] {
-        assert_eq!(found(&index, &spec), wanted, "{spec:?}");
+        assert_eq!(search_positions(&index, &spec), wanted, "{spec:?}");
     }
 }
 
@@ -148,7 +148,7 @@ fn a_query_string_is_read_as_it_is_written() {
         ("QUICK AND body:LAZY", vec![0]),
     ] {
         let spec = doc! { "queryString": { "defaultPath": "title", "query": query } };
-        assert_eq!(found(&index, &spec), wanted, "{query}");
+        assert_eq!(search_positions(&index, &spec), wanted, "{query}");
     }
     for query in [
         "",
@@ -213,7 +213,7 @@ fn spans_are_found_by_order_and_distance() {
             vec![],
         ),
     ] {
-        assert_eq!(found(&index, &of(&span)), wanted, "{span:?}");
+        assert_eq!(search_positions(&index, &of(&span)), wanted, "{span:?}");
     }
     let other = doc! { "term": { "path": "body", "query": "nap" } };
     for span in [
@@ -278,7 +278,7 @@ fn fields_are_found_by_how_they_are_mapped() {
         ),
         (doc! { "text": { "path": "no", "query": "x" } }, vec![]),
     ] {
-        assert_eq!(found(&index, &spec), wanted, "{spec:?}");
+        assert_eq!(search_positions(&index, &spec), wanted, "{spec:?}");
     }
 }
 

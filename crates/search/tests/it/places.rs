@@ -1,6 +1,6 @@
 //! Geometries: points within areas, geometries by their relation to another, scores by distance.
 
-use crate::{found, index_of, search};
+use crate::{index_of, search, search_positions};
 use model::{DocBuf, doc};
 use search::Index;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ fn points_are_found_within_boxes_circles_and_polygons() {
         (within(square("MultiPolygon", 19.0, 19.0, 2.0)), vec![1]),
         (within(square("Polygon", 49.0, 49.0, 2.0)), vec![2]),
     ] {
-        assert_eq!(found(&index, &spec), wanted, "{spec:?}");
+        assert_eq!(search_positions(&index, &spec), wanted, "{spec:?}");
     }
 }
 
@@ -84,7 +84,7 @@ fn geometries_are_found_by_how_they_lie() {
         (shape("disjoint", &around), vec![1]),
         (shape("disjoint", &inner), vec![1, 3]),
     ] {
-        assert_eq!(found(&index, &spec), wanted, "{spec:?}");
+        assert_eq!(search_positions(&index, &spec), wanted, "{spec:?}");
     }
 }
 

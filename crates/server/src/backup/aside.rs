@@ -171,7 +171,7 @@ impl SalvageSink for SalvageFolder<'_> {
         written.map_err(|e| self.failed(&e))
     }
 
-    fn found(&mut self, line: &str) {
+    fn report_defect(&mut self, line: &str) {
         self.say(line);
     }
 
@@ -211,7 +211,7 @@ mod tests {
         let mut told = Vec::new();
         let tell = &mut |line: &str| told.push(line.to_owned());
         let mut apart = SalvageFolder::new(folder.clone(), "head".to_owned(), tell).unwrap();
-        apart.found("a counter was wrong");
+        apart.report_defect("a counter was wrong");
         assert_eq!(apart.folder(), None);
         apart.end().unwrap();
         assert!(!folder.exists());
@@ -219,7 +219,7 @@ mod tests {
         let mut apart = SalvageFolder::new(folder.clone(), "head".to_owned(), tell).unwrap();
         let ns = Namespace::new("shop", "a/b c").unwrap();
         apart.document(&ns, Doc::EMPTY, "why").unwrap();
-        apart.found("told");
+        apart.report_defect("told");
         apart.keep().unwrap();
         apart.end().unwrap();
         let written = fs::read(folder.join("shop/a%2Fb%20c.bson")).unwrap();

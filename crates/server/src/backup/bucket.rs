@@ -163,7 +163,7 @@ impl Bucket {
                         "PUT" => "write",
                         _ => "remove",
                     };
-                    let (shown, why) = (self.shown(name), trouble.why);
+                    let (shown, why) = (self.full_name(name), trouble.why);
                     return Err(BackupError::new(format!("cannot {step} {shown}: {why}")));
                 }
             }
@@ -310,7 +310,7 @@ fn age(then: Option<jiff::Timestamp>) -> Duration {
 }
 
 impl ObjectStore for Bucket {
-    fn shown(&self, name: &str) -> String {
+    fn full_name(&self, name: &str) -> String {
         format!("s3://{}/{}{name}", self.name, self.prefix)
     }
 
@@ -325,7 +325,7 @@ impl ObjectStore for Bucket {
             let after = after.unwrap_or_default();
             let query = format!("{after}list-type=2&prefix={}", encode(&begin));
             let answer = self.ask("GET", "", &query, RequestBody::Nothing)?;
-            let shown = self.shown(folder);
+            let shown = self.full_name(folder);
             let wrong = |why: &str| BackupError::new(format!("cannot list {shown}: {why}"));
             let mut answer = answer.ok_or_else(|| wrong("there is no such bucket"))?;
             let text = text_of(&mut answer).map_err(|e| wrong(&e.to_string()))?;

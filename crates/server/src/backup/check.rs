@@ -159,7 +159,7 @@ impl store::SalvageSink for Findings {
     fn keep(&mut self) -> model::Result<()> {
         Ok(())
     }
-    fn found(&mut self, line: &str) {
+    fn report_defect(&mut self, line: &str) {
         self.0.push(line.to_owned());
     }
     fn new_uuid(&mut self) -> [u8; 16] {

@@ -60,7 +60,7 @@ pub(super) fn plan(
             spans.push(format!("{complete} to {end}"));
         }
     }
-    let shown = repository.shown();
+    let shown = repository.location();
     spans.reverse();
     spans.dedup();
     let has = match (spans.as_slice(), newest) {
@@ -173,7 +173,7 @@ fn read_all(
         let mut rest = bytes.as_slice();
         while !rest.is_empty() {
             let wrong = || {
-                let shown = repository.shelf().shown(&segment.path());
+                let shown = repository.shelf().full_name(&segment.path());
                 Failure::of_data(format!(
                     "{shown} holds bytes that are not an entry of the log"
                 ))

@@ -58,7 +58,7 @@ impl SegmentCipher {
         let Some(source) = source else {
             return Err(Failure::of_options(format!(
                 "the log in {} is encrypted: give --encryptionKeyFile",
-                repository.shown()
+                repository.location()
             )));
         };
         let master = source.key_of(&folder).map_err(Failure::of_data)?;
@@ -74,7 +74,7 @@ impl SegmentCipher {
         repository: &Repository,
         source: Option<&KeySource>,
     ) -> Result<SegmentCipher, Failure> {
-        let (folder, shown) = (key_folder(repository)?, repository.shown());
+        let (folder, shown) = (key_folder(repository)?, repository.location());
         let is_begun = !repository.segments()?.is_empty();
         match source {
             _ if cipher::is_encrypted(&folder) => SegmentCipher::to_read(repository, source),
@@ -141,7 +141,7 @@ impl SegmentCipher {
         let Some(data) = &self.0 else {
             return Ok(Some(bytes));
         };
-        let shown = repository.shelf().shown(&segment.path());
+        let shown = repository.shelf().full_name(&segment.path());
         let path = match repository.folder() {
             Some(folder) => folder.join(segment.path()),
             None => {

@@ -149,7 +149,7 @@ impl Shipper<'_> {
         };
         let mut source = Log {
             client,
-            shown: address.shown(),
+            shown: address.describe(),
         };
         let now = source.now()?;
         let mut at = match self.repository.place()? {

@@ -43,12 +43,14 @@ pub(super) fn hold_online(
     let mut client = Client::connect(address).map_err(Failure::of_network)?;
     // The process that noted this session is dead, because this process holds the repository's
     // lock. The session may belong to another server, or the server may have closed it already.
-    let before = repository.held().and_then(|text| text.parse().ok());
+    let before = repository
+        .read_interrupted()
+        .and_then(|text| text.parse().ok());
     let started = client.run("admin", &doc! { "startSession": 1i32 });
     let started = started.map_err(Failure::of_network)?;
     let session = Session::of(started.doc().field("id").as_doc().unwrap_or(Doc::EMPTY))
         .ok_or_else(|| {
-            Failure::of_network(format!("{} did not start a session", address.shown()))
+            Failure::of_network(format!("{} did not start a session", address.describe()))
         })?;
     // Noted before the cursor is opened: a kill in between would otherwise leave a cursor that
     // nobody knows of.
@@ -62,7 +64,7 @@ pub(super) fn hold_online(
     let (Some(metadata), Some(directory)) = (metadata, directory) else {
         return Err(Failure::of_network(format!(
             "the answer of {} to $backupCursor has no list of files",
-            address.shown()
+            address.describe()
         )));
     };
     let directory = PathBuf::from(directory);
@@ -79,7 +81,7 @@ pub(super) fn hold_online(
         Failure::of_data(format!(
             "the files of {} cannot be read in {} on this machine; run the backup on the \
              server's machine, as a user who may read them",
-            address.shown(),
+            address.describe(),
             directory.display()
         ))
     })?;

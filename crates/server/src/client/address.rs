@@ -109,7 +109,7 @@ impl Address {
     }
 
     /// The address for people, without a password.
-    pub fn shown(&self) -> String {
+    pub fn describe(&self) -> String {
         match &self.socket {
             Some(path) => path.display().to_string(),
             None => format!("{}:{}", self.host, self.port),
@@ -204,11 +204,11 @@ mod tests {
         let parse = |uri| Address::parse(uri, None).unwrap();
         let plain = parse("mongodb://localhost");
         assert_eq!(
-            (plain.shown(), plain.login.is_none()),
+            (plain.describe(), plain.login.is_none()),
             ("localhost:27017".to_owned(), true)
         );
-        assert_eq!(parse("mongodb://[::1]:5/").shown(), "::1:5");
-        assert_eq!(parse("mongodb://%2Ftmp%2Fm.sock").shown(), "/tmp/m.sock");
+        assert_eq!(parse("mongodb://[::1]:5/").describe(), "::1:5");
+        assert_eq!(parse("mongodb://%2Ftmp%2Fm.sock").describe(), "/tmp/m.sock");
         let login = parse("mongodb://a%40b:p%3Aq@h:1/db?authMechanism=SCRAM-SHA-1").login;
         let login = login.unwrap();
         assert_eq!(

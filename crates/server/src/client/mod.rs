@@ -40,7 +40,7 @@ impl Client {
     /// # Errors
     /// One line.
     pub fn connect(address: &Address) -> Result<Client, String> {
-        let shown = address.shown();
+        let shown = address.describe();
         let fail = |e: std::io::Error| format!("cannot connect to {shown}: {e}");
         let stream: Box<dyn Stream> = match &address.socket {
             Some(path) => {

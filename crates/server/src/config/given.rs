@@ -38,7 +38,7 @@ struct Row {
     shown: OptionFormat,
 }
 
-const fn given(option: &'static str, place: &'static str) -> Row {
+const fn new_row(option: &'static str, place: &'static str) -> Row {
     Row {
         option,
         place,
@@ -46,7 +46,7 @@ const fn given(option: &'static str, place: &'static str) -> Row {
     }
 }
 
-const fn meant(option: &'static str, place: &'static str, value: &'static str) -> Row {
+const fn new_constant_row(option: &'static str, place: &'static str, value: &'static str) -> Row {
     Row {
         option,
         place,
@@ -55,108 +55,108 @@ const fn meant(option: &'static str, place: &'static str, value: &'static str) -
 }
 
 const ROWS: &[Row] = &[
-    given("dbpath", "storage.dbPath"),
-    given("port", "net.port"),
-    given("bind_ip", "net.bindIp"),
-    given("bind_ip_all", "net.bindIpAll"),
-    given("advertise", "net.advertisedAddress"),
-    given("ipv6", "net.ipv6"),
-    given("compat", "quarry.compat"),
-    given("standalone", "quarry.standalone"),
-    given("replSet", "replication.replSetName"),
-    given("oplogSize", "replication.oplogSizeMB"),
-    given("memory", "quarry.memory"),
-    given("scanThreads", "quarry.scanThreads"),
-    given("storageEngine", "storage.engine"),
-    given("journalCommitInterval", "storage.journal.commitIntervalMs"),
-    given("repair", "storage.repair"),
-    meant("noscripting", "security.javascriptEnabled", "false"),
-    given("config", "config"),
-    given("unixSocketPrefix", "net.unixDomainSocket.pathPrefix"),
-    meant("nounixsocket", "net.unixDomainSocket.enabled", "false"),
-    given("maxConns", "net.maxIncomingConnections"),
-    given("networkMessageCompressors", "net.compression.compressors"),
-    given("allowOpenAccess", "quarry.allowOpenAccess"),
+    new_row("dbpath", "storage.dbPath"),
+    new_row("port", "net.port"),
+    new_row("bind_ip", "net.bindIp"),
+    new_row("bind_ip_all", "net.bindIpAll"),
+    new_row("advertise", "net.advertisedAddress"),
+    new_row("ipv6", "net.ipv6"),
+    new_row("compat", "quarry.compat"),
+    new_row("standalone", "quarry.standalone"),
+    new_row("replSet", "replication.replSetName"),
+    new_row("oplogSize", "replication.oplogSizeMB"),
+    new_row("memory", "quarry.memory"),
+    new_row("scanThreads", "quarry.scanThreads"),
+    new_row("storageEngine", "storage.engine"),
+    new_row("journalCommitInterval", "storage.journal.commitIntervalMs"),
+    new_row("repair", "storage.repair"),
+    new_constant_row("noscripting", "security.javascriptEnabled", "false"),
+    new_row("config", "config"),
+    new_row("unixSocketPrefix", "net.unixDomainSocket.pathPrefix"),
+    new_constant_row("nounixsocket", "net.unixDomainSocket.enabled", "false"),
+    new_row("maxConns", "net.maxIncomingConnections"),
+    new_row("networkMessageCompressors", "net.compression.compressors"),
+    new_row("allowOpenAccess", "quarry.allowOpenAccess"),
     Row {
         option: "setParameter",
         place: "setParameter",
         shown: OptionFormat::Fields,
     },
-    given("wiredTigerLibrary", "quarry.wiredTigerLibrary"),
-    given("wiredTigerInclude", "quarry.wiredTigerInclude"),
-    given("auditDestination", "auditLog.destination"),
-    given("auditFormat", "auditLog.format"),
-    given("auditPath", "auditLog.path"),
-    given("auditFilter", "auditLog.filter"),
-    given("auditRuntimeConfiguration", "auditLog.runtimeConfiguration"),
-    given("ldapServers", "security.ldap.servers"),
-    given("ldapTransportSecurity", "security.ldap.transportSecurity"),
-    given("ldapCAFile", "quarry.ldap.CAFile"),
-    given("ldapQueryUser", "security.ldap.bind.queryUser"),
-    given("ldapUserToDNMapping", "security.ldap.userToDNMapping"),
-    given(
+    new_row("wiredTigerLibrary", "quarry.wiredTigerLibrary"),
+    new_row("wiredTigerInclude", "quarry.wiredTigerInclude"),
+    new_row("auditDestination", "auditLog.destination"),
+    new_row("auditFormat", "auditLog.format"),
+    new_row("auditPath", "auditLog.path"),
+    new_row("auditFilter", "auditLog.filter"),
+    new_row("auditRuntimeConfiguration", "auditLog.runtimeConfiguration"),
+    new_row("ldapServers", "security.ldap.servers"),
+    new_row("ldapTransportSecurity", "security.ldap.transportSecurity"),
+    new_row("ldapCAFile", "quarry.ldap.CAFile"),
+    new_row("ldapQueryUser", "security.ldap.bind.queryUser"),
+    new_row("ldapUserToDNMapping", "security.ldap.userToDNMapping"),
+    new_row(
         "ldapAuthzQueryTemplate",
         "security.ldap.authz.queryTemplate",
     ),
-    given("ldapTimeoutMS", "security.ldap.timeoutMS"),
-    given("allowPlainWithoutTLS", "quarry.ldap.allowPlainWithoutTLS"),
-    given("logpath", "systemLog.path"),
-    given("logappend", "systemLog.logAppend"),
-    given("logRotate", "systemLog.logRotate"),
-    given("quiet", "systemLog.quiet"),
+    new_row("ldapTimeoutMS", "security.ldap.timeoutMS"),
+    new_row("allowPlainWithoutTLS", "quarry.ldap.allowPlainWithoutTLS"),
+    new_row("logpath", "systemLog.path"),
+    new_row("logappend", "systemLog.logAppend"),
+    new_row("logRotate", "systemLog.logRotate"),
+    new_row("quiet", "systemLog.quiet"),
     Row {
         option: "verbose",
         place: "systemLog.verbosity",
         shown: OptionFormat::Times,
     },
-    meant("syslog", "systemLog.destination", "syslog"),
-    given("redactClientLogData", "security.redactClientLogData"),
-    given("fork", "processManagement.fork"),
-    given("pidfilepath", "processManagement.pidFilePath"),
-    given("profile", "operationProfiling.mode"),
-    given("slowms", "operationProfiling.slowOpThresholdMs"),
-    given("slowOpSampleRate", "operationProfiling.slowOpSampleRate"),
-    given("metricsPort", "quarry.metricsPort"),
-    given("metricsBindIp", "quarry.metricsBindIp"),
-    given("metricsTokenFile", "quarry.metricsTokenFile"),
-    given("metricsHosts", "quarry.metricsHosts"),
-    given("otlpEndpoint", "quarry.otlp.endpoint"),
-    given("otlpIntervalMS", "quarry.otlp.intervalMS"),
-    given("otlpTimeoutMS", "quarry.otlp.timeoutMS"),
-    meant("auth", "security.authorization", "enabled"),
-    meant("noauth", "security.authorization", "disabled"),
-    given("keyFile", "security.keyFile"),
-    given("enableEncryption", "security.enableEncryption"),
-    given("encryptionKeyFile", "security.encryptionKeyFile"),
-    given("encryptionCipherMode", "security.encryptionCipherMode"),
-    given("tikvPd", "quarry.tikv.pd"),
-    given("tikvCAFile", "quarry.tikv.CAFile"),
-    given("tikvCertificateFile", "quarry.tikv.certificateFile"),
-    given("tikvKeyFile", "quarry.tikv.keyFile"),
-    given("tikvPrefix", "quarry.tikv.prefix"),
-    given("tikvStandby", "quarry.tikv.standby"),
-    given("tikvServers", "quarry.tikv.servers"),
-    given("tikvAddress", "quarry.tikv.address"),
-    given("tikvReads", "quarry.tikv.reads"),
-    given("tikvKeepSeconds", "quarry.tikv.keepSeconds"),
-    given("tlsMode", "net.tls.mode"),
-    given("tlsCertificateKeyFile", "net.tls.certificateKeyFile"),
-    given("tlsCAFile", "net.tls.CAFile"),
-    given("tlsCRLFile", "net.tls.CRLFile"),
-    given(
+    new_constant_row("syslog", "systemLog.destination", "syslog"),
+    new_row("redactClientLogData", "security.redactClientLogData"),
+    new_row("fork", "processManagement.fork"),
+    new_row("pidfilepath", "processManagement.pidFilePath"),
+    new_row("profile", "operationProfiling.mode"),
+    new_row("slowms", "operationProfiling.slowOpThresholdMs"),
+    new_row("slowOpSampleRate", "operationProfiling.slowOpSampleRate"),
+    new_row("metricsPort", "quarry.metricsPort"),
+    new_row("metricsBindIp", "quarry.metricsBindIp"),
+    new_row("metricsTokenFile", "quarry.metricsTokenFile"),
+    new_row("metricsHosts", "quarry.metricsHosts"),
+    new_row("otlpEndpoint", "quarry.otlp.endpoint"),
+    new_row("otlpIntervalMS", "quarry.otlp.intervalMS"),
+    new_row("otlpTimeoutMS", "quarry.otlp.timeoutMS"),
+    new_constant_row("auth", "security.authorization", "enabled"),
+    new_constant_row("noauth", "security.authorization", "disabled"),
+    new_row("keyFile", "security.keyFile"),
+    new_row("enableEncryption", "security.enableEncryption"),
+    new_row("encryptionKeyFile", "security.encryptionKeyFile"),
+    new_row("encryptionCipherMode", "security.encryptionCipherMode"),
+    new_row("tikvPd", "quarry.tikv.pd"),
+    new_row("tikvCAFile", "quarry.tikv.CAFile"),
+    new_row("tikvCertificateFile", "quarry.tikv.certificateFile"),
+    new_row("tikvKeyFile", "quarry.tikv.keyFile"),
+    new_row("tikvPrefix", "quarry.tikv.prefix"),
+    new_row("tikvStandby", "quarry.tikv.standby"),
+    new_row("tikvServers", "quarry.tikv.servers"),
+    new_row("tikvAddress", "quarry.tikv.address"),
+    new_row("tikvReads", "quarry.tikv.reads"),
+    new_row("tikvKeepSeconds", "quarry.tikv.keepSeconds"),
+    new_row("tlsMode", "net.tls.mode"),
+    new_row("tlsCertificateKeyFile", "net.tls.certificateKeyFile"),
+    new_row("tlsCAFile", "net.tls.CAFile"),
+    new_row("tlsCRLFile", "net.tls.CRLFile"),
+    new_row(
         "tlsAllowConnectionsWithoutCertificates",
         "net.tls.allowConnectionsWithoutCertificates",
     ),
-    given(
+    new_row(
         "tlsAllowInvalidCertificates",
         "net.tls.allowInvalidCertificates",
     ),
-    given("vaultServerName", "security.vault.serverName"),
-    given("vaultPort", "security.vault.port"),
-    given("vaultTokenFile", "security.vault.tokenFile"),
-    given("vaultSecret", "security.vault.secret"),
-    given("vaultServerCAFile", "security.vault.serverCAFile"),
-    given(
+    new_row("vaultServerName", "security.vault.serverName"),
+    new_row("vaultPort", "security.vault.port"),
+    new_row("vaultTokenFile", "security.vault.tokenFile"),
+    new_row("vaultSecret", "security.vault.secret"),
+    new_row("vaultServerCAFile", "security.vault.serverCAFile"),
+    new_row(
         "vaultDisableTLSForTesting",
         "security.vault.disableTLSForTesting",
     ),
@@ -317,7 +317,7 @@ mod tests {
         Settings::of(&args).unwrap()
     }
 
-    fn shown(settings: &Settings) -> String {
+    fn format_given(settings: &Settings) -> String {
         settings.given.to_string()
     }
 
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn nothing_is_shown_that_was_not_given() {
-        assert_eq!(shown(&settings(&[])), "{}");
+        assert_eq!(format_given(&settings(&[])), "{}");
     }
 
     #[test]
@@ -361,7 +361,7 @@ mod tests {
             "--metricsPort",
             "0",
         ]);
-        let shown = shown(&all);
+        let shown = format_given(&all);
         for part in [
             "port:5,",
             "unixDomainSocket:{enabled:false}",
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn the_query_of_a_url_is_not_shown() {
-        let shown = shown(&settings(&[
+        let shown = format_given(&settings(&[
             "--otlpEndpoint",
             "http://a:1/v1/metrics?key=geheim",
         ]));
@@ -405,7 +405,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let file = scratch.path().join("quarry.yaml");
         std::fs::write(&file, "net: {maxIncomingConnections: 7}\n").unwrap();
-        let shown = shown(&settings(&["--config", file.to_str().unwrap()]));
+        let shown = format_given(&settings(&["--config", file.to_str().unwrap()]));
         assert!(
             shown.contains("maxIncomingConnections: 7") && shown.contains("quarry.yaml"),
             "{shown}"

@@ -3,7 +3,7 @@
 //! mechanism uses are refused.
 
 use super::ldap::{LdapArgs, LdapSection, OwnLdap, ldap};
-use super::parameters::given;
+use super::parameters::find_parameter;
 use identity_ldap::Directory;
 use identity_oidc::Providers;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl IdentityProviders {
         ldap: Option<Arc<Directory>>,
         plain_without_tls: bool,
     ) -> Result<IdentityProviders, String> {
-        let mechanisms = given(parameters, "authenticationMechanisms").unwrap_or_default();
+        let mechanisms = find_parameter(parameters, "authenticationMechanisms").unwrap_or_default();
         let on: Vec<&str> = mechanisms.split(',').map(str::trim).collect();
         if let Some(bad) = on.iter().find(|m| !m.is_empty() && !MECHANISMS.contains(m)) {
             return Err(format!(
@@ -53,7 +53,7 @@ impl IdentityProviders {
                 MECHANISMS.join(", ")
             ));
         }
-        let providers = given(parameters, "oidcIdentityProviders");
+        let providers = find_parameter(parameters, "oidcIdentityProviders");
         let oidc = match (on.contains(&"MONGODB-OIDC"), providers) {
             (true, Some(json)) => Some(Arc::new(Providers::parse(json)?)),
             (true, None) => {

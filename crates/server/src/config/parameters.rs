@@ -33,7 +33,10 @@ pub(super) fn parameters(
 }
 
 /// The effective value: the last one given.
-pub(super) fn given<'a>(parameters: &'a [(String, String)], name: &str) -> Option<&'a str> {
+pub(super) fn find_parameter<'a>(
+    parameters: &'a [(String, String)],
+    name: &str,
+) -> Option<&'a str> {
     let mut last = parameters.iter().rev();
     last.find(|(n, _)| n == name)
         .map(|(_, value)| value.as_str())
@@ -70,8 +73,8 @@ mod tests {
         ];
         let wanted = wanted.map(|(n, v)| (n.to_owned(), v.to_owned()));
         assert_eq!(got, wanted);
-        assert_eq!(given(&got, "e"), Some("6"));
-        assert_eq!(given(&got, "z"), None);
+        assert_eq!(find_parameter(&got, "e"), Some("6"));
+        assert_eq!(find_parameter(&got, "z"), None);
         let list = list_of("b", "[{\"c\":\t1}]").unwrap();
         assert_eq!(list, model::doc! { "": [{ "c": 1i32 }] });
         assert!(list_of("b", "{}").unwrap_err().contains("setParameter b"));

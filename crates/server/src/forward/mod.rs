@@ -257,7 +257,7 @@ impl<'a> Connection<'a> {
             // From now on all messages are forwarded: replies given here could overtake the
             // holder's.
             self.is_pipelined |= begins && self.is_waiting;
-            let taken = self.requests.left().unwrap_or(bytes.len());
+            let taken = self.requests.missing_bytes().unwrap_or(bytes.len());
             return self.hand_on(bytes, taken.min(bytes.len()), true);
         };
         match here::length_of(bytes) {

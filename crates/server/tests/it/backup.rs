@@ -31,7 +31,7 @@ pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-pub(crate) fn done(arguments: &[&str]) -> String {
+pub(crate) fn run_quarry(arguments: &[&str]) -> String {
     let output = quarry(arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
@@ -139,7 +139,7 @@ impl TestFolder {
 
 fn restored(place: &TestFolder, engine: &str, name: &str) -> TestServer {
     let (repository, to) = (place.at("repository"), place.at(name));
-    done(&["restore", text(&repository), "--dbpath", text(&to)]);
+    run_quarry(&["restore", text(&repository), "--dbpath", text(&to)]);
     TestServer::start(&to, &["--storageEngine", engine])
 }
 
@@ -252,7 +252,7 @@ fn a_backup_under_writers_is_of_one_moment() {
         for round in 0..3 {
             std::thread::sleep(Duration::from_millis(200));
             let before: Vec<i32> = writers.iter().map(Writer::acknowledged).collect();
-            done(&["backup", "make", text(&repository), "--uri", &server.uri()]);
+            run_quarry(&["backup", "make", text(&repository), "--uri", &server.uri()]);
             let after: Vec<i32> = writers.iter().map(|w| w.acknowledged() + 1).collect();
             let mut copy = restored(&place, engine, &format!("copy-{round}"));
             for n in 0..WRITERS {
@@ -277,10 +277,10 @@ fn a_backup_under_writers_is_of_one_moment() {
             }
         }
         writers.into_iter().for_each(Writer::end);
-        let listed = done(&["backup", "list", text(&repository), "--json"]);
+        let listed = run_quarry(&["backup", "list", text(&repository), "--json"]);
         assert_eq!(listed.lines().count(), 3, "{listed}");
         assert!(listed.lines().all(|l| l.starts_with('{')), "{listed}");
-        done(&["backup", "verify", text(&repository)]);
+        run_quarry(&["backup", "verify", text(&repository)]);
         let left = fs::read_dir(place.at("data/.backup-cursor"));
         assert_eq!(
             left.unwrap().count(),
@@ -355,7 +355,13 @@ fn the_second_backup_moves_what_has_changed() {
     let repository = place.at("repository");
     let make = |server: &TestServer| {
         let uri = server.uri();
-        sizes(&done(&["backup", "make", text(&repository), "--uri", &uri]))
+        sizes(&run_quarry(&[
+            "backup",
+            "make",
+            text(&repository),
+            "--uri",
+            &uri,
+        ]))
     };
     let first = make(&server);
     server.insert("c", 50_000, 500);
@@ -410,8 +416,8 @@ fn a_backup_and_a_restore_that_were_killed_are_gone_on_with() {
     }
     assert!(killed >= 3, "only {killed} were killed");
     // The snapshot that the killed backup held open does not block the next one.
-    done(&make);
-    done(&["backup", "verify", text(&repository)]);
+    run_quarry(&make);
+    run_quarry(&["backup", "verify", text(&repository)]);
     let mut slowly = restore.to_vec();
     slowly.extend(["--rate", "20K"]);
     for delay in [30, 300, 800] {
@@ -423,7 +429,7 @@ fn a_backup_and_a_restore_that_were_killed_are_gone_on_with() {
             assert!(line.contains("is not a data directory"), "{line}");
         }
     }
-    done(&restore);
+    run_quarry(&restore);
     let mut copy = TestServer::start(&to, &[]);
     copy.validate("c");
     let count = copy.ok(&doc! { "count": "c", "$db": "d" });
@@ -507,7 +513,7 @@ fn a_directory_without_a_server_is_backed_up_and_one_with_a_server_is_not() {
         assert!(line.contains("in use"), "{line}");
         // A kill: acknowledged writes are in the journal.
         drop(server);
-        done(&make);
+        run_quarry(&make);
         assert!(!data.join(".backup-offline").exists());
         let mut copy = restored(&place, engine, "copy");
         copy.validate("c");
@@ -522,7 +528,7 @@ fn an_altered_backup_is_refused_by_the_name_of_the_file() {
     let mut server = TestServer::start(&place.at("data"), &[]);
     server.insert("c", 0, 1_000);
     let (repository, to) = (place.at("repository"), place.at("copy"));
-    done(&["backup", "make", text(&repository), "--uri", &server.uri()]);
+    run_quarry(&["backup", "make", text(&repository), "--uri", &server.uri()]);
     let objects = repository.join("objects");
     let shelves = fs::read_dir(objects).unwrap();
     let all = shelves.flat_map(|s| fs::read_dir(s.unwrap().path()).unwrap());
@@ -554,7 +560,7 @@ fn old_backups_go_by_the_rules() {
     for n in 0..3 {
         server.insert("c", n * 100, 100);
         let uri = server.uri();
-        done(&[
+        run_quarry(&[
             "backup",
             "make",
             text(&repository),
@@ -564,10 +570,10 @@ fn old_backups_go_by_the_rules() {
             "2",
         ]);
     }
-    let listed = done(&["backup", "list", text(&repository)]);
+    let listed = run_quarry(&["backup", "list", text(&repository)]);
     assert_eq!(listed.lines().count(), 2, "{listed}");
-    done(&["backup", "prune", text(&repository), "--keepDaily", "1"]);
-    done(&["backup", "verify", text(&repository)]);
+    run_quarry(&["backup", "prune", text(&repository), "--keepDaily", "1"]);
+    run_quarry(&["backup", "verify", text(&repository)]);
     let mut copy = restored(&place, "rocksdb", "copy");
     assert_eq!(int(&copy.ok(&doc! { "count": "c", "$db": "d" }), "n"), 300);
 }
@@ -593,7 +599,7 @@ fn the_right_to_fsync_is_needed_and_the_password_can_lie_in_a_file() {
         let make = ["backup", "make", text(&repository), "--uri", uri].map(str::to_owned);
         make.into_iter().chain(password).collect::<Vec<String>>()
     };
-    done(
+    run_quarry(
         &make(&uri("root"))
             .iter()
             .map(String::as_str)
@@ -629,7 +635,7 @@ fn a_mounted_backup_is_read_and_not_written_and_leaves_nothing_behind() {
         let mut server = TestServer::start(&place.at("data"), &["--storageEngine", engine]);
         server.insert("c", 0, 5_000);
         let (repository, folder) = (place.at("repository"), place.at("mounted"));
-        done(&["backup", "make", text(&repository), "--uri", &server.uri()]);
+        run_quarry(&["backup", "make", text(&repository), "--uri", &server.uri()]);
         server.insert("c", 5_000, 10);
         let mount = [
             "mount",
@@ -664,7 +670,7 @@ fn a_mounted_backup_is_read_and_not_written_and_leaves_nothing_behind() {
         let _ = client.call(doc! { "compact": "c", "$db": "d" }.as_bytes());
         end(child);
         assert!(!folder.exists());
-        done(&["backup", "verify", text(&repository)]);
+        run_quarry(&["backup", "verify", text(&repository)]);
     }
 }
 
@@ -697,7 +703,7 @@ fn a_drill_tells_whether_a_backup_can_be_relied_on() {
         server.ok(&doc! { "createIndexes": "c",
         "indexes": [{ "key": { "n": 1i32 }, "name": "n" }], "$db": "d" });
         let (repository, scratch) = (place.at("repository"), place.at("scratch"));
-        done(&["backup", "make", text(&repository), "--uri", &server.uri()]);
+        run_quarry(&["backup", "make", text(&repository), "--uri", &server.uri()]);
         let drill = [
             "backup",
             "drill",
@@ -706,7 +712,7 @@ fn a_drill_tells_whether_a_backup_can_be_relied_on() {
             text(&scratch),
         ];
         let drill = [&drill[..], &["--memory", "256M"]].concat();
-        let said = done(&drill);
+        let said = run_quarry(&drill);
         assert!(
             said.contains("d.c: 2000 documents, 2000 index entries, 0 findings"),
             "{said}"
@@ -727,7 +733,7 @@ fn validating_a_directory_changes_nothing_and_finds_damage() {
     assert!(refused(&validate).contains("in use"));
     drop(server);
     let before = listing(&data);
-    let said = done(&validate);
+    let said = run_quarry(&validate);
     assert!(
         said.contains("d.c: 3000 documents, 0 index entries, 0 findings"),
         "{said}"
@@ -767,15 +773,15 @@ fn encrypted_data_stay_encrypted_in_a_backup_and_open_with_their_key_alone() {
     let mut server = encryption::EncryptedServer::start(&data, &options);
     encryption::load(&mut server);
     let uri = format!("mongodb://{}", server.address());
-    done(&["backup", "make", text(&repository), "--uri", &uri]);
+    run_quarry(&["backup", "make", text(&repository), "--uri", &uri]);
     server.kill();
-    done(&["backup", "make", text(&repository), "--dbpath", text(&data)]);
+    run_quarry(&["backup", "make", text(&repository), "--dbpath", text(&data)]);
     let shelves = fs::read_dir(repository.join("objects")).unwrap();
     for shelf in shelves {
         let showing = encryption::showing(&shelf.unwrap().path());
         assert!(showing.is_empty(), "{showing:?}");
     }
-    done(&["restore", text(&repository), "--dbpath", text(&copy)]);
+    run_quarry(&["restore", text(&repository), "--dbpath", text(&copy)]);
     let line = encryption::refused(&copy, &[]);
     assert!(line.contains("ncrypt"), "{line}");
     let mut server = encryption::EncryptedServer::start(&copy, &options);
@@ -792,7 +798,7 @@ fn the_log_of_encrypted_data_is_encrypted_too() {
     let (data, repository, copy) = (place.at("data"), place.at("repository"), place.at("copy"));
     let mut server = encryption::EncryptedServer::start(&data, &options);
     let uri = format!("mongodb://{}", server.address());
-    done(&["backup", "make", text(&repository), "--uri", &uri]);
+    run_quarry(&["backup", "make", text(&repository), "--uri", &uri]);
     encryption::load(&mut server);
     let ship = ["backup", "ship", text(&repository), "--uri", &uri, "--once"];
     let with = |arguments: &[&str], key: &Path| {
@@ -800,7 +806,7 @@ fn the_log_of_encrypted_data_is_encrypted_too() {
         let key = ["--encryptionKeyFile", text(key)].map(str::to_owned);
         all.chain(key).collect::<Vec<String>>()
     };
-    let all = |list: &[String]| done(&list.iter().map(String::as_str).collect::<Vec<_>>());
+    let all = |list: &[String]| run_quarry(&list.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(refused(&ship).contains("give --encryptionKeyFile"));
     all(&with(&ship, &key));
     let showing = encryption::showing(&repository.join("log"));

@@ -10,7 +10,7 @@ use std::process::Command;
 use model::{DocBuf, Value, doc};
 use store::format::LAYOUT_VERSION;
 
-use crate::backup::{connect, done, ok, refused, text};
+use crate::backup::{connect, ok, refused, run_quarry, text};
 use crate::client::Client;
 use crate::driver::Process;
 
@@ -77,7 +77,7 @@ impl Fixture {
     }
 
     /// The commands in a list, each with the recorded part of its reply.
-    fn asked(&self, list: &str) -> Vec<DocBuf> {
+    fn read_commands(&self, list: &str) -> Vec<DocBuf> {
         let lines = fs::read_to_string(self.at(list)).unwrap();
         let parse = |line| model::extjson::parse_document(line).unwrap();
         let asked: Vec<DocBuf> = lines.lines().map(parse).collect();
@@ -131,9 +131,13 @@ fn data_of_every_format_are_read_as_they_were_written() {
     for fixture in fixtures("data") {
         let (data, keys, options) = (fixture.at("data"), fixture.keys(), fixture.options());
         let validate = ["validate", "--memory", "256M", "--dbpath", text(&data)];
-        done(&[&validate[..], &borrowed(&keys)[..]].concat());
-        check_data(&data, &borrowed(&options), &fixture.asked("asked.jsonl"));
-        done(&[&validate[..], &borrowed(&keys)[..]].concat());
+        run_quarry(&[&validate[..], &borrowed(&keys)[..]].concat());
+        check_data(
+            &data,
+            &borrowed(&options),
+            &fixture.read_commands("asked.jsonl"),
+        );
+        run_quarry(&[&validate[..], &borrowed(&keys)[..]].concat());
     }
 }
 
@@ -141,14 +145,14 @@ fn data_of_every_format_are_read_as_they_were_written() {
 fn backups_of_every_format_come_back() {
     for fixture in fixtures("backups") {
         let repository = fixture.at("repository");
-        done(&["backup", "verify", text(&repository)]);
+        run_quarry(&["backup", "verify", text(&repository)]);
         let (newest, then) = (fixture.at("newest"), fixture.at("then"));
         let restore = ["restore", text(&repository), "--dbpath"];
-        done(&[&restore[..], &[text(&newest)]].concat());
-        check_data(&newest, &[], &fixture.asked("backup.jsonl"));
+        run_quarry(&[&restore[..], &[text(&newest)]].concat());
+        check_data(&newest, &[], &fixture.read_commands("backup.jsonl"));
         let to = ["--memory", "256M", "--to", fixture.word("to")];
-        done(&[&restore[..], &[text(&then)], &to[..]].concat());
-        check_data(&then, &[], &fixture.asked("moment.jsonl"));
+        run_quarry(&[&restore[..], &[text(&then)], &to[..]].concat());
+        check_data(&then, &[], &fixture.read_commands("moment.jsonl"));
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use model::{Doc, DocBuf, doc};
 
-use crate::backup::{connect, done, ok, quarry, refused, text};
+use crate::backup::{connect, ok, quarry, refused, run_quarry, text};
 use crate::driver::Process;
 
 const COUNT: i32 = 4_000;
@@ -38,12 +38,12 @@ impl TestFolder {
     }
 
     fn repair(&self) -> String {
-        done(&self.arguments("repair", text(&self.data())))
+        run_quarry(&self.arguments("repair", text(&self.data())))
     }
 
     /// Checks that `quarry validate` finds nothing; returns the ids of the documents.
     fn check(&self, options: &[&str]) -> BTreeSet<i32> {
-        done(&self.arguments("validate", text(&self.data())));
+        run_quarry(&self.arguments("validate", text(&self.data())));
         let server = Process::with(&self.data(), options);
         let mut client = connect(server.address());
         let found = ids(&mut client, &doc! {});

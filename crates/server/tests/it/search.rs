@@ -32,7 +32,7 @@ fn document(n: i32) -> Document {
 }
 
 /// `_id`s of all documents that a search finds.
-async fn found(client: &Client) -> BTreeSet<i32> {
+async fn find_ids(client: &Client) -> BTreeSet<i32> {
     let stages = [
         doc! { "$search": { "text": { "query": "common", "path": "t" } } },
         doc! { "$project": { "_id": 1 } },
@@ -94,11 +94,11 @@ impl Model {
 async fn caught_up(client: &Client, model: &Model) {
     let began = Instant::now();
     while status(client).await != "READY" {
-        model.check_gone(&found(client).await);
+        model.check_gone(&find_ids(client).await);
         assert!(began.elapsed() < Duration::from_secs(120));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    model.check(&found(client).await);
+    model.check(&find_ids(client).await);
 }
 
 async fn kill_while_indexing(dbpath: &Path, options: &[&str]) {
@@ -137,7 +137,7 @@ async fn kill_while_indexing(dbpath: &Path, options: &[&str]) {
                 None => {}
             }
         }
-        model.check_gone(&found(&client).await);
+        model.check_gone(&find_ids(&client).await);
         if round % 2 == 1 {
             caught_up(&client, &model).await;
         }

@@ -68,7 +68,7 @@ fn clients_that_wait_for_that_answer_are_few() {
 }
 
 /// Sends `bytes`; returns how long the server keeps the connection, `None` if it is kept.
-fn kept(running: &ToyServer, bytes: &[u8]) -> Option<Duration> {
+fn measure_connection(running: &ToyServer, bytes: &[u8]) -> Option<Duration> {
     let mut stream = TcpStream::connect(running.server().tcp_addresses()[0]).unwrap();
     let began = Instant::now();
     stream
@@ -98,11 +98,11 @@ fn who_has_to_log_in_ends_what_it_begins() {
     let running = ToyServer::with(|config| config.patience = PATIENCE);
     let message = MessageBuilder::new(1).body(&document("ping", 1)).build();
     let half = &message[..message.len() - 1];
-    assert_eq!(kept(&running, half), None);
-    assert_eq!(kept(&running, &[]), None);
+    assert_eq!(measure_connection(&running, half), None);
+    assert_eq!(measure_connection(&running, &[]), None);
     running.toy().is_closed.store(true, Ordering::SeqCst);
     for bytes in [half, &message[..3], &[]] {
-        let time = kept(&running, bytes).expect("it is kept");
+        let time = measure_connection(&running, bytes).expect("it is kept");
         assert!(time >= PATIENCE && time < 3 * PATIENCE, "{time:?}");
     }
     // Between messages a client may be slow.

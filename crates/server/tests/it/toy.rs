@@ -226,7 +226,7 @@ impl ToyServer {
 /// Waits for something that another thread will do.
 pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(5);
-    while !done() {
+    while !run_quarry() {
         assert!(Instant::now() < until, "never happened: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }

@@ -126,7 +126,7 @@ pub fn retained(bucket: &[u8], keep: impl Fn(&[u8]) -> bool) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn shown(bucket: &[u8]) -> Vec<(&[u8], &[u8])> {
+    fn list_entries(bucket: &[u8]) -> Vec<(&[u8], &[u8])> {
         entries(bucket).map(|e| e.expect("whole")).collect()
     }
 
@@ -137,12 +137,15 @@ mod tests {
         let b = with(&b, b"z", Some(b""));
         let b = with(&b, b"m", Some(b"3"));
         let expected: Vec<(&[u8], &[u8])> = vec![(b"", b"2"), (b"m", b"3"), (b"z", b"")];
-        assert_eq!(shown(&b), expected);
+        assert_eq!(list_entries(&b), expected);
         assert_eq!(find(&b, b"m"), Some(&b"3"[..]));
         assert_eq!(find(&b, b"n"), None);
-        assert_eq!(shown(&with(&b, b"m", None)).len(), 2);
+        assert_eq!(list_entries(&with(&b, b"m", None)).len(), 2);
         assert_eq!(with(&b, b"absent", None), b);
-        assert_eq!(shown(&retained(&b, |r| r < b"n".as_slice())).len(), 2);
+        assert_eq!(
+            list_entries(&retained(&b, |r| r < b"n".as_slice())).len(),
+            2
+        );
         assert!(with(&with(&[], b"a", Some(b"1")), b"a", None).is_empty());
     }
 

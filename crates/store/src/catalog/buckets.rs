@@ -191,7 +191,7 @@ impl OpenList {
 mod tests {
     use super::*;
 
-    fn wanted(time_ms: i64, bytes: usize) -> NewMeasurement<'static> {
+    fn new_measurement(time_ms: i64, bytes: usize) -> NewMeasurement<'static> {
         NewMeasurement {
             time_ms,
             bytes,
@@ -204,12 +204,12 @@ mod tests {
     fn a_bucket_is_packed_when_its_writers_have_left() {
         let (mut list, counts) = (OpenList::default(), BucketCounts::default());
         let first = bucket::key(1, 0, [1; 8]);
-        assert_eq!(list.place(&wanted(5, 10), &counts), None);
-        list.open(&wanted(5, 10), first, &counts);
+        assert_eq!(list.place(&new_measurement(5, 10), &counts), None);
+        list.open(&new_measurement(5, 10), first, &counts);
         list.enter(first);
-        assert_eq!(list.place(&wanted(999, 10), &counts), Some(first));
+        assert_eq!(list.place(&new_measurement(999, 10), &counts), Some(first));
         // The measurement is too late for the bucket: the bucket closes, and waits for its writer.
-        assert_eq!(list.place(&wanted(1000, 10), &counts), None);
+        assert_eq!(list.place(&new_measurement(1000, 10), &counts), None);
         assert!(list.packable.is_empty());
         list.leave(first);
         assert_eq!(list.packable, [first]);
@@ -219,13 +219,16 @@ mod tests {
     #[test]
     fn full_buckets_close() {
         let (mut list, counts) = (OpenList::default(), BucketCounts::default());
-        list.open(&wanted(0, 1), bucket::key(1, 0, [1; 8]), &counts);
+        list.open(&new_measurement(0, 1), bucket::key(1, 0, [1; 8]), &counts);
         for _ in 1..ROWS_MAX {
-            assert!(list.place(&wanted(0, 1), &counts).is_some());
+            assert!(list.place(&new_measurement(0, 1), &counts).is_some());
         }
-        assert!(list.place(&wanted(0, 1), &counts).is_none());
-        list.open(&wanted(0, 1), bucket::key(1, 0, [2; 8]), &counts);
-        assert!(list.place(&wanted(0, BYTES_MAX), &counts).is_none());
+        assert!(list.place(&new_measurement(0, 1), &counts).is_none());
+        list.open(&new_measurement(0, 1), bucket::key(1, 0, [2; 8]), &counts);
+        assert!(
+            list.place(&new_measurement(0, BYTES_MAX), &counts)
+                .is_none()
+        );
         assert_eq!(list.packable.len(), 2);
     }
 
@@ -236,7 +239,7 @@ mod tests {
             let meta = n.to_be_bytes();
             let wanted = NewMeasurement {
                 meta: &meta,
-                ..wanted(0, 1)
+                ..new_measurement(0, 1)
             };
             list.open(&wanted, bucket::key(1, 0, meta), &counts);
         }

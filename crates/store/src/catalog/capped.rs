@@ -65,7 +65,7 @@ pub(crate) struct CappedEntry {
 
 impl OldestDocuments {
     /// The documents that are not deleted.
-    pub(crate) fn left(&self) -> impl Iterator<Item = &CappedEntry> {
+    pub(crate) fn live_entries(&self) -> impl Iterator<Item = &CappedEntry> {
         self.docs.iter().skip(self.gone)
     }
 
@@ -94,7 +94,10 @@ impl OldestDocuments {
 
     /// Removes the deleted documents; true when none is left.
     pub(crate) fn compact(&mut self) -> bool {
-        let start = self.left().next().map_or(self.bytes.len(), |d| d.key);
+        let start = self
+            .live_entries()
+            .next()
+            .map_or(self.bytes.len(), |d| d.key);
         self.bytes.drain(..start);
         self.docs.drain(..self.gone);
         self.gone = 0;

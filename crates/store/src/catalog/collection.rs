@@ -423,13 +423,13 @@ impl Collection {
         let inside = self.gate.enter_while(&go_on)?;
         let state = self.state.load();
         if state.dropped {
-            Err(self.gone())
+            Err(self.gone_error())
         } else {
             Ok((inside, state))
         }
     }
 
-    pub(crate) fn gone(&self) -> model::MongoError {
+    pub(crate) fn gone_error(&self) -> model::MongoError {
         model::MongoError::new(
             model::code::QUERY_PLAN_KILLED,
             format!("collection dropped or renamed: {}", self.ns),
@@ -439,7 +439,7 @@ impl Collection {
 
     /// The error for a plan that was made for an earlier state of an index.
     pub(crate) fn plan_is_stale(&self) -> model::MongoError {
-        self.gone()
+        self.gone_error()
     }
 
     /// True for the error of a collection that went away under an operation.

@@ -263,7 +263,7 @@ impl Writer<'_> {
     fn write_sorted(&self, index: &Index, filling: &mut BuildProgress) -> Result<usize> {
         let (b, mut number) = (&mut filling.buffers, 0);
         b.batch.clear();
-        for e in filling.run.left() {
+        for e in filling.run.remaining_entries() {
             put_entry(&mut b.batch, index, e.key, e.id, &mut b.entry);
             number += 1;
             if b.batch.byte_len() >= BATCH_BYTES.min(self.batch_room()) {
@@ -276,7 +276,7 @@ impl Writer<'_> {
         let engine = &self.shared.engine;
         engine.admit(b.batch.byte_len(), WriteClass::Background);
         self.commit(WriteUnit::new(&b.batch))?;
-        for e in filling.run.left().take(number) {
+        for e in filling.run.remaining_entries().take(number) {
             if index.may_have_changed(e.id) {
                 filling.pending.push_back(PendingCheck::Check {
                     id: e.id.to_vec(),
@@ -297,7 +297,7 @@ impl Writer<'_> {
             buffers: b,
             ..
         } = filling;
-        let chunk: Vec<_> = run.left().take(UNIQUE_ENTRIES).collect();
+        let chunk: Vec<_> = run.remaining_entries().take(UNIQUE_ENTRIES).collect();
         if chunk.is_empty() {
             return Ok(0);
         }

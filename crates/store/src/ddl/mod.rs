@@ -44,7 +44,7 @@ impl Writer<'_> {
     ) -> Result<T> {
         let closed = self.close(self.operation)?;
         if self.is_dropped() {
-            return Err(self.gone());
+            return Err(self.gone_error());
         }
         self.alter_alone(closed, ready, note, change)
     }

@@ -75,7 +75,7 @@ impl Run {
     }
 
     /// The entries that were not taken yet, in order.
-    pub(super) fn left(&self) -> impl Iterator<Item = RunEntry<'_>> {
+    pub(super) fn remaining_entries(&self) -> impl Iterator<Item = RunEntry<'_>> {
         let left = self.places.get(self.taken..).unwrap_or_default();
         left.iter().map(|p| entry(&self.bytes, p))
     }

@@ -110,7 +110,7 @@ impl CatalogWriter<'_> {
         transaction: &Transaction,
         record: &mut SessionRecord,
     ) -> Result<CommitPos> {
-        let made = transaction.made();
+        let made = transaction.created_collections();
         if made.is_empty() {
             let nothing = CatalogChange {
                 rows: &|_| {},

@@ -64,7 +64,7 @@ pub(crate) fn start_ms(key: &BucketKey) -> i64 {
 }
 
 /// The part of a bucket's key that differs between buckets with the same beginning.
-pub(crate) fn rest(key: &BucketKey) -> [u8; 8] {
+pub(crate) fn key_suffix(key: &BucketKey) -> [u8; 8] {
     key[13..].try_into().unwrap_or_default()
 }
 
@@ -199,7 +199,7 @@ mod tests {
         let keys = [-5i64, -1, 0, 1, 1_700_000_000_000].map(|ms| key(7, ms, [9; 8]));
         assert!(keys.is_sorted());
         for (k, ms) in keys.iter().zip([-5i64, -1, 0, 1, 1_700_000_000_000]) {
-            assert_eq!((start_ms(k), rest(k), of(k)), (ms, [9; 8], Some(*k)));
+            assert_eq!((start_ms(k), key_suffix(k), of(k)), (ms, [9; 8], Some(*k)));
             assert_eq!(row_seq(&row_key(k, 300)), Some(300));
             assert!(before(7, ms)[..] < k[..] && k[..] < end(7)[..]);
         }

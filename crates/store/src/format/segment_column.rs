@@ -265,7 +265,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// The values of a column, independent of the order of their bytes.
-    fn shown(column: &SegmentColumn) -> Vec<(u8, u64, Vec<u8>)> {
+    fn column_values(column: &SegmentColumn) -> Vec<(u8, u64, Vec<u8>)> {
         (0..column.len())
             .map(|at| match class(column.tags[at]) {
                 Class::Long => (column.tags[at], 0, column.long(at).to_vec()),
@@ -277,7 +277,7 @@ mod tests {
     fn round(column: &SegmentColumn) -> usize {
         let bytes = column.encode();
         let back = SegmentColumn::decode(&bytes, column.len()).expect("a column");
-        assert_eq!(shown(&back), shown(column));
+        assert_eq!(column_values(&back), column_values(column));
         for cut in 0..bytes.len() {
             assert!(SegmentColumn::decode(&bytes[..cut], column.len()).is_none());
         }
@@ -332,7 +332,7 @@ mod tests {
             bytes in proptest::collection::vec(any::<u8>(), 0..80), rows in 0usize..40) {
             if let Some(column) = SegmentColumn::decode(&bytes, rows) {
                 prop_assert_eq!(column.len(), rows);
-                shown(&column);
+                column_values(&column);
             }
         }
     }

@@ -54,7 +54,7 @@ impl IncludedFields {
 
     /// What to read from entries for these top-level fields, or for whole documents without names;
     /// `None` when the entries do not store all of it.
-    pub(super) fn wanted(&self, names: Option<&[String]>) -> Option<WantedFields> {
+    pub(super) fn select_fields(&self, names: Option<&[String]>) -> Option<WantedFields> {
         let is_carried = match (self, names) {
             (IncludedFields::Document, _) => true,
             (IncludedFields::Fields(_), None) => false,

@@ -34,7 +34,7 @@ impl Index {
     /// documents without names; `None` when the entries may not contain all of it.
     pub fn wanted_fields(&self, names: Option<&[String]>) -> Option<WantedFields> {
         if let Some(carried) = &self.carried {
-            return carried.wanted(names);
+            return carried.select_fields(names);
         }
         let names = names?;
         let mut wanted = WantedFields::default();
@@ -54,7 +54,7 @@ impl Index {
 
     /// Decodes the fields of a document from its entry into `bytes`, in the order of the document;
     /// `None` when the entry does not contain all that is wanted.
-    pub fn said<'b>(
+    pub fn decode_fields<'b>(
         &self,
         wanted: &WantedFields,
         entry: EntryParts<'b>,

@@ -135,13 +135,13 @@ pub(super) fn mend(m: &mut RepairContext<'_>, work: &mut CollectionRepair<'_>) -
         let (ns, name) = (work.ns(), i.index.name());
         if i.put > 0 {
             let put = i.put;
-            m.aside.found(&format!(
+            m.aside.report_defect(&format!(
                 "{ns}: index {name}: {put} entries were missing or wrong"
             ));
         }
         if i.removed > 0 {
             let removed = i.removed;
-            m.aside.found(&format!(
+            m.aside.report_defect(&format!(
                 "{ns}: index {name}: {removed} entries led to no document"
             ));
         }

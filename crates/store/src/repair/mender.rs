@@ -27,7 +27,7 @@ pub trait SalvageSink {
     fn keep(&mut self) -> Result<()>;
 
     /// One line for each defect.
-    fn found(&mut self, line: &str);
+    fn report_defect(&mut self, line: &str);
 
     /// A new UUID for a collection whose own is unreadable.
     fn new_uuid(&mut self) -> [u8; 16];
@@ -133,14 +133,14 @@ impl<'m> RepairContext<'m> {
     /// Reports a defect that the next commit repairs.
     pub(super) fn mended(&mut self, line: &str) {
         self.done.mended += 1;
-        self.aside.found(line);
+        self.aside.report_defect(line);
     }
 
     /// Hands a complete document to the caller.
     pub(super) fn take_document(&mut self, ns: &Namespace, doc: Doc<'_>, why: &str) -> Result<()> {
         self.done.documents_apart += 1;
         let id = doc.field("_id");
-        self.aside.found(&format!(
+        self.aside.report_defect(&format!(
             "{ns}: the document with _id {id} is set apart: {why}"
         ));
         self.keep_document(ns, doc, why)
@@ -166,7 +166,7 @@ impl<'m> RepairContext<'m> {
         self.done.rows_apart += 1;
         self.taken = true;
         let place = ns.map_or_else(|| table.name().to_owned(), ToString::to_string);
-        self.aside.found(&format!(
+        self.aside.report_defect(&format!(
             "{place}: the row at {} is set apart: {why}",
             hex(key)
         ));

@@ -304,7 +304,7 @@ impl SeriesScan {
                 return self.view.check_kept(&self.coll).map(|()| None);
             };
             let (start_ms, rest) = match &found {
-                Some(group) => (bucket::start_ms(&group.key), bucket::rest(&group.key)),
+                Some(group) => (bucket::start_ms(&group.key), bucket::key_suffix(&group.key)),
                 None => {
                     let first = self.rows.front().map(|(_, m)| m);
                     let time = first.map_or(0, |m| self.options.time_of(m.doc.doc()));

@@ -215,7 +215,8 @@ impl IndexScan {
         self.check_alive().and(visited)
     }
 
-    /// As [`IndexScan::visit_entries`], with the values of the entries; see [`Index::said`].
+    /// As [`IndexScan::visit_entries`], with the values of the entries; see
+    /// [`Index::decode_fields`].
     ///
     /// # Output
     /// False when there are no more.
@@ -249,7 +250,7 @@ impl IndexScan {
         let (coll, index) = (self.coll.clone(), self.index.clone());
         let (mut bytes, mut failed) = (Vec::new(), Ok(()));
         let mut show = |view: &ReadView, entry: EntryParts<'_>| -> Result<bool> {
-            if let Some(doc) = index.said(wanted, entry, &mut bytes) {
+            if let Some(doc) = index.decode_fields(wanted, entry, &mut bytes) {
                 let key = &coll.key_of(entry.id);
                 let header = record::Header {
                     insert_seq: 0,

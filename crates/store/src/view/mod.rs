@@ -124,7 +124,7 @@ impl ReadView {
     }
 
     /// The collections created in the reader's transaction.
-    pub(crate) fn made(&self) -> Option<&Arc<UncommittedCollections>> {
+    pub(crate) fn created_collections(&self) -> Option<&Arc<UncommittedCollections>> {
         self.made.as_ref()
     }
 

@@ -169,7 +169,7 @@ impl ReadView {
     /// 175 QueryPlanKilled.
     pub(crate) fn check_kept(&self, coll: &Collection) -> Result<()> {
         match self.has_lost(coll) {
-            true => Err(coll.gone()),
+            true => Err(coll.gone_error()),
             false => Ok(()),
         }
     }

@@ -172,7 +172,12 @@ impl Writer<'_> {
             let number = self.read_enough(displacement, incoming)?;
             let oldest = &mut *displacement.oldest;
             let mut wanted = KeyIds::from_slice(keys);
-            wanted.extend(oldest.left().take(number).map(|d| KeyId::of(oldest.key(d))));
+            wanted.extend(
+                oldest
+                    .live_entries()
+                    .take(number)
+                    .map(|d| KeyId::of(oldest.key(d))),
+            );
             self.want_old_entries(state, oldest, number, &mut wanted)?;
             let held = mode.lock(self, &mut wanted)?;
             // Writers count their changes before they release their locks.
@@ -199,7 +204,7 @@ impl Writer<'_> {
             .iter()
             .filter(|i| i.is_unique() && !i.is_ready());
         for index in building {
-            for doc in oldest.left().take(number) {
+            for doc in oldest.live_entries().take(number) {
                 index.keys_of(self.parse(Some(oldest.record(doc)))?.1, &mut set)?;
                 want_entries(index, &set, &mut entry, wanted);
             }
@@ -234,7 +239,7 @@ impl Writer<'_> {
         let mut docs = self.count().saturating_add(incoming.docs);
         let mut bytes = self.size_bytes().saturating_add(incoming.bytes);
         let mut number = 0;
-        for doc in oldest.left().take(DELETED_MAX) {
+        for doc in oldest.live_entries().take(DELETED_MAX) {
             if !limits.are_exceeded(docs, bytes) {
                 break;
             }
@@ -312,13 +317,17 @@ impl Writer<'_> {
             .min(displacement.locked);
         s.old.clear();
         s.old_ends.clear();
-        for doc in oldest.left().take(number) {
+        for doc in oldest.live_entries().take(number) {
             s.old.extend_from_slice(oldest.record(doc));
             s.old_ends.push(Some(s.old.len()));
         }
         s.new_keys
             .resize_with(number * state.indexes.len(), KeySet::default);
-        let keys: Vec<&[u8]> = oldest.left().take(number).map(|d| oldest.key(d)).collect();
+        let keys: Vec<&[u8]> = oldest
+            .live_entries()
+            .take(number)
+            .map(|d| oldest.key(d))
+            .collect();
         let changes = (0..number).map(|_| Some(Change::Delete)).collect();
         let decided = Decisions {
             changes,

@@ -55,7 +55,7 @@ impl Writer<'_> {
             let closed = self.close(self.operation)?;
             let state = State::clone(&self.state());
             if state.dropped {
-                return Err(self.gone());
+                return Err(self.gone_error());
             }
             let decide = &mut |n: usize, doc: Doc<'_>| decide(at + n, doc);
             let group = &keys[at..end];

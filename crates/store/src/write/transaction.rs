@@ -104,12 +104,14 @@ impl Transaction {
 
     /// Whether it has written something, or created a collection.
     pub fn has_written(&self) -> bool {
-        !self.writes.lock().collections.is_empty() || !self.made().is_empty()
+        !self.writes.lock().collections.is_empty() || !self.created_collections().is_empty()
     }
 
     /// The collections that it has created, which no other reader sees.
-    pub fn made(&self) -> Vec<Arc<Collection>> {
-        self.view.made().map_or_else(Vec::new, |made| made.all())
+    pub fn created_collections(&self) -> Vec<Arc<Collection>> {
+        self.view
+            .created_collections()
+            .map_or_else(Vec::new, |made| made.all())
     }
 
     /// Whether it has created this collection and not written to it.
@@ -121,7 +123,7 @@ impl Transaction {
 
     /// Adds a collection that it has created, and the log entry for that.
     pub(crate) fn has_made(&self, coll: &Arc<Collection>, operation: &EntryList) {
-        if let Some(made) = self.view.made() {
+        if let Some(made) = self.view.created_collections() {
             made.add(Arc::clone(coll));
         }
         self.will_log(operation);
@@ -363,7 +365,7 @@ impl Transaction {
             .filter(|_| operations.count > 0)?;
         let concerned = writes.iter().map(|t| t.coll.concerned()).collect();
         let mut rows = LogRows::new(log, concerned);
-        for made in self.made() {
+        for made in self.created_collections() {
             rows = rows.concerning(made.concerned());
         }
         let mut links = chain(operations).into_iter().peekable();
@@ -432,7 +434,11 @@ impl Drop for Transaction {
         }
         self.shared.locks.release(&writes.claims, self.owner);
         // Committed collections are no longer uncommitted.
-        for made in self.made().iter().filter(|c| c.is_uncommitted()) {
+        for made in self
+            .created_collections()
+            .iter()
+            .filter(|c| c.is_uncommitted())
+        {
             made.set_dropped();
         }
     }

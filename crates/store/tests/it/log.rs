@@ -78,7 +78,7 @@ fn entries(store: &Store, from: u64) -> Vec<DocBuf> {
 }
 
 /// A short form of entries.
-fn shown(all: &[DocBuf]) -> Vec<String> {
+fn format_entries(all: &[DocBuf]) -> Vec<String> {
     let short = |d: &DocBuf| {
         let d = d.doc();
         let (op, doc) = (d.field("op"), |name: &str| d.field(name).as_doc());
@@ -140,7 +140,7 @@ fn every_change_is_told_once_and_in_order() {
         .unwrap();
     let all = entries(&store, 0);
     assert_eq!(
-        shown(&all),
+        format_entries(&all),
         [
             "c { create: \"c\", idIndex: { v: 2, key: { _id: 1 }, name: \"_id_\" } }",
             "i { _id: 1 } { _id: 1 }",
@@ -164,7 +164,7 @@ fn every_change_is_told_once_and_in_order() {
     assert_eq!(last.field("ns").as_str(), Some("db.c"));
     assert!(matches!(last.field("wall"), Value::Date(100_000)));
     // Reads from a time in the middle of the row of two inserts.
-    assert_eq!(shown(&entries(&store, times[3])).len(), 4);
+    assert_eq!(format_entries(&entries(&store, times[3])).len(), 4);
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn changes_of_the_catalog_are_told() {
         .rename_collection(&from, &to, false)
         .unwrap();
     store.writer(crate::own()).drop_database("db").unwrap();
-    let told: Vec<String> = shown(&entries(&store, 0))
+    let told: Vec<String> = format_entries(&entries(&store, 0))
         .iter()
         .map(|s| s.split_whitespace().nth(2).unwrap_or("").to_owned())
         .collect();
@@ -486,7 +486,7 @@ fn what_is_too_much_goes_and_readers_are_told() {
     let (store, _) = open(&engine, 7);
     assert!(store.log().unwrap().oldest() > oldest);
     assert_eq!(
-        shown(&entries(&store, store.log().unwrap().oldest().as_u64())).len(),
+        format_entries(&entries(&store, store.log().unwrap().oldest().as_u64())).len(),
         0
     );
 }

@@ -36,7 +36,7 @@ impl SalvageSink for SalvageLog {
         self.loose = 0;
         Ok(())
     }
-    fn found(&mut self, line: &str) {
+    fn report_defect(&mut self, line: &str) {
         self.lines.push(line.to_owned());
     }
     fn new_uuid(&mut self) -> [u8; 16] {

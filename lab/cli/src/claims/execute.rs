@@ -41,7 +41,7 @@ pub(super) fn runs(
     let stop = watch_for_interrupts()?;
     let mut clock = Clock::default();
     for (number, spec) in open.iter().enumerate() {
-        let left = clock.left(open.get(number..).unwrap_or_default());
+        let left = clock.estimate_remaining(open.get(number..).unwrap_or_default());
         let left = left.map_or_else(String::new, |left| {
             format!(", about {} left", format::seconds(left.as_secs_f64()))
         });
@@ -149,7 +149,7 @@ impl Clock {
 
     /// The estimated remaining time. A run takes as long as earlier runs of its kind, or else as
     /// long as the average.
-    fn left(&self, open: &[&RunSpec]) -> Option<Duration> {
+    fn estimate_remaining(&self, open: &[&RunSpec]) -> Option<Duration> {
         let average = self.total.checked_div(self.runs)?;
         Some(
             open.iter()

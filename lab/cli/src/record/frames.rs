@@ -87,7 +87,7 @@ impl FrameTap {
     }
 
     /// Bytes of incomplete messages.
-    pub(crate) fn held(&self) -> usize {
+    pub(crate) fn incomplete_bytes(&self) -> usize {
         self.held.len()
     }
 
@@ -359,6 +359,6 @@ pub(crate) mod tests {
         assert_eq!((out.len(), seen), (40, vec![StreamPart::Lost]));
         let mut tap = FrameTap::new(Side::Client);
         tap.pass(&[5, 0, 0, 0], Instant::now(), &mut |_| {});
-        assert!(!tap.is_looking() && tap.held() == 0);
+        assert!(!tap.is_looking() && tap.incomplete_bytes() == 0);
     }
 }

@@ -293,8 +293,8 @@ impl Proxy {
                 }
                 StreamPart::Lost => self.recorder.lost(number),
             });
-            self.recorder.holds(counted, tap.held());
-            counted = tap.held();
+            self.recorder.holds(counted, tap.incomplete_bytes());
+            counted = tap.incomplete_bytes();
             if to.write_all(&out).await.is_err() {
                 break;
             }

@@ -161,7 +161,7 @@ fn without_session(
                 out.append(key, ids);
             }
             ("readConcern", RawBsonRef::Document(concern), _) => {
-                let without = kept(concern, &["afterClusterTime", "atClusterTime"])
+                let without = remove_fields(concern, &["afterClusterTime", "atClusterTime"])
                     .map_err(|error| broken(&error))?;
                 if !without.is_empty() {
                     out.append(key, without);
@@ -175,7 +175,7 @@ fn without_session(
     Ok(out)
 }
 
-fn kept(
+fn remove_fields(
     document: &RawDocument,
     without: &[&str],
 ) -> Result<RawDocumentBuf, mongodb::bson::error::Error> {

@@ -125,7 +125,7 @@ impl<T: Target> Run<'_, T> {
         self.dataset.merge_lanes(&marks);
         if let Some(program) = &self.dataset.program {
             for state in &merging.states {
-                program.add_told(&state.program());
+                program.add_counts(&state.program());
             }
         }
     }

@@ -215,7 +215,7 @@ impl ExpectedState {
     fn capped(&mut self, found: CountResult, bytes: u64, row_bytes: u64) {
         let mut check = compare(
             "a capped collection keeps the last documents, as many as fit",
-            kept(self.rows, self.rows_unknown[0], bytes, row_bytes),
+            capped_rows(self.rows, self.rows_unknown[0], bytes, row_bytes),
             found,
         );
         check.remark = format!(
@@ -228,7 +228,7 @@ impl ExpectedState {
 }
 
 /// The range of the number of documents that a capped collection of `bytes` may contain at the end.
-fn kept(rows: i128, rows_unknown: u64, bytes: u64, row_bytes: u64) -> RangeInclusive<i128> {
+fn capped_rows(rows: i128, rows_unknown: u64, bytes: u64, row_bytes: u64) -> RangeInclusive<i128> {
     /// The most bytes that field names and the like add to a document.
     const ADDED_BYTES: i128 = 256;
     let (bytes, row_bytes) = (i128::from(bytes), i128::from(row_bytes));
@@ -423,10 +423,10 @@ mod tests {
     #[test]
     fn a_capped_collection_that_is_not_full_holds_all_and_a_full_one_what_fits() {
         let bytes = 1 << 20;
-        assert_eq!(kept(1_200, 0, bytes, 424), 1_200..=1_200);
-        assert_eq!(kept(1_200, 10, bytes, 424), 1_200..=1_210);
-        assert_eq!(kept(2_000, 0, bytes, 424), 1..=2_000);
-        assert_eq!(kept(20_000, 10, bytes, 424), 1..=2_473);
-        assert_eq!(kept(0, 0, bytes, 424), 0..=0);
+        assert_eq!(capped_rows(1_200, 0, bytes, 424), 1_200..=1_200);
+        assert_eq!(capped_rows(1_200, 10, bytes, 424), 1_200..=1_210);
+        assert_eq!(capped_rows(2_000, 0, bytes, 424), 1..=2_000);
+        assert_eq!(capped_rows(20_000, 10, bytes, 424), 1..=2_473);
+        assert_eq!(capped_rows(0, 0, bytes, 424), 0..=0);
     }
 }

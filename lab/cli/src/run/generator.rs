@@ -245,7 +245,7 @@ impl<T: Target> Run<'_, T> {
             reason: control.reason(),
             roles: plans.iter().map(role_end).collect(),
             marks: self.dataset.table_checkpoints(),
-            program: program.map(|state| state.told()).unwrap_or_default(),
+            program: program.map(|state| state.counts()).unwrap_or_default(),
             host_busy_percent,
         };
         send(link, &AgentMessage::Ended(Box::new(ended)))

@@ -282,7 +282,7 @@ impl Readers {
     }
 
     /// The number of in-order events of the reader with the fewest, and of all readers.
-    fn given(&self) -> (u64, u64) {
+    fn count_in_order(&self) -> (u64, u64) {
         let given = self.seen.iter().map(|seen| lock(seen).deliveries.in_order);
         let given: Vec<u64> = given.collect();
         (given.iter().copied().min().unwrap_or(0), given.iter().sum())
@@ -293,7 +293,7 @@ impl Readers {
         let begun = Instant::now();
         let mut last = (Instant::now(), 0);
         loop {
-            let (least, all) = self.given();
+            let (least, all) = self.count_in_order();
             if least >= wanted {
                 let took = begun.elapsed().as_secs_f64();
                 tokio::time::sleep(AFTER_LAST).await;

@@ -269,7 +269,7 @@ pub(super) fn option<'a>(words: &'a [String], name: &str) -> Option<&'a str> {
 }
 
 /// A command line without its passwords.
-pub(crate) fn shown(words: &[String]) -> String {
+pub(crate) fn hide_passwords(words: &[String]) -> String {
     words
         .iter()
         .map(|word| crate::credentials::without_password(word))

@@ -13,7 +13,7 @@ use lab_kit::result::RunResult;
 use lab_kit::workload::Workload;
 
 use super::child::{CHANGED, run_child};
-use super::expand::{Line, option, shown, with};
+use super::expand::{Line, hide_passwords, option, with};
 use super::server::with_server;
 use super::sharing::only_reads;
 use crate::errors::LabError;
@@ -51,7 +51,7 @@ pub(super) fn search(lines: &[Line], repeats: Option<u32>) -> Result<(), LabErro
     let words = without_find_rate(&line.words);
     if arguments.plan {
         // The following rates depend on the result of this first run.
-        print_line!("{}", shown(&words));
+        print_line!("{}", hide_passwords(&words));
         return Ok(());
     }
     let id = lab_kit::environment::run_id(
@@ -156,10 +156,10 @@ impl RateTrials {
             None if self.may_share => shared.push("--keep-state".to_owned()),
             None => {}
         }
-        let done = match made(&shared, &self.folder) {
+        let done = match make_run(&shared, &self.folder) {
             Err(LabError::Sweep { reason }) if reason == CHANGED => {
                 note_line!("{reason}: this run loads its own data");
-                made(&words, &self.folder)
+                make_run(&words, &self.folder)
             }
             done => done,
         };
@@ -180,7 +180,7 @@ impl RateTrials {
 }
 
 /// Makes a run and returns its folder, also if the run ended early or failed its checks.
-fn made(words: &[String], folder: &Path) -> Result<PathBuf, LabError> {
+fn make_run(words: &[String], folder: &Path) -> Result<PathBuf, LabError> {
     let mut name = None;
     let done = run_child(words, folder, &mut |found| {
         name = Some(found.to_owned());

@@ -30,7 +30,7 @@ use crate::output::{make_folder, write_json, write_page};
 use crate::run::{CHECKPOINT_FILE, LOADED, RunArguments};
 
 pub(crate) use self::child::CODE_CHANGED;
-pub(crate) use self::expand::shown;
+pub(crate) use self::expand::hide_passwords;
 
 const FILE: &str = "sweep.json";
 const SCHEMA: &str = "quarry-lab/sweep 1";
@@ -102,7 +102,7 @@ fn begin(lines: Vec<Line>) -> Result<(), LabError> {
     };
     if first.plan {
         for (line, ..) in &plans {
-            print_line!("{}", shown(&line.words));
+            print_line!("{}", hide_passwords(&line.words));
         }
         return Ok(());
     }
@@ -243,7 +243,11 @@ fn continue_sweep(folder: &Path, mut sweep: Sweep) -> Result<(), LabError> {
             );
             break;
         }
-        note_line!("run {} of {total}: {}", number + 1, shown(&run.words));
+        note_line!(
+            "run {} of {total}: {}",
+            number + 1,
+            hide_passwords(&run.words)
+        );
         let found = match at.filter(|at| at.join(CHECKPOINT_FILE).exists()) {
             Some(at) => take_up(folder, run, at),
             None => start(folder, &sweep, number, &mut |name| {

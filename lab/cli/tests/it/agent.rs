@@ -68,7 +68,7 @@ impl Agent {
     }
 
     /// Sends bytes after the agent's greeting; returns its answer until it disconnects.
-    fn told(&self, bytes: &[u8]) -> String {
+    fn send_bytes(&self, bytes: &[u8]) -> String {
         let (mut stream, mut reader, greeting) = self.greeted();
         assert!(greeting.starts_with("quarry-lab agent 1 "), "{greeting}");
         let _ = stream.write_all(bytes);
@@ -174,11 +174,11 @@ fn strangers_are_told_nothing_and_the_agent_goes_on() {
         format!("{zeros} process 1\n").into_bytes(),
         format!("{} process 1\n", "é".repeat(32)).into_bytes(),
     ] {
-        assert_eq!(agent.told(&bytes), refused, "{bytes:?}");
+        assert_eq!(agent.send_bytes(&bytes), refused, "{bytes:?}");
     }
     // Requests that are too long, not text or truncated are disconnected without an answer.
     for bytes in [vec![b'a'; 1_000_000], vec![0xff, b'\n'], b"half".to_vec()] {
-        assert_eq!(agent.told(&bytes), "", "{} bytes", bytes.len());
+        assert_eq!(agent.send_bytes(&bytes), "", "{} bytes", bytes.len());
     }
     // The agent disconnects further clients; silent connections end by themselves.
     let held: Vec<TcpStream> = (0..40)
@@ -186,5 +186,5 @@ fn strangers_are_told_nothing_and_the_agent_goes_on() {
         .collect();
     std::thread::sleep(Duration::from_secs(6));
     drop(held);
-    assert_eq!(agent.told(b"sample\n"), refused);
+    assert_eq!(agent.send_bytes(b"sample\n"), refused);
 }

@@ -496,7 +496,7 @@ fn what_cannot_be_shared_by_machines_is_refused_before_anything_is_done() {
 
 /// The agent's answer to a client that knows the token and asks for load with this version, and its
 /// answer to some further bytes.
-fn asked(agent: &Agent, version: &str, bytes: &[u8]) -> (String, usize) {
+fn request_load(agent: &Agent, version: &str, bytes: &[u8]) -> (String, usize) {
     let (mut stream, mut reader, greeting) = agent.greeted();
     let number = greeting.trim_end().rsplit(' ').next().unwrap();
     let wanted = format!("load 17 {version}");
@@ -522,9 +522,9 @@ fn other_versions_and_hostile_bytes_are_refused_and_the_agent_goes_on() {
     let refused = format!(
         "refused: it has version {own}, but the lab has version 9.9.9/1: both must be the same\n"
     );
-    assert_eq!(asked(&agents[0], "9.9.9/1", b"").0, refused);
+    assert_eq!(request_load(&agents[0], "9.9.9/1", b"").0, refused);
     assert!(
-        asked(&agents[0], "", b"")
+        request_load(&agents[0], "", b"")
             .0
             .starts_with("refused: it has version")
     );
@@ -535,7 +535,7 @@ fn other_versions_and_hostile_bytes_are_refused_and_the_agent_goes_on() {
         b"GET / HTTP/1.1\r\n\r\n",
     ] {
         let begun = Instant::now();
-        let (answer, rest) = asked(&agents[0], &own, bytes);
+        let (answer, rest) = request_load(&agents[0], &own, bytes);
         assert_eq!(answer, "load\n");
         // The rest is at most a sealed message that the connection ends.
         assert!(rest < 1_000, "{rest} bytes");

@@ -97,7 +97,7 @@ fn only(out: &Path) -> (RunResult, ReplayResult) {
     (result, replay)
 }
 
-fn said(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),
@@ -153,7 +153,7 @@ fn what_was_recorded_is_done_again() {
                 "0",
             ],
         );
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
         assert_eq!(second.all(), fake.all(), "{style}");
         let (result, replay) = only(out.path());
         assert_eq!(
@@ -207,7 +207,7 @@ fn a_target_with_faults_shows_differences() {
         &[&good, &losing],
         &["--order", "recorded", "--style", "stress", "--list", "5"],
     );
-    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(4), "{}", output_text(&output));
     let both = results(out.path());
     let of = |number: usize| {
         both[number]
@@ -255,7 +255,7 @@ fn a_target_with_faults_shows_differences() {
             "insert",
         ],
     );
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
     let (result, replay) = only(out.path());
     assert_eq!(replay.differences["error code of insert"], 2);
     assert_eq!(
@@ -327,7 +327,7 @@ fn fetches_of_cursors_side_by_side_go_in_their_own_sessions() {
     assert_eq!(recorder.end(Signal::TERM).0, Some(0));
     for style in ["real", "stress"] {
         let (output, out) = play(&recorder.file(), &[&second], &["--style", style]);
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
         let (result, replay) = only(out.path());
         let step = result.main_step().unwrap();
         assert!(step.errors.is_empty(), "{style}: {:?}", step.errors);
@@ -349,7 +349,7 @@ fn fetches_follow_their_cursors_though_ids_differ() {
     assert_eq!(recorder.end(Signal::TERM).0, Some(0));
     let second = FakeServer::start(Faults::default());
     let (output, out) = play(&recorder.file(), &[&second], &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
     let (result, replay) = only(out.path());
     assert_eq!(
         (
@@ -384,7 +384,7 @@ fn fetches_follow_their_cursors_though_ids_differ() {
         ..Faults::default()
     });
     let (output, out) = play(&recorder.file(), &[&losing], &[]);
-    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(4), "{}", output_text(&output));
     let (_, replay) = only(out.path());
     assert_eq!(
         (
@@ -440,7 +440,7 @@ fn a_killed_recorder_leaves_a_file_that_is_replayed_as_far_as_it_goes() {
         &[&FakeServer::start(Faults::default())],
         &["--style", "stress"],
     );
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
     let (result, replay) = only(out.path());
     assert!(replay.kinds["getMore"].ops == 7 && replay.recording.cut.is_some());
     assert!(
@@ -454,9 +454,9 @@ fn a_killed_recorder_leaves_a_file_that_is_replayed_as_far_as_it_goes() {
     std::fs::write(&file, &whole[..20]).unwrap();
     let (output, _) = replay_file(&file);
     assert!(
-        output.status.code() == Some(1) && said(&output).contains("is not a recording"),
+        output.status.code() == Some(1) && output_text(&output).contains("is not a recording"),
         "{}",
-        said(&output)
+        output_text(&output)
     );
     let (output, _) = replay_file(&recorder.directory.path().join("absent"));
     assert_eq!(output.status.code(), Some(1));

@@ -273,7 +273,10 @@ fn a_rate_is_searched_for_and_the_page_has_the_latency_curve() {
     let folder = ended.folder();
     let text = std::fs::read_to_string(folder.join("find-rate.json")).unwrap();
     let search: lab_kit::rate_search::RateSearch = serde_json::from_str(&text).unwrap();
-    let (kept, lost) = (search.kept().unwrap(), search.lost().unwrap());
+    let (kept, lost) = (
+        search.highest_passing().unwrap(),
+        search.lowest_failing().unwrap(),
+    );
     // The limit is one call in thirty milliseconds; at half of that rate no call waits long.
     assert!(kept > 8.0 && lost < 60.0, "{kept} {lost}: {text}");
     let page = std::fs::read_to_string(folder.join("report.html")).unwrap();

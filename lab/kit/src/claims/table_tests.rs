@@ -165,7 +165,7 @@ fn parse(line: &str) -> Line {
         for repeat in 0..REPEATS {
             let run = runs
                 .entry(format!("{of} {} {given:?} {repeat}", place.0))
-                .or_insert_with(|| made(of, place.0, &given));
+                .or_insert_with(|| make_run(of, place.0, &given));
             if run.steps.last().is_none_or(|step| step.name != place.1) {
                 run.steps.push(blank(place.1));
             }
@@ -184,7 +184,7 @@ fn parse(line: &str) -> Line {
     }
 }
 
-fn made(of: &str, workload: &str, given: &BTreeMap<String, String>) -> RunResult {
+fn make_run(of: &str, workload: &str, given: &BTreeMap<String, String>) -> RunResult {
     let mut run = recorded();
     run.steps.clear();
     run.run.workload = workload.to_owned();

@@ -117,8 +117,8 @@ impl ProgramState {
         self.again.load(Ordering::Relaxed)
     }
 
-    /// The counts so far, for [`Self::add_told`] of another process.
-    pub fn told(&self) -> Vec<i64> {
+    /// The counts so far, for [`Self::add_counts`] of another process.
+    pub fn counts(&self) -> Vec<i64> {
         let own = [&self.begun, &self.ended, &self.again];
         let own = own.map(|one| i64::try_from(one.load(Ordering::Relaxed)).unwrap_or(i64::MAX));
         let figures = (0..COUNTERS).map(|number| self.counted(number));
@@ -126,7 +126,7 @@ impl ProgramState {
     }
 
     /// Adds the counts of another process whose clients worked on the same records.
-    pub fn add_told(&self, told: &[i64]) {
+    pub fn add_counts(&self, told: &[i64]) {
         let (own, figures) = told.split_at(told.len().min(3));
         for (counter, count) in [&self.begun, &self.ended, &self.again].into_iter().zip(own) {
             counter.fetch_add(u64::try_from(*count).unwrap_or(0), Ordering::Relaxed);

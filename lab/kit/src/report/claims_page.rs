@@ -163,7 +163,7 @@ fn write_claim(out: &mut String, judgement: &Judgement) {
             "{}<td><strong>{}</strong><span class=\"muted \
                 line\">{}</span></td><td>{}</td><td>{}{remark}</td></tr>",
             if number > 0 { "<tr>" } else { "" },
-            escape(&found(finding)),
+            escape(&format_finding(finding)),
             escape(&capital(&finding.what)),
             pill(finding.outcome),
             escape(&capital(&finding.because)),
@@ -175,7 +175,7 @@ fn write_claim(out: &mut String, judgement: &Judgement) {
     out.push_str("</tbody>\n");
 }
 
-fn found(finding: &Finding) -> String {
+fn format_finding(finding: &Finding) -> String {
     let number = format::number;
     match finding.found {
         None => "no value".to_owned(),

@@ -113,7 +113,7 @@ fn flip(path: &Path, bit: u64) {
 }
 
 /// How many consecutive commits from 0 on are there.
-pub(crate) fn held(engine: &RocksEngine) -> u32 {
+pub(crate) fn count_commits(engine: &RocksEngine) -> u32 {
     let mut out = Vec::new();
     let mut number = 0;
     while engine.get(Table::Doc, &key(number), &mut out).unwrap() {
@@ -215,7 +215,11 @@ fn flipped_bits_never_open_with_fewer_commits_than_were_flushed() {
                 flip(&path.join(newest.file_name().unwrap()), bit)
             });
             match opened {
-                Ok(engine) => assert_eq!(held(&engine), killed.flushed, "bit {bit} of {bits}"),
+                Ok(engine) => assert_eq!(
+                    count_commits(&engine),
+                    killed.flushed,
+                    "bit {bit} of {bits}"
+                ),
                 Err(StorageError::JournalDamaged { found }) => {
                     let name = newest.file_name().unwrap().to_string_lossy().into_owned();
                     assert!(found.contains(&name), "{found}");
@@ -247,7 +251,7 @@ fn tails_open(sealed: bool) {
     let check = |what: String, opened: storage::Result<RocksEngine>| {
         let engine = opened.unwrap_or_else(|error| panic!("{what}: {error}"));
         assert!(
-            (killed.flushed..=killed.written).contains(&held(&engine)),
+            (killed.flushed..=killed.written).contains(&count_commits(&engine)),
             "{what}"
         );
     };
@@ -322,7 +326,10 @@ fn a_journal_file_has_its_length_before_its_content_and_loses_the_rest_when_clos
         let left = fs::metadata(&file).unwrap().len();
         assert!(left < 2 * used, "{left} of {used}");
     }
-    assert_eq!(held(&RocksEngine::open(config(root.path())).unwrap()), 50);
+    assert_eq!(
+        count_commits(&RocksEngine::open(config(root.path())).unwrap()),
+        50
+    );
 }
 
 /// RocksDB continues to read after a page of zeros; commits after a missing one must not appear.
@@ -351,7 +358,7 @@ fn nothing_appears_from_behind_a_hole_in_the_tail() {
             .unwrap();
     });
     let engine = engine.unwrap();
-    let first_missing = held(&engine);
+    let first_missing = count_commits(&engine);
     assert!((killed.flushed..killed.written).contains(&first_missing));
     let mut out = Vec::new();
     for number in first_missing..killed.written {
@@ -378,7 +385,10 @@ fn an_older_mark_of_an_earlier_run_of_the_system_refuses_nothing_sound() {
     engine.flush().unwrap();
     copy(&live, &killed);
     fs::write(killed.join(MARK), &mark).unwrap();
-    assert_eq!(held(&RocksEngine::open(config(&killed)).unwrap()), 2);
+    assert_eq!(
+        count_commits(&RocksEngine::open(config(&killed)).unwrap()),
+        2
+    );
 }
 
 #[test]
@@ -391,7 +401,7 @@ fn repair_opens_up_to_the_damage_and_says_so_and_changes_nothing_without() {
         .unwrap()
         .to_owned();
     let sound = killed.open_after(true, |_| {}).unwrap();
-    assert_eq!((held(&sound), sound.repaired()), (60, None));
+    assert_eq!((count_commits(&sound), sound.repaired()), (60, None));
     drop(sound);
     assert!(!killed.scratch.join("journal-before-repair-1").exists());
 
@@ -414,7 +424,7 @@ fn repair_opens_up_to_the_damage_and_says_so_and_changes_nothing_without() {
         report.contains(&*name.to_string_lossy()) && report.contains("given up"),
         "{report}"
     );
-    let left = held(&repaired);
+    let left = count_commits(&repaired);
     assert!((1..60).contains(&left), "{left}");
     let kept = fs::read(killed.scratch.join("journal-before-repair-1").join(&name)).unwrap();
     assert_eq!(
@@ -425,7 +435,7 @@ fn repair_opens_up_to_the_damage_and_says_so_and_changes_nothing_without() {
     repaired.close().unwrap();
     drop(repaired);
     let open = RocksEngine::open(config(&killed.scratch)).unwrap();
-    assert_eq!(held(&open), left + 1);
+    assert_eq!(count_commits(&open), left + 1);
 }
 
 /// One table was flushed, the others still need the damaged file: all readable records must be
@@ -458,7 +468,7 @@ fn repair_takes_all_it_can_when_tables_hold_later_commits() {
     })
     .unwrap();
     assert_eq!(
-        held(&repaired),
+        count_commits(&repaired),
         40,
         "the documents were in a table or behind the damage"
     );
@@ -483,7 +493,10 @@ fn commits_beside_the_journal_are_not_missed_in_it() {
         engine.wait_durable(engine.last_pos()).unwrap();
     }
     copy(&live, &killed);
-    assert_eq!(held(&RocksEngine::open(config(&killed)).unwrap()), 10);
+    assert_eq!(
+        count_commits(&RocksEngine::open(config(&killed)).unwrap()),
+        10
+    );
     let newest = journals(&killed).pop();
     assert!(newest.is_some());
 }

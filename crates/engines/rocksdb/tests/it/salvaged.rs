@@ -32,7 +32,7 @@ impl Salvage for SalvagedRows {
     }
 }
 
-fn shown(engine: &dyn Engine) -> SalvagedRows {
+fn collect_rows(engine: &dyn Engine) -> SalvagedRows {
     let mut shown = SalvagedRows::default();
     salvage(engine, Table::Doc, KeyRange::ALL, &mut shown).unwrap();
     shown
@@ -86,7 +86,7 @@ fn what_is_not_in_a_damaged_block_is_shown() {
             filled(root.path(), sealed);
             flip(&largest(root.path(), extension), places);
             let engine = RocksEngine::open(config_of(root.path(), sealed)).unwrap();
-            let shown = shown(&engine);
+            let shown = collect_rows(&engine);
             let lost = lost(&engine, &shown);
             // Two documents may share a sealed page.
             let each = if extension == "sst" { 60 } else { 2 };
@@ -104,7 +104,7 @@ fn sound_files_are_shown_without_gaps() {
     let root = tempfile::tempdir().unwrap();
     filled(root.path(), false);
     let engine = RocksEngine::open(config_of(root.path(), false)).unwrap();
-    let shown = shown(&engine);
+    let shown = collect_rows(&engine);
     assert_eq!((shown.gaps.len(), lost(&engine, &shown)), (0, 0));
 }
 
@@ -127,7 +127,7 @@ fn newer_rows_beside_a_damaged_file_are_shown_by_their_own() {
         drop(engine);
         flip(&old, &[300, 310, 320, 330, 340, 350]);
         let engine = RocksEngine::open(config_of(&data, sealed)).unwrap();
-        let all = shown(&engine);
+        let all = collect_rows(&engine);
         let hidden: Vec<u32> = newer
             .iter()
             .copied()

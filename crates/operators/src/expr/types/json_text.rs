@@ -344,7 +344,7 @@ fn keep_last_of(a: model::Array<'_>, w: &mut ArrayWriter<'_>) {
 mod tests {
     use super::parse;
 
-    fn shown(text: &str) -> String {
+    fn format_parsed(text: &str) -> String {
         match parse(text) {
             Ok(d) => d.doc().field("").to_string(),
             Err(why) => format!("error: {why}"),
@@ -369,7 +369,7 @@ mod tests {
             (r#"["\u00e9\n\/\ud83d\ude00"]"#, "[ \"é\\n/😀\" ]"),
             (r#"{"$oid": "x"}"#, r#"{ $oid: "x" }"#),
         ] {
-            assert_eq!(shown(text), wanted, "{text}");
+            assert_eq!(format_parsed(text), wanted, "{text}");
         }
     }
 
@@ -402,7 +402,7 @@ mod tests {
             "['a']",
             "[tru]",
         ] {
-            assert!(parse(text).is_err(), "{text}: {}", shown(text));
+            assert!(parse(text).is_err(), "{text}: {}", format_parsed(text));
         }
         let nested = |n: usize| format!("{}1{}", "[".repeat(n), "]".repeat(n));
         assert!(parse(&nested(200)).is_ok());

@@ -288,14 +288,14 @@ impl Event<'_> {
                 };
                 w.put("nsType", kind);
                 let mut d = w.doc("operationDescription");
-                rest(&mut d, o);
+                write_command_fields(&mut d, o);
             }
             "createIndexes" => {
                 let mut d = w.doc("operationDescription");
                 if o.contains("indexes") {
                     d.put("indexes", o.field("indexes"));
                 } else {
-                    rest(&mut d.array("indexes").doc(), o);
+                    write_command_fields(&mut d.array("indexes").doc(), o);
                 }
             }
             "dropIndexes" => {
@@ -304,7 +304,7 @@ impl Event<'_> {
                 list.push(o2);
             }
             "modify" => {
-                rest(&mut w.doc("operationDescription"), o);
+                write_command_fields(&mut w.doc("operationDescription"), o);
                 let mut before = w.doc("stateBeforeChange");
                 let options = o2.field("collectionOptions_old");
                 before.put("collectionOptions", options.as_doc().unwrap_or(Doc::EMPTY));
@@ -315,7 +315,7 @@ impl Event<'_> {
 }
 
 /// All fields but the first, which names the command and the collection.
-fn rest(w: &mut DocWriter<'_>, o: Doc<'_>) {
+fn write_command_fields(w: &mut DocWriter<'_>, o: Doc<'_>) {
     for e in o.elements().skip(1) {
         w.put_element(&e);
     }

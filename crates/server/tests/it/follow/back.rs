@@ -4,7 +4,7 @@
 use mongodb::bson::doc;
 
 use super::load::{fill, write_round};
-use super::world::{Follower, Node, assert_same, done, refused, runtime, status, wait_for};
+use super::world::{Follower, Node, assert_same, refused, run_quarry, runtime, status, wait_for};
 
 #[test]
 fn a_source_is_fed_from_the_target_until_it_is_cut_over_back() {
@@ -20,7 +20,7 @@ fn a_source_is_fed_from_the_target_until_it_is_cut_over_back() {
         for round in 0..10 {
             write_round(&client, round).await.unwrap();
         }
-        done(&["cutover", "--to", &to, "--fence"]);
+        run_quarry(&["cutover", "--to", &to, "--fence"]);
         wait_for(&source, "following");
         // Exchanges of unique keys, renames, indexes, views: now on the other side.
         for round in 10..25 {
@@ -30,7 +30,7 @@ fn a_source_is_fed_from_the_target_until_it_is_cut_over_back() {
         for round in 25..40 {
             write_round(&there, round).await.unwrap();
         }
-        done(&["cutover", "--to", &from, "--source-is-quiet"]);
+        run_quarry(&["cutover", "--to", &from, "--source-is-quiet"]);
         assert_eq!(follower.status(), Some(0));
         assert_same(&there, &client, "shop").await;
         assert_eq!(status(&source).get_array("findings").unwrap().len(), 0);

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use mongodb::bson::{Document, doc};
 
 use super::load::fill;
-use super::world::{Follower, Node, assert_same, done, run, runtime, said, status, wait_for};
+use super::world::{
+    Follower, Node, assert_same, output_text, run, run_quarry, runtime, status, wait_for,
+};
 
 fn wait_for_pass(target: &Node) {
     let deadline = Instant::now() + Duration::from_secs(120);
@@ -52,7 +54,7 @@ fn a_document_altered_after_everything_was_compared_is_found_at_the_cut_over() {
         orders.update_one(doc! { "_id": 700 }, one).await.unwrap();
         orders.delete_one(doc! { "_id": 4999 }).await.unwrap();
         orders.insert_one(doc! { "_id": "mine" }).await.unwrap();
-        let report = done(&["cutover", "--to", &target.uri(), "--source-is-quiet"]);
+        let report = run_quarry(&["cutover", "--to", &target.uri(), "--source-is-quiet"]);
         assert_eq!(follower.status(), Some(0));
         assert_same(&client, &there, "shop").await;
         let expected = [
@@ -91,7 +93,7 @@ fn a_document_that_is_removed_and_put_back_is_no_finding() {
         stop.store(true, Ordering::Relaxed);
         writer.await.unwrap();
         assert_eq!(findings(&target), [""; 0]);
-        done(&["cutover", "--to", &target.uri(), "--source-is-quiet"]);
+        run_quarry(&["cutover", "--to", &target.uri(), "--source-is-quiet"]);
         assert_eq!(follower.status(), Some(0));
         assert_eq!(findings(&target), [""; 0]);
         assert_same(&client, &target.client().await, "shop").await;
@@ -108,7 +110,7 @@ fn a_source_that_does_not_answer_is_named_at_once() {
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     let _ = child.wait();
-    let said = said(&child.wait_with_output().unwrap());
+    let said = output_text(&child.wait_with_output().unwrap());
     assert!(
         said.contains("the source 127.0.0.1:1 has not answered yet"),
         "{said}"

@@ -13,7 +13,9 @@ use mongodb::Client;
 use mongodb::bson::{Document, doc};
 
 use load::{Writer, fill};
-use world::{Follower, Node, assert_same, done, end, refused, run, runtime, status, wait_for};
+use world::{
+    Follower, Node, assert_same, end, refused, run, run_quarry, runtime, status, wait_for,
+};
 
 #[test]
 fn a_source_is_moved_under_writes_and_kills() {
@@ -40,12 +42,12 @@ fn a_source_is_moved_under_writes_and_kills() {
         tokio::time::sleep(Duration::from_secs(2)).await;
         let rounds = writer.end().await;
         assert!(rounds > 20, "{rounds} rounds");
-        let report = done(&["cutover", "--to", &to, "--source-is-quiet"]);
+        let report = run_quarry(&["cutover", "--to", &to, "--source-is-quiet"]);
         assert!(report.contains("cut over:"), "{report}");
         assert_eq!(follower.status(), Some(0));
         assert_same(&client, &target.client().await, "shop").await;
         // A repeated request returns the same report.
-        let again = done(&["cutover", "--to", &to, "--source-is-quiet"]);
+        let again = run_quarry(&["cutover", "--to", &to, "--source-is-quiet"]);
         assert_eq!(again.lines().last(), report.lines().last());
         assert_eq!(status(&target).get_str("phase").unwrap(), "done");
     });
@@ -73,7 +75,7 @@ fn a_source_without_streams_is_moved_by_its_log() {
         // Several documents and a collection in one log entry.
         transact(&client).await;
         writer.end().await;
-        done(&["cutover", "--to", &to, "--source-is-quiet"]);
+        run_quarry(&["cutover", "--to", &to, "--source-is-quiet"]);
         assert_eq!(follower.status(), Some(0));
         let there = target.client().await;
         assert_same(&client, &there, "shop").await;
@@ -119,7 +121,7 @@ fn namespaces_are_chosen_and_renamed() {
         late.insert_one(doc! { "_id": 1 }).await.unwrap();
         let other = client.database("c").collection("late");
         other.insert_one(doc! { "_id": 1 }).await.unwrap();
-        done(&["cutover", "--to", &to, "--fence"]);
+        run_quarry(&["cutover", "--to", &to, "--fence"]);
         assert_eq!(follower.status(), Some(0));
         let there = target.client().await;
         let mut names = Vec::new();
@@ -151,7 +153,7 @@ fn it_is_stopped_and_goes_on() {
         let follower = Follower::start(&slow);
         wait_for(&target, "copying");
         // In the middle of the copy.
-        done(&["stop", "--to", &to]);
+        run_quarry(&["stop", "--to", &to]);
         assert_eq!(follower.status(), Some(0));
         assert_eq!(status(&target).get_str("phase").unwrap(), "copying");
         let other = refused(&[&from, "--to", &to, "--exclude", "shop.ring"]);
@@ -227,7 +229,7 @@ fn altered_documents_are_found_and_mended() {
         let forget = doc! { "$unset": { "verified": 1 } };
         state.update_one(doc! {}, forget).await.unwrap();
         follower.run();
-        done(&["cutover", "--to", &to, "--source-is-quiet"]);
+        run_quarry(&["cutover", "--to", &to, "--source-is-quiet"]);
         assert_eq!(follower.status(), Some(0));
         assert_same(&client, &there, "shop").await;
         let status = status(&target);
@@ -273,7 +275,7 @@ fn a_rename_that_an_end_cut_off_is_finished() {
         let (from, to) = (source.uri(), target.uri());
         let follower = Follower::start(&[&from, "--to", &to]);
         wait_for(&target, "following");
-        done(&["stop", "--to", &to]);
+        run_quarry(&["stop", "--to", &to]);
         assert_eq!(follower.status(), Some(0));
         // The state after an interruption between the rename in the target and its note.
         rename(&there, "a", "c").await;
@@ -288,7 +290,7 @@ fn a_rename_that_an_end_cut_off_is_finished() {
         rename(&client, "b", "c").await;
         let follower = Follower::start(&[&from, "--to", &to]);
         wait_for(&target, "following");
-        done(&["cutover", "--to", &to, "--source-is-quiet"]);
+        run_quarry(&["cutover", "--to", &to, "--source-is-quiet"]);
         assert_eq!(follower.status(), Some(0));
         assert_same(&client, &there, "shop").await;
     });

@@ -3,7 +3,7 @@
 
 use mongodb::bson::{Document, doc};
 
-use super::world::{Follower, Node, done, list, run, runtime, wait_for};
+use super::world::{Follower, Node, list, run, run_quarry, runtime, wait_for};
 
 #[test]
 fn time_series_and_stored_functions_come_at_the_cut_over() {
@@ -40,7 +40,7 @@ fn time_series_and_stored_functions_come_at_the_cut_over() {
         wait_for(&target, "following");
         // No change stream reports these writes.
         weather.insert_many(measure(2000, 2500)).await.unwrap();
-        let report = done(&["cutover", "--to", &target.uri(), "--source-is-quiet"]);
+        let report = run_quarry(&["cutover", "--to", &target.uri(), "--source-is-quiet"]);
         assert_eq!(follower.status(), Some(0));
         assert!(report.contains("d.weather: 2500 documents"), "{report}");
         let copy = there.database("d");

@@ -98,22 +98,35 @@ pub(crate) fn quarry(arguments: &[&str]) -> Command {
     command
 }
 
-pub(crate) fn said(output: &Output) -> String {
+pub(crate) fn output_text(output: &Output) -> String {
     let both = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
     String::from_utf8(both).unwrap()
 }
 
-pub(crate) fn done(arguments: &[&str]) -> String {
+pub(crate) fn run_quarry(arguments: &[&str]) -> String {
     let output = quarry(arguments).output().unwrap();
-    assert!(output.status.success(), "{arguments:?}: {}", said(&output));
-    said(&output)
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {}",
+        output_text(&output)
+    );
+    output_text(&output)
 }
 
 pub(crate) fn refused(arguments: &[&str]) -> String {
     let output = quarry(arguments).output().unwrap();
-    assert!(!output.status.success(), "{arguments:?}: {}", said(&output));
-    assert_eq!(said(&output).lines().count(), 1, "{}", said(&output));
-    said(&output)
+    assert!(
+        !output.status.success(),
+        "{arguments:?}: {}",
+        output_text(&output)
+    );
+    assert_eq!(
+        output_text(&output).lines().count(),
+        1,
+        "{}",
+        output_text(&output)
+    );
+    output_text(&output)
 }
 
 /// A follower in a process of its own.
@@ -160,7 +173,7 @@ impl Drop for Follower {
 pub(crate) fn status(target: &Node) -> Document {
     let output = quarry(&["status", "--json", "--to", &target.uri()]).output();
     let output = output.unwrap();
-    let shown = said(&output);
+    let shown = output_text(&output);
     assert!(
         output.status.success() && output.stderr.is_empty(),
         "{shown}"
@@ -173,7 +186,7 @@ pub(crate) fn wait_for(target: &Node, phase: &str) {
     let deadline = Instant::now() + Duration::from_secs(120);
     loop {
         let output = quarry(&["status", "--json", "--to", &target.uri()]).output();
-        let said = said(&output.unwrap());
+        let said = output_text(&output.unwrap());
         if said.contains(&format!("\"phase\":\"{phase}\"")) {
             return;
         }

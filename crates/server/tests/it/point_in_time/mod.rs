@@ -14,7 +14,7 @@ use ::model::{DocBuf, doc};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::backup::{TestFolder, connect, done, killed_after, quarry, refused, text};
+use crate::backup::{TestFolder, connect, killed_after, quarry, refused, run_quarry, text};
 use crate::client::Client;
 use crate::driver::Process;
 use model::{State, Time, Writer, call, documents, read, time_of};
@@ -142,7 +142,7 @@ fn run(seed: u64, changes: usize) -> Run {
     std::thread::sleep(Duration::from_millis(1_100));
     let note = doc! { "appendOplogNote": 1i32, "data": {}, "$db": "admin" };
     call(&mut connect(server.address()), &note);
-    done(&["backup", "ship", text(&repository), "--uri", &uri, "--once"]);
+    run_quarry(&["backup", "ship", text(&repository), "--uri", &uri, "--once"]);
     server.stop();
     Run {
         place,
@@ -157,7 +157,7 @@ impl Run {
     /// Restores a moment and compares everything; `to` is the moment as an argument.
     fn compare(&self, at: Time, to: &str) {
         let (repository, copy) = (self.place.at("repository"), self.place.at("copy"));
-        let said = done(&restore(&repository, &copy, to));
+        let said = run_quarry(&restore(&repository, &copy, to));
         let server = Process::with(&copy, &[]);
         let mut client = connect(server.address());
         let found = read(&mut client);
@@ -224,7 +224,7 @@ fn moments_are_restored_as_a_model_has_them() {
     );
     let line = refused(&restore(&repository, nowhere, "4000000000"));
     assert!(line.contains("cannot restore second 4000000000"), "{line}");
-    let listed = done(&["backup", "list", text(&repository)]);
+    let listed = run_quarry(&["backup", "list", text(&repository)]);
     assert!(listed.contains("log: up to optime"), "{listed}");
 }
 
@@ -248,7 +248,7 @@ fn killed_restores_begin_anew_and_damage_is_refused() {
         }
     }
     run.compare((time, increment), &to);
-    done(&["backup", "verify", text(&repository)]);
+    run_quarry(&["backup", "verify", text(&repository)]);
     let segments = std::fs::read_dir(repository.join("log")).unwrap();
     let segments = segments.map(|e| e.unwrap().path());
     let segment = segments

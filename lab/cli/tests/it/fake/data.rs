@@ -17,7 +17,7 @@ pub(super) fn documents(command: &Document, key: &str) -> Vec<Document> {
 }
 
 /// The documents of a filter on `_id`, in the order of the ids in the filter.
-fn found(command: &Document, stored: &[Document]) -> Vec<Document> {
+fn find_documents(command: &Document, stored: &[Document]) -> Vec<Document> {
     let filter = command.get_document("filter").cloned().unwrap_or_default();
     let number = |document: &Document| document.get_i64("_id").unwrap_or(0);
     let fits = |id: i64| match filter.get("_id") {
@@ -58,7 +58,7 @@ pub(super) fn find(
         .collections
         .get(collection)
         .map_or(&[][..], Vec::as_slice);
-    let mut out = found(command, stored);
+    let mut out = find_documents(command, stored);
     state.finds += 1;
     if let Some((fault, _)) = faults
         .finds

@@ -71,7 +71,7 @@ fn parse_arguments<const N: usize>(
 const BYTES_PER_BYTE: usize = 4;
 
 /// The value that `write` puts under the empty name.
-fn made<'a>(
+fn build_value<'a>(
     cx: &Cx<'_, 'a>,
     input: &Value<'_>,
     write: impl FnOnce(&mut model::DocWriter<'_>) -> Result<()>,
@@ -121,7 +121,7 @@ impl Expr for Serialize {
         if matches!(input, Value::Null | Value::Missing) {
             return Ok(Value::Null);
         }
-        let result = made(cx, &input, |w| write::put(w, "", &input, relaxed, 0));
+        let result = build_value(cx, &input, |w| write::put(w, "", &input, relaxed, 0));
         or_instead(cx, result, &self.on_error)
     }
     fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
@@ -144,7 +144,7 @@ impl Expr for Deserialize {
         if input.is_nullish() {
             return Ok(Value::Null);
         }
-        let result = made(cx, &input, |w| read::put(w, "", &input));
+        let result = build_value(cx, &input, |w| read::put(w, "", &input));
         or_instead(cx, result, &self.on_error)
     }
     fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
